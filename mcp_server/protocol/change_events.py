@@ -1,10 +1,11 @@
-"""Changes: what any process did to the knowledge base reaches every client that listens, within 100 ms."""
+"""Changes that any process makes to the knowledge base are sent to every subscribed client within 100 ms."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -27,19 +28,20 @@ logger = logging.getLogger("knowledge_forge.changes")
 AFTER_TROUBLE_S = 0.25
 LONGEST_PAUSE_S = 2.0
 PATIENCE_S = 1.0
+"""How long a client that doesn't read is waited for. All others wait as well."""
 LISTS_LOOK_S = 2.0
-"""How often a process looks whether its lists of prompts and resources are what they were."""
+"""How often a process checks whether its lists of prompts and resources have changed."""
 FIRST_LOOK_S = 1.0
-"""When it looks first: the first moments of a process belong to the host's handshake."""
+"""The wait before the first check, so that it doesn't slow down the host's handshake."""
 LISTEN = "subscriptions/listen"
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 
 
 class SessionSubscribers:
-    """Clients of the 2025 protocol: they subscribe to one address at a time and are notified on their session's own stream.
+    """Clients of the 2025 protocol, which subscribe to one address at a time and are notified on their session's own stream.
 
-    Clients that asked for a list are also notified when it changes. Only this class knows which memory documents have subscribers: a
-    journey's id does not tell the names of its documents.
+    A client that asked for a list is also notified when the list changes. The subscriptions to memory documents are kept for clients
+    of both protocols, because an event of a journey doesn't say which documents it has.
     """
 
     def __init__(self) -> None:
@@ -49,7 +51,7 @@ class SessionSubscribers:
         self.server: ForgeServer | None = None
 
     def serve(self, server: ForgeServer) -> None:
-        """Answer `resources/subscribe` and `resources/unsubscribe`, which the SDK leaves to us."""
+        """Serve `resources/subscribe` and `resources/unsubscribe`, for which the SDK has no handlers."""
         self.server = server
         server.middleware.append(self._note_listing)
         server.middleware.append(self._note_listening)
@@ -57,7 +59,7 @@ class SessionSubscribers:
         server.add_session_method("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
-        connection = ctx.session._connection  # noqa: SLF001 - the SDK hands out no other name for who is connected
+        connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public name for the connection
         if connection not in self._wanted:
             connection.exit_stack.callback(self._wanted.pop, connection, None)
         self._wanted.setdefault(connection, set()).add(str(params.uri))
@@ -69,7 +71,7 @@ class SessionSubscribers:
         return EmptyResult()
 
     async def _note_listing(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Remember the clients that asked for a list and use the older protocol."""
+        """Remember which clients of the older protocol asked for a list. Newer ones subscribe to changes of lists."""
         answer = await call_next(ctx)
         if ctx.method in _LISTS and not is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             connection = ctx.session._connection  # noqa: SLF001 - as above
@@ -79,7 +81,7 @@ class SessionSubscribers:
         return answer
 
     async def _note_listening(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Remember which memory documents a client of the newer protocol listens to, for as long as it does."""
+        """Remember the memory documents that a client of the newer protocol listens to, until it stops."""
         if ctx.method != LISTEN:
             return await call_next(ctx)
         wanted = (ctx.params or {}).get("notifications")
@@ -90,37 +92,41 @@ class SessionSubscribers:
             return await call_next(ctx)
         finally:
             self._listened.subtract(listened)
-            self._listened += Counter[str]()  # forgets what nobody listens to
+            self._listened += Counter[str]()  # adding a counter drops entries with a count of 0
 
     def documents_of(self, journey: str) -> list[str]:
-        """Return the addresses of that journey's memory documents that have subscribers."""
+        """Return the addresses of the journey's memory documents that any client is subscribed to."""
         wanted = {*self._listened, *(uri for uris in self._wanted.values() for uri in uris)}
         return sorted(uri for uri in wanted if uri.startswith(memory_prefix(journey)))
 
-    async def tell_list(self, which: str) -> None:
-        """Notify the clients that asked for that list, `prompts` or `resources`, that it changed."""
-        for connection in [c for c, lists in self._listing.items() if which in lists]:
-            tell = connection.send_prompt_list_changed if which == "prompts" else connection.send_resource_list_changed
-            try:
-                with anyio.move_on_after(PATIENCE_S):
-                    await tell()
-            except Exception:
-                logger.info("a client is gone", exc_info=True)
-                self._listing.pop(connection, None)
+    async def list_changed(self, which: str) -> None:
+        """Notify the clients that asked for that list, `prompts` or `resources`."""
+        for connection in [one for one, lists in self._listing.items() if which in lists]:
+            changed = (
+                connection.send_prompt_list_changed if which == "prompts" else connection.send_resource_list_changed
+            )
+            await _send(changed, lost=partial(self._listing.pop, connection, None))
 
-    async def tell(self, uri: str) -> None:
-        """Notify the subscribers of `uri`; a client that does not read within a second is skipped."""
-        for connection in [c for c, uris in self._wanted.items() if uri in uris]:
-            try:
-                with anyio.move_on_after(PATIENCE_S):
-                    await connection.send_resource_updated(uri)
-            except Exception:
-                logger.info("a subscriber is gone", exc_info=True)
-                self._wanted.pop(connection, None)
+    async def resource_updated(self, uri: str) -> None:
+        """Notify the clients that are subscribed to `uri`."""
+        for connection in [one for one, uris in self._wanted.items() if uri in uris]:
+            updated = partial(connection.send_resource_updated, uri)
+            await _send(updated, lost=partial(self._wanted.pop, connection, None))
+
+
+async def _send(notify: Callable[[], Awaitable[None]], *, lost: Callable[[], object]) -> None:
+    """Send a notification, or call `lost` if the client has disconnected."""
+    try:
+        with anyio.move_on_after(PATIENCE_S):
+            await notify()
+    except Exception:
+        # Each transport raises another error for a closed stream.
+        logger.info("a subscribed client has disconnected", exc_info=True)
+        lost()
 
 
 async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish, for ever, each event of the state database as changed resources, and that a list is another than before."""
+    """Publish, for ever, changed resources for each event of the state database, and each change of the lists."""
     async with anyio.create_task_group() as tasks:
         if sessions.server is not None and sessions.server.offers:
             tasks.start_soon(_follow_lists, sessions.server, bus, sessions)
@@ -128,7 +134,10 @@ async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessio
 
 
 async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish that prompts or resources come or go. This process compares its own lists, whichever process made the change."""
+    """Publish each change of this process's lists of prompts and resources, for ever.
+
+    The lists themselves are compared, so a change is noticed whichever process or program made it.
+    """
     seen_prompts, seen_resources = None, None
     pause_s = FIRST_LOOK_S
     while True:
@@ -136,20 +145,20 @@ async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessi
         pause_s = LISTS_LOOK_S
         try:
             prompts, resources = await server.list_prompts(), await server.list_resources()
-        except Exception:  # whatever they show cannot be read now: it is looked at again
-            logger.warning("lists cannot be compared now", exc_info=True)
+        except Exception:  # whatever the lists are made from can't be read now; the next check tries again
+            logger.warning("cannot check the lists of prompts and resources for changes now", exc_info=True)
             continue
         if prompts != (seen_prompts or server.first_prompts):
             await bus.publish(PromptsListChanged())
-            await sessions.tell_list("prompts")
+            await sessions.list_changed("prompts")
         if resources != (seen_resources or server.first_resources):
             await bus.publish(ResourcesListChanged())
-            await sessions.tell_list("resources")
+            await sessions.list_changed("resources")
         seen_prompts, seen_resources = prompts, resources
 
 
 async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish each event of the state database as changed resources, until cancelled. Trouble is logged and waited out."""
+    """Publish changed resources for each event of the state database, for ever. After an error it waits and tries again."""
     seen: int | None = None
     pause_s = 0.0
     while True:
@@ -158,11 +167,11 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
                 seen = await state.last_event()
             await state.changed(seen)
             newest = await state.last_event()
-            # A counter that went back was restored from a backup: what it holds now may all be news.
+            # If the counter went back, a backup was restored, and everything in it may be a change.
             events = await state.events_after(seen) or await state.events_after(0)
-        except Exception as error:  # noqa: BLE001 - whatever the store has, clients are told of changes afterwards
-            if not pause_s:
-                logger.warning("changes cannot be followed now and will be reported later: %s", error)
+        except Exception as error:  # noqa: BLE001 - no error of a store may end the reporting of changes
+            if not pause_s:  # log the first of a series only
+                logger.warning("cannot read changes now; clients get them later: %s", error)
             pause_s = min(max(AFTER_TROUBLE_S, 2 * pause_s), LONGEST_PAUSE_S)
             await anyio.sleep(pause_s)
             continue
@@ -172,14 +181,14 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
             documents = sessions.documents_of(event.key) if event.topic == "journey" else []
             for uri in [*_resources(event), *documents]:
                 await bus.publish(ResourceUpdated(uri=uri))
-                await sessions.tell(uri)
+                await sessions.resource_updated(uri)
         if any(event.topic == "map" for event in events):
             await bus.publish(ResourcesListChanged())
-            await sessions.tell_list("resources")
+            await sessions.list_changed("resources")
 
 
 def _resources(event: Event) -> list[str]:
-    """Return the addresses that an event concerns: a page and the maps above it, a proposal, a journey, or a run."""
+    """Return the addresses of the resources that an event changes: a page and the maps above it, a proposal, a journey, or a run."""
     if event.topic == "doc":
         return [DOC_URI + event.key, *(MAP_URI + directory for directory in ancestors(event.key))]
     if event.topic == "proposal":

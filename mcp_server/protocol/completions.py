@@ -1,4 +1,4 @@
-"""Completions of paths, journeys, agents and runs."""
+"""Completions of paths, journeys, agents and runs while somebody types them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mcp_server.toolsets.journeys.offers.completions import in_prompt, in_templa
 from mcp_server.toolsets.runs.resources import FRAMES_TEMPLATE, RUN_TEMPLATE, run_ids
 
 MOST = 100
-"""The protocol allows no more in one answer."""
+"""The protocol's limit for one answer."""
 
 
 def add_completions(server: ForgeServer, services: ProtocolServices) -> None:
-    """Complete the variables in addresses of resources, and the arguments of prompts."""
+    """Complete the variable parts of resource addresses, and the arguments of prompts."""
 
     async def complete(
         ref: PromptReference | ResourceTemplateReference,
@@ -42,7 +42,7 @@ def add_completions(server: ForgeServer, services: ProtocolServices) -> None:
 
 
 async def _paths(services: ProtocolServices, typed: str) -> Sequence[str]:
-    """Return page paths that begin with what was typed; where none does, those that contain it."""
+    """Return the page paths that begin with the typed text; if none does, those that contain it."""
     return await services.index.paths(prefix=typed, limit=MOST + 1) or await services.index.paths(
         contains=typed, limit=MOST + 1
     )

@@ -1,4 +1,4 @@
-"""Prompts: `route(question)` sets a model on its way through the circles; one for each agent, and `continue`, lead journeys."""
+"""Prompts: `route(question)` shows a model where to look first; one for each agent, and `continue`, start and continue journeys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_HITS = 5
 
 
 def add_prompts(server: ForgeServer, services: ProtocolServices) -> None:
-    """Offer the prompts of the knowledge toolset, and those of journeys where their tools are listed."""
+    """Add the prompt `route`, and the prompts of journeys if their tools are listed."""
 
     async def route(question: str) -> str:
         """Answer a question from the knowledge base: shows where to look first."""

@@ -1,10 +1,9 @@
-"""Resources: the map and the pages, by address. `kb://map/{+path}` and `kb://doc/{+path}`."""
+"""Resources: maps (`kb://map/{+path}`), pages (`kb://doc/{+path}`), proposals and the newest audit records."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import ResourceSecurity
@@ -26,16 +25,16 @@ AUDIT_URI = "audit://recent"
 PROPOSAL_URI = "proposal://"
 MOST_RECENT = 50
 HANDLES = frozenset({"proposal", "call", "run"})
-"""Fields of a record that let its actor continue what it began."""
+"""Fields of a record whose values let their holder continue what was begun. Callers without a token get none of them."""
 MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
 
 _PATHS_CHECKED_BY_US = ResourceSecurity(exempt_params=frozenset({"path"}))
-"""`knowledge.pages.paths` refuses what leaves the knowledge base, with a sentence; the SDK's check knows only 'unknown'."""
+"""`knowledge.pages.paths` refuses paths outside the knowledge base and says why. The SDK's own check would only say 'unknown'."""
 
 
 def add_resources(server: ForgeServer, services: ProtocolServices) -> None:
-    """Make maps, pages, proposals, what was done, agents, journeys and runs readable by their addresses."""
+    """Serve maps, pages, proposals, audit records, agents, journeys and runs by their addresses."""
     _add_records(server, services)
     _add_pages(server, services)
     add_journey_resources(server, services)
@@ -43,7 +42,7 @@ def add_resources(server: ForgeServer, services: ProtocolServices) -> None:
 
 
 def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
-    """Make the root map a listed resource, and every map and page readable by its address."""
+    """List the root map, and serve every map and page by its address."""
 
     async def map_of(path: str) -> str:
         try:
@@ -59,6 +58,7 @@ def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
         try:
             reading = await services.tiers.read(path)
             if reading.tainted and (who := caller.get()) is not None:
+                # First the record, then the text: if the taint can't be recorded, the text isn't shown.
                 origin = origin_of(reading.path, reading.source)
                 await services.taints.note(who.id, "", (origin,))
                 text = await services.tiers.full_text(path)
@@ -94,7 +94,7 @@ def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
 
 
 def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
-    """Make the newest acts a listed resource, and each proposal readable by its caller."""
+    """List the newest audit records, and serve each proposal to the caller that made it."""
 
     async def recent() -> str:
         try:
@@ -102,19 +102,25 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
             records = await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
-        told = [_untold(fields_of(record) or {"unreadable": True}) for record in reversed(records)]
+        # Every host may read this. Intents, and the places in other services that texts went to, are not for all of them.
+        hidden = {"intent", "delivery"}
         who = caller.get()
-        if who is None or who.by_handle:
-            told = [{n: value for n, value in without_handles(one).items() if n not in HANDLES} for one in told]
-        return json.dumps(told, ensure_ascii=False)
+        if shared := who is None or who.by_handle:
+            hidden |= HANDLES
+        shown = []
+        for record in reversed(records):
+            fields = fields_of(record) or {"unreadable": True}
+            fields = without_handles(fields) if shared else fields
+            shown.append({name: value for name, value in fields.items() if name not in hidden})
+        return json.dumps(shown, ensure_ascii=False)
 
     async def proposal(proposal_id: str) -> str:
         found = await services.state.trust.proposal(proposal_id)
         who = caller.get()
         if found is None or who is None or found.principal != who.id:
             raise ResourceNotFoundError(f"you made no proposal {proposal_id[:40]!r}")
-        told = await summary(found, services.review_address, whole=True)
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+        shown = await summary(found, services.review_address, whole=True)
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
     server.resource(
         PROPOSAL_URI + "{proposal_id}",
@@ -130,12 +136,3 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
         description="The newest audit records: who did what to which page, newest first, without page text.",
         mime_type="application/json",
     )(recent)
-
-
-def _untold(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record for its reader, which may be another host than its actor.
-
-    It is without what its actor or a person wrote about it, and without the place in another service that it went to: who writes
-    to whom is not for everybody.
-    """
-    return {name: value for name, value in record.items() if name not in ("intent", "delivery")}

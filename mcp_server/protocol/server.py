@@ -1,4 +1,4 @@
-"""The MCP server object: the SDK's, with tools that only the gate can run and errors that a client can use."""
+"""The MCP server object: the SDK's, with tools that only the gate can run, and errors that help a client to correct its request."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ Status proposed means a person must approve. Tell them, then call proposal_statu
 
 
 class GatedTool(Tool):
-    """A tool as listed. It cannot be run past the gate."""
+    """A tool as `tools/list` shows it. Running it raises, because only the gate may run a tool."""
 
     @classmethod
     def of(cls, spec: AnySpec) -> GatedTool:
-        """Return the listing of `spec`."""
+        """Return the tool that `spec` declares."""
         return cls(
             fn=_never,
             name=spec.name,
@@ -69,7 +69,7 @@ class GatedTool(Tool):
         )
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:  # noqa: ARG002, FBT001, FBT002 - the SDK's signature
-        """Raise: a call that gets here has not passed the gate."""
+        """Raise PermissionError: a call that gets here has bypassed the gate."""
         raise PermissionError(f"{self.name} can be called only through the gate")
 
 
@@ -79,7 +79,7 @@ async def _never() -> None:
 
 @dataclass(frozen=True, slots=True)
 class OfferedPrompt:
-    """A prompt of a list that is made for each request. `text` returns what it says for the arguments given."""
+    """A prompt of a list that is made for each request. `text` returns the prompt's text for its arguments."""
 
     name: str
     title: str
@@ -89,31 +89,33 @@ class OfferedPrompt:
 
     @property
     def listed(self) -> Prompt:
-        """Return its entry for lists."""
+        """The prompt as `prompts/list` shows it."""
         return Prompt(name=self.name, title=self.title, description=self.description, arguments=list(self.arguments))
 
-    async def answer(self, given: Mapping[str, str]) -> GetPromptResult:
-        """Return the client's result."""
-        message = PromptMessage(role="user", content=TextContent(type="text", text=await self.text(given)))
+    async def answer(self, arguments: Mapping[str, str]) -> GetPromptResult:
+        """Return the result of `prompts/get`."""
+        message = PromptMessage(role="user", content=TextContent(type="text", text=await self.text(arguments)))
         return GetPromptResult(description=self.description, messages=[message])
 
 
 class TextTemplates(ResourceManager):
-    """The SDK's resources, with templates of functions that take text alone.
+    """The SDK's resources, with templates whose functions take strings only."""
 
-    An address has only text arguments, so the argument models that the SDK would build and discard are skipped: 7 ms of each
-    start.
-    """
-
-    def add_template(self, fn: Callable[..., Any], uri_template: str, *args: Any, **told: Any) -> ResourceTemplate:
-        """Add the template of a function whose arguments are all text."""
-        taken = {name: kind for name, kind in fn.__annotations__.items() if name != "return"}
-        if args or any(kind not in {"str", str} for kind in taken.values()):
-            raise TypeError(f"{uri_template} is to be read by a function whose arguments are all text")
-        schema = {"type": "object", "properties": {name: {"type": "string"} for name in taken}, "required": [*taken]}
+    def add_template(self, fn: Callable[..., Any], uri_template: str, *args: Any, **options: Any) -> ResourceTemplate:
+        """Add the template of a function whose arguments are all strings."""
+        # For each function the SDK would build a pydantic model of its arguments and use only the model's schema: 7 ms of each start.
+        # Parts of an address are always text, so the schema is known without one.
+        arguments = {name: kind for name, kind in fn.__annotations__.items() if name != "return"}
+        if args or any(kind not in {"str", str} for kind in arguments.values()):
+            raise TypeError(f"the function for {uri_template} must take strings only")
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": "string"} for name in arguments},
+            "required": [*arguments],
+        }
         parsed = UriTemplate.parse(uri_template)
         template = ResourceTemplate(
-            uri_template=uri_template, fn=fn, parameters=schema, parsed_template=parsed, context_kwarg=None, **told
+            uri_template=uri_template, fn=fn, parameters=schema, parsed_template=parsed, context_kwarg=None, **options
         )
         self._templates[uri_template] = template
         return template
@@ -124,10 +126,10 @@ OfferedResources = Callable[[], Awaitable[Sequence[Resource]]]
 
 
 class ForgeServer(MCPServer[Any]):
-    """MCPServer with typed errors for prompts, lists that change while it runs, and no way to a tool but the gate's.
+    """MCPServer with typed errors for prompts, lists that change while it runs, and tools that only the gate can run.
 
-    `first_prompts` and `first_resources` are what was listed first; what is another later is news. `named` tells whose a bearer
-    token is; without it the server is not served over HTTP.
+    `first_prompts` and `first_resources` are the lists as first shown; later lists are compared with them. `named` returns the
+    principal of a bearer token; the server can't be served over HTTP without it.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -140,39 +142,40 @@ class ForgeServer(MCPServer[Any]):
         self.named: Callable[[str], Awaitable[Principal]] | None = None
         lowlevel = self._lowlevel_server
         changing = NotificationOptions(prompts_changed=True, resources_changed=True)
-        # Every transport asks this method what clients of the 2025 protocol are promised, and none of them takes it from us.
+        # Clients of the 2025 protocol learn from these options that lists change. Every transport of the SDK calls this method
+        # without them and has no parameter for them.
         lowlevel.create_initialization_options = partial(  # type: ignore[method-assign]
             lowlevel.create_initialization_options, changing
         )
 
     def offer(self, *, prompts: OfferedPrompts | None = None, resources: OfferedResources | None = None) -> None:
-        """Offer, after those that stay, what these return whenever somebody asks. If two have the same name, the first counts."""
+        """List the results of these functions after the fixed prompts and resources. If a name is used twice, the first one counts."""
         self._offered_prompts += [prompts] if prompts else []
         self._offered_resources += [resources] if resources else []
 
     @property
     def offers(self) -> bool:
-        """Return whether its lists may change."""
+        """Whether its lists can change."""
         return bool(self._offered_prompts or self._offered_resources)
 
     async def list_prompts(self) -> list[Prompt]:
-        """Return all prompts that are available now."""
+        """Return the fixed prompts and those offered now."""
         found = [*await super().list_prompts(), *(prompt.listed for prompt in (await self._offered()).values())]
         self.first_prompts = found if self.first_prompts is None else self.first_prompts
         return found
 
     async def _offered(self) -> dict[str, OfferedPrompt]:
-        """Return the prompts that come and go, by name."""
-        taken = {prompt.name for prompt in await super().list_prompts()}
+        """Return the prompts offered now, by name, without those whose name a fixed prompt has."""
+        fixed = {prompt.name for prompt in await super().list_prompts()}
         found: dict[str, OfferedPrompt] = {}
         for offered in self._offered_prompts:
             for prompt in await offered():
-                if prompt.name not in taken:
+                if prompt.name not in fixed:
                     found.setdefault(prompt.name, prompt)
         return found
 
     async def list_resources(self) -> list[Resource]:
-        """Return all resources that are listed now."""
+        """Return the fixed resources and those offered now."""
         found = {str(resource.uri): resource for resource in await super().list_resources()}
         for offered in self._offered_resources:
             for resource in await offered():
@@ -187,7 +190,7 @@ class ForgeServer(MCPServer[Any]):
         await lowlevel.run(read_stream, write_stream, lowlevel.create_initialization_options())
 
     def add_session_method(self, method: str, params: type[BaseModel], handler: Any) -> None:
-        """Serve a method of the 2025 protocol that MCPServer leaves out."""
+        """Serve a method of the 2025 protocol for which MCPServer has no handler."""
         self._lowlevel_server.add_request_handler(method, params, handler)
 
     def listen_with(self, handler: ListenHandler) -> None:
@@ -197,24 +200,31 @@ class ForgeServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Raise: the SDK offers this for inner calls, and it passes no interceptor."""
+        """Raise PermissionError: the SDK's method for inner calls runs no interceptor, so it would bypass the gate."""
         del arguments, context
         raise PermissionError(f"{name} can be called only through the gate")
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Return the prompt; what does not fit is an invalid-params error that names it."""
+        """Return the prompt.
+
+        Raises:
+            MCPError: invalid params: an unknown prompt, or missing or unknown arguments, each named.
+        """
+        # The SDK would answer these with an internal error, or with code 0 in the 2025 protocol.
         offered = await self._offered()
-        staying = await super().list_prompts()
-        known = {prompt.name: prompt for prompt in (*staying, *(one.listed for one in offered.values()))}
+        fixed = await super().list_prompts()
+        known = {prompt.name: prompt for prompt in (*fixed, *(one.listed for one in offered.values()))}
         if name not in known:
             raise MCPError(
                 INVALID_PARAMS, short(f"unknown prompt {name[:60]!r}; available prompts: {', '.join(known) or 'none'}")
             )
-        takes = known[name].arguments or []
+        takes = {argument.name: bool(argument.required) for argument in known[name].arguments or []}
         given = without_surrogates(arguments or {})
-        problems = _argument_problems(given, [a.name for a in takes], [a.name for a in takes if a.required])
+        problems = [f"{one!r} is missing" for one, required in takes.items() if required and one not in given]
+        listed = ", ".join(takes) or "none"
+        problems += [f"there is no argument {one[:60]!r}; it takes {listed}" for one in given if one not in takes]
         if problems:
             raise MCPError(INVALID_PARAMS, short(f"prompt {name}: {'; '.join(problems)}"))
         if name in offered:
@@ -224,18 +234,12 @@ class ForgeServer(MCPServer[Any]):
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
-        """Return the resource at `uri`; the error for an unknown address repeats only the beginning of a long one."""
+        """Return the resource at `uri`.
+
+        Raises:
+            ResourceNotFoundError: there is none. The message repeats only the beginning of a long address.
+        """
         try:
             return await super().read_resource(without_surrogates(str(uri)), context)
         except ResourceNotFoundError as error:
             raise ResourceNotFoundError(short(str(error))) from error
-
-
-def _argument_problems(given: dict[str, Any], takes: Sequence[str], required: Sequence[str]) -> list[str]:
-    missing = [f"{name!r} is missing" for name in required if name not in given]
-    unknown = [
-        f"there is no argument {name[:60]!r}; it takes {', '.join(takes) or 'none'}"
-        for name in given
-        if name not in takes
-    ]
-    return missing + unknown

@@ -1,4 +1,4 @@
-"""Errors as they leave the server: short, typed, without the innards of Python or pydantic and without URLs."""
+"""Errors as clients get them: short, and without details of Python or pydantic, such as the URLs in pydantic's own texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def without_surrogates(value: Any) -> Any:
-    """Return JSON `value` with every lone half of a character replaced by the sign for what cannot be read."""
+    """Return JSON `value` with every lone surrogate replaced by U+FFFD. JSON can escape one, but UTF-8 can't encode it."""
     if isinstance(value, str):
         return _SURROGATES.sub("\ufffd", value)
     if isinstance(value, list):
@@ -29,19 +29,19 @@ def without_surrogates(value: Any) -> Any:
 
 
 def short(message: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Return `message`, cut where it would be longer than an error may be: a caller's own words can make it so."""
+    """Return `message`, cut to `longest` characters. Messages quote the caller's words, which may be long."""
     return message if len(message) <= longest else message[: longest - 3] + "..."
 
 
 def loosen(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return `arguments` with harmless habits of hosts undone.
 
-    These are `2.0` for 2, an object or list sent as its JSON text, and a character of which only one half was sent.
-    Everything else that does not fit stays as it is and is refused.
+    These are `2.0` for 2, an object or list sent as its JSON text, and lone surrogates. Everything else that does not fit stays as it
+    is and is refused; decision 10 has the reasons.
     """
     properties = schema.get("properties", {})
-    whole: dict[str, Any] = without_surrogates(dict(arguments))
-    return {name: _loosened(value, properties.get(name, {})) for name, value in whole.items()}
+    readable: dict[str, Any] = without_surrogates(dict(arguments))
+    return {name: _loosened(value, properties.get(name, {})) for name, value in readable.items()}
 
 
 def _loosened(value: Any, wanted: Mapping[str, Any]) -> Any:
@@ -51,7 +51,7 @@ def _loosened(value: Any, wanted: Mapping[str, Any]) -> Any:
     if kind in ("object", "array") and isinstance(value, str):
         try:
             parsed = json.loads(value)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # a few kilobytes of `[` exceed the parser's recursion limit
             return value
         if isinstance(parsed, dict if kind == "object" else list):
             return parsed
@@ -59,9 +59,9 @@ def _loosened(value: Any, wanted: Mapping[str, Any]) -> Any:
 
 
 def explain(what: str, error: ValidationError, schema: Mapping[str, Any]) -> str:
-    """Return one sentence that names each wrong argument of `what`, and what it takes instead."""
+    """Return one sentence that names each wrong argument of `what`, and the values that it takes."""
     problems = error.errors(include_url=False, include_input=True, include_context=True)
-    told = [misfit(problem, schema) for problem in problems[:MOST_SHOWN]]
+    shown = [misfit(problem, schema) for problem in problems[:MOST_SHOWN]]
     if len(problems) > MOST_SHOWN:
-        told.append(f"and {len(problems) - MOST_SHOWN} more")
-    return f"{what}: {'; '.join(told)}"
+        shown.append(f"and {len(problems) - MOST_SHOWN} more")
+    return f"{what}: {'; '.join(shown)}"

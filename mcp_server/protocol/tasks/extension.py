@@ -1,4 +1,4 @@
-"""The SDK extension that answers with task handles, and what clients ask about them."""
+"""The SDK extension that answers slow calls with task handles, and serves the requests about tasks."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ T = TypeVar("T")
 
 
 class TasksExtension(Extension):
-    """Answers a call that takes long, or waits for a person, with a handle, where the request says that its client knows them.
+    """Answers a call that takes long or waits for a person with a handle, if the request declares that its client knows tasks.
 
-    It wraps the gate's extension: the gate decides what a call returns, and this decides whether it returns a handle.
+    It wraps the gate's extension, which decides what the call answers.
     """
 
     identifier = IDENTIFIER
@@ -60,52 +60,45 @@ class TasksExtension(Extension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Return the call's answer, or a handle for what it will be.
-
-        A question that was already shown in a form and not decided there is not asked again by the handle.
-        """
+        """Return the call's answer, or a handle for its later answer."""
         answer = await call_next(ctx)
         if not declared(ctx) or not isinstance(answer, CallToolResult) or answer.is_error:
             return answer
-        content = answer.structured_content or {}
-        task = handle_in(params.name, content)
+        task = handle_in(params.name, answer.structured_content or {})
         if not task:
             return answer
         try:
+            # The person dismissed the form about this proposal, so the task must not show it again.
             if (params.request_state or "").startswith(ASKED):
                 await self._tasks.note_answered(task, task)
             own = await self._tasks.handle(task)
             who = await self._identify(ctx)
-            return handle(await self._tasks.task(own, who, forms=await self._forms(ctx, who)))
+            return handle(await self._tasks.task(own, who, forms=await may_ask(ctx, who, self._tasks.state)))
         except KnowledgeError:
-            logger.warning("no handle can be given for %s now", params.name, exc_info=True)
+            logger.warning("cannot make a task for %s now; its answer is sent instead", params.name, exc_info=True)
             return answer
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
-        """Return the task's state."""
-        who = _asking(ctx, params)
-        forms = await self._forms(ctx, who)
-        return detailed(await _answered(self._tasks.task(params.task_id, who, forms=forms)))
+        """Return the task's status, and its result or forms."""
+        who = _caller(ctx, params)
+        forms = await may_ask(ctx, who, self._tasks.state)
+        return detailed(await _with_wire_errors(self._tasks.task(params.task_id, who, forms=forms)))
 
     async def _update(self, ctx: ServerRequestContext[Any, Any], params: UpdateParams) -> HandlerResult:
-        """Apply a person's answer, and acknowledge it."""
-        who = _asking(ctx, params)
-        forms = await self._forms(ctx, who)
-        await _answered(self._tasks.answer(params.task_id, who, params.input_responses, forms=forms))
+        """Pass on the person's answers."""
+        who = _caller(ctx, params)
+        forms = await may_ask(ctx, who, self._tasks.state)
+        await _with_wire_errors(self._tasks.answer(params.task_id, who, params.input_responses, forms=forms))
         return {}
 
-    async def _forms(self, ctx: ServerRequestContext[Any, Any], who: Principal) -> bool:
-        return await may_ask(ctx, who, self._tasks.state)
-
     async def _cancel(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
-        """End what can be ended, and acknowledge it."""
-        who = _asking(ctx, params)
-        await _answered(self._tasks.cancel(params.task_id, who))
+        """Cancel the run or withdraw the proposal, if it is still open. A closed task is not an error."""
+        await _with_wire_errors(self._tasks.cancel(params.task_id, _caller(ctx, params)))
         return {}
 
 
 def handle_in(tool: str, content: Mapping[str, Any]) -> str:
-    """Return the id of the task that an answer of that tool leaves open; "" if the answer is the end of the call."""
+    """Return the id of the run or proposal that the tool's answer leaves open; "" if the answer is final."""
     status, proposal = content.get("status"), content.get("proposal")
     if tool == AGENT_RUN and content.get("run_id"):
         return str(content["run_id"]) if status in ("running", "asking", "proposed") else ""
@@ -113,27 +106,27 @@ def handle_in(tool: str, content: Mapping[str, Any]) -> str:
     return str(proposal["id"]) if waits and isinstance(proposal, Mapping) else ""
 
 
-def _asking(ctx: ServerRequestContext[Any, Any], params: TaskParams) -> Principal:
-    """Return the caller that asks about a task, if the request may."""
+def _caller(ctx: ServerRequestContext[Any, Any], params: TaskParams) -> Principal:
+    """Check that the request may ask about tasks, and return its caller."""
     require_declared(ctx)
     require_named(ctx, params.task_id)
     return caller_of(ctx)
 
 
 def caller_of(ctx: ServerRequestContext[Any, Any]) -> Principal:
-    """Return the caller that the gate just allowed to read."""
+    """Return the caller, which the middleware has identified and allowed to read."""
     who = caller.get()
     if who is None:
         raise MCPError(REFUSED, f"{ctx.method} has no caller")
     return who
 
 
-async def _answered(work: Awaitable[T]) -> T:
-    """Return the result of the work; failures become JSON-RPC errors, the same for an unknown task and another caller's."""
+async def _with_wire_errors(work: Awaitable[T]) -> T:
+    """Return the result of `work`, and turn its errors into JSON-RPC errors. An unknown task and another caller's get the same one."""
     try:
         return await work
     except (NoSuchTask, BadAnswer) as error:
         raise MCPError(INVALID_PARAMS, str(error)) from None
     except KnowledgeError as error:
-        logger.warning("a task cannot be read now", exc_info=True)
+        logger.warning("cannot read a task now", exc_info=True)
         raise MCPError(INTERNAL_ERROR, short(f"the task cannot be read now: {error}")) from error

@@ -1,4 +1,4 @@
-"""Everything between the SDK and the tools, in one place: the gate, and around it the handles."""
+"""Everything that is hooked into the SDK, in one place: the gate, and the tasks around it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_server.protocol.tasks.subscriptions import TaskListening
 
 @dataclass(frozen=True)
 class Seams:
-    """The parts that a server is built with."""
+    """The extensions and middleware of a server, made from their shared parts."""
 
     gate: Gate
     identify: Identify
@@ -32,20 +32,20 @@ class Seams:
 
     @cached_property
     def tasks(self) -> ProtocolTasks:
-        """Return the tasks of all callers."""
+        """The tasks of all callers."""
         return ProtocolTasks(self.gate, self.approvals, self.services)
 
     @property
     def extensions(self) -> Sequence[Extension]:
-        """Return the layers that answer calls, outermost first."""
+        """The extensions that answer calls, outermost first."""
         gate = GateExtension(self.gate, self.identify, self.approvals, self.services)
         return (TasksExtension(self.tasks, self.identify), gate)
 
     @property
     def middleware(self) -> Sequence[ServerMiddleware[Any]]:
-        """Return the layer that refuses everything else to a caller that may not read."""
+        """The middleware that refuses all other requests to callers that may not read."""
         return (refusing(self.gate, self.identify),)
 
     def listen(self, server: ForgeServer, bus: SubscriptionBus) -> None:
-        """Notify clients that listen to the server about tasks, too."""
+        """Make `subscriptions/listen` of the server report tasks as well."""
         server.listen_with(TaskListening(bus, self.tasks, self.gate, self.services.state, self.identify))

@@ -1,4 +1,4 @@
-"""`subscriptions/listen` with tasks: a client that names its tasks gets the state of each, and every change."""
+"""`subscriptions/listen` for tasks: a client that names its tasks gets the status of each, and again at each change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AFTER_TROUBLE_S = 1.0
 
 
 class TaskListening(ListenHandler):
-    """The SDK's handler, which also tells of tasks. Of the tasks named, it acknowledges the caller's own."""
+    """The SDK's handler, which also reports tasks. It acknowledges only the tasks that are the caller's own."""
 
     def __init__(
         self, bus: SubscriptionBus, tasks: ProtocolTasks, gate: Gate, state: StateStore, identify: Identify
@@ -54,7 +54,7 @@ class TaskListening(ListenHandler):
         """Serve one stream.
 
         Raises:
-            MCPError: tasks are named and the request does not say that its client knows them, or they are no ids.
+            MCPError: tasks are named, but the request doesn't declare that its client knows tasks; or `taskIds` is no list of ids.
         """
         named = _named(params.notifications)
         if not named:
@@ -66,10 +66,10 @@ class TaskListening(ListenHandler):
         served: list[SubscriptionsListenResult] = []
         failed: list[Exception] = []
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tell, ctx, own, who, session.acknowledged)
+            group.start_soon(self._report, ctx, own, who, session.acknowledged)
             try:
                 served.append(await super().__call__(replace(ctx, session=cast("ServerSession", session)), params))
-            except Exception as error:  # noqa: BLE001 - raised below, where no group wraps it
+            except Exception as error:  # noqa: BLE001 - raised below: a task group would wrap it, and the SDK would not know it
                 failed.append(error)
             group.cancel_scope.cancel()
         if failed:
@@ -81,49 +81,52 @@ class TaskListening(ListenHandler):
             await self._tasks.task(task, who, forms=False)
         except NoSuchTask:
             return False
-        except KnowledgeError:  # it cannot be known now: what becomes of it is told if it is theirs
+        except KnowledgeError:  # the database is away; `_report_one` checks again
             return True
         return True
 
-    async def _tell(
+    async def _report(
         self, ctx: ServerRequestContext[Any, Any], tasks: Sequence[str], who: Principal, begin: anyio.Event
     ) -> None:
-        """Report the state of each task, and each change, until all have ended or the caller is no longer the same."""
-        await begin.wait()
-        told: dict[str, Any] = {}
+        """Send each task's status, now and at each change, until all tasks are over or the token belongs to another caller."""
+        await begin.wait()  # the protocol wants the acknowledgement first
+        sent: dict[str, Any] = {}
         left = list(tasks)
         while left:
             try:
                 seen = await self._state.last_event()
+                # A stream can outlive its token and the trust of its caller, so both are checked at each change.
                 if await self._identify(ctx) != who:
                     return
                 if not isinstance(await self._gate.decide(TOLD, Trust.READ, who), Refuse):
-                    left = [task for task in left if not await self._told(ctx, task, who, told)]
+                    left = [task for task in left if not await self._report_one(ctx, task, who, sent)]
                 if left:
                     await self._state.changed(seen)
-            except UnknownSecret:  # it was replaced meanwhile: who listens is nobody's host any more
+            except UnknownSecret:  # the host was registered again, with a new secret
                 return
             except KnowledgeError:
-                logger.warning("tasks cannot be read now; their changes will be reported later", exc_info=True)
+                logger.warning("cannot read tasks now; clients get their changes later", exc_info=True)
                 await anyio.sleep(AFTER_TROUBLE_S)
 
-    async def _told(self, ctx: ServerRequestContext[Any, Any], task: str, who: Principal, told: dict[str, Any]) -> bool:
-        """Report the task's state, unless it was reported last, and return whether it has ended."""
+    async def _report_one(
+        self, ctx: ServerRequestContext[Any, Any], task: str, who: Principal, sent: dict[str, Any]
+    ) -> bool:
+        """Send the task's status, unless it is the same as in `sent`, and return whether the task is over."""
         try:
-            there = await self._tasks.task(task, who, forms=await may_ask(ctx, who, self._state))
+            current = await self._tasks.task(task, who, forms=await may_ask(ctx, who, self._state))
         except NoSuchTask:
             return True
-        now = detailed(there)
-        if now != told.get(task):
-            told[task] = now
+        now = detailed(current)
+        if now != sent.get(task):
+            sent[task] = now
             stamped = {**now, "_meta": {SUBSCRIPTION_ID_META_KEY: ctx.request_id}}
             notification = cast("ServerNotification", _TaskNotification(stamped))
             await ctx.session.send_notification(notification, related_request_id=ctx.request_id)
-        return there.over
+        return current.over
 
 
 class _Acknowledging:
-    """A session of which the acknowledgement names tasks, too."""
+    """A session that adds the tasks to the SDK's acknowledgement, for which the SDK has no hook."""
 
     def __init__(self, session: ServerSession, tasks: Sequence[str]) -> None:
         self._session, self._tasks = session, tasks
@@ -142,7 +145,7 @@ class _Acknowledging:
 
 
 class _TaskNotification:
-    """A notification about one task. The SDK knows none, and of models it leaves out what is null, which `ttlMs` may be."""
+    """A notification about one task. The SDK has no model for it, and drops null fields of models; `ttlMs` may be null."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self._params = params
@@ -152,8 +155,8 @@ class _TaskNotification:
 
 
 def _named(asked: SubscriptionFilter) -> list[str]:
-    """Return the tasks that are named, each once."""
+    """Return the ids in `taskIds`, each once."""
     named = (asked.model_extra or {}).get(TASK_IDS) or []
     if not isinstance(named, list) or not all(isinstance(task, str) for task in named) or len(named) > MOST_LISTENED:
-        raise MCPError(INVALID_PARAMS, f"{TASK_IDS} is a list of the ids of {MOST_LISTENED} tasks at most")
+        raise MCPError(INVALID_PARAMS, f"{TASK_IDS} must be a list of at most {MOST_LISTENED} task ids")
     return list(dict.fromkeys(named))

@@ -1,4 +1,4 @@
-"""The Tasks extension on the wire: its methods, its shapes, and who speaks it. Pure.
+"""The Tasks extension on the wire: methods, shapes, and the checks of a request. Pure.
 
 Source: MCP extension `io.modelcontextprotocol/tasks` (SEP-2663), draft of 2026-07.
 """
@@ -23,36 +23,36 @@ from knowledge.history.timestamps import utc_text
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 GET, UPDATE, CANCEL, TOLD = "tasks/get", "tasks/update", "tasks/cancel", "notifications/tasks"
 VERSIONS = frozenset(MODERN_PROTOCOL_VERSIONS)
-"""Protocol versions in which a request says what its client can do. In older ones there is no such extension."""
+"""Protocol versions in which each request declares its client's features. Older ones have no extensions."""
 MOST_LISTENED = 100
-"""Tasks of one `subscriptions/listen`."""
+"""The limit of tasks in one `subscriptions/listen`."""
 MOST_ID = 200
-"""Characters of an id that are looked at."""
+"""Characters. A longer id is unknown without a look into the database."""
 WORKING_MS, WAITING_MS = 1_000, 5_000
-"""How often a client should ask: while something is done, and while something is waited for."""
+"""How often a client should poll while work is done, and while the task waits for a person."""
 
 Status = Literal["working", "input_required", "completed", "cancelled"]
-"""The protocol knows `failed`, too: an error of JSON-RPC after the handle. Here each of those is answered before there is one."""
+"""The protocol also has `failed`, for a JSON-RPC error after the handle. Here such errors are answered before a handle is given."""
 OVER: tuple[Status, ...] = ("completed", "cancelled")
 
 
 class TaskParams(RequestParams):
     """Parameters of `tasks/get` and `tasks/cancel`."""
 
-    model_config = ConfigDict(defer_build=True)  # a server that nobody asks for tasks starts without it
+    model_config = ConfigDict(defer_build=True)  # built at the first use: most servers are never asked about a task
 
     task_id: str
 
 
 class UpdateParams(TaskParams):
-    """Parameters of `tasks/update`. An answer is read only once its key is known to belong to an open question."""
+    """Parameters of `tasks/update`. The answers are validated later, and only those whose key is an open form's."""
 
     input_responses: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskForm:
-    """A question to a person: a text, and the fields below it. `key` names it in its task, for ever."""
+    """A form for a person: a text, and the fields below it. `key` names it within its task and is never used again."""
 
     key: str
     text: str
@@ -61,9 +61,9 @@ class TaskForm:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolTask:
-    """The state of a task. `message` says it in a sentence. `lasts`: how long it can be asked about, None: without end.
+    """A task as it is now. `message` is its status in a sentence; `lasts` is how long it can be fetched, None for ever.
 
-    `forms` are what a person is asked (input_required), `result` is what the call would have returned (completed).
+    `forms` are open (input_required); `result` is what the call would have returned (completed).
     """
 
     IS_HANDLE: ClassVar[str] = "task"
@@ -79,66 +79,68 @@ class ProtocolTask:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing more is to happen to it."""
+        """Whether the task has ended."""
         return self.status in OVER
 
 
 def handle(task: ProtocolTask) -> dict[str, Any]:
-    """Return the answer of a call that is a task (CreateTaskResult)."""
+    """Return the task as the result of the call (CreateTaskResult)."""
     return {"resultType": ProtocolTask.IS_HANDLE, **_plain(task)}
 
 
 def detailed(task: ProtocolTask) -> dict[str, Any]:
-    """Return everything that a client sees of a task (DetailedTask)."""
-    told = _plain(task)
+    """Return the task with its forms or its result (DetailedTask)."""
+    wire = _plain(task)
     if task.status == "input_required":
-        told["inputRequests"] = {form.key: _asked(form) for form in task.forms}
+        wire["inputRequests"] = {form.key: _elicitation(form) for form in task.forms}
     elif task.status == "completed":
-        told["result"] = dict(task.result)
-    return told
+        wire["result"] = dict(task.result)
+    return wire
 
 
 def _plain(task: ProtocolTask) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    wire: dict[str, Any] = {
         "taskId": task.id,
         "status": task.status,
         "createdAt": utc_text(task.created_at),
+        # The clocks of two processes can differ, and no update may come before the creation.
         "lastUpdatedAt": utc_text(max(task.created_at, task.updated_at)),
         "ttlMs": None if task.lasts is None else max(0, task.lasts // timedelta(milliseconds=1)),
     }
     if task.message:
-        told["statusMessage"] = task.message
+        wire["statusMessage"] = task.message
     if not task.over:
-        told["pollIntervalMs"] = task.poll_ms
-    return told
+        wire["pollIntervalMs"] = task.poll_ms
+    return wire
 
 
-def _asked(form: TaskForm) -> dict[str, Any]:
+def _elicitation(form: TaskForm) -> dict[str, Any]:
     params = ElicitRequestFormParams(message=form.text, requested_schema=dict(form.schema))
     return ElicitRequest(params=params).model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def declared(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether this very request says that its client knows tasks."""
+    """Return whether this request declares that its client knows tasks. An earlier request of the client doesn't count."""
     capabilities = ctx.session.client_capabilities
     extensions = capabilities.extensions if capabilities is not None else None
     return ctx.protocol_version in VERSIONS and IDENTIFIER in (extensions or {})
 
 
 def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
-    """Return if this very request says that its client knows tasks.
+    """Check that this request declares that its client knows tasks.
 
     Raises:
-        MCPError: -32021, with what is missing.
+        MCPError: -32021, with the missing extension.
     """
     require_client_extension(ctx, IDENTIFIER)
 
 
 def require_named(ctx: ServerRequestContext[Any, Any], task: str) -> None:
-    """Return if the `Mcp-Name` header of a request over HTTP, by which it may have been routed, names the task that its body names.
+    """Check that the `Mcp-Name` header of a request over HTTP names the task of its body.
 
     Raises:
-        MCPError: -32020, it names another one, or none.
+        MCPError: -32020: it names another one, or is missing.
     """
+    # A proxy may have routed the request by the header alone.
     if ctx.request is not None and decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER)) != task:
         raise MCPError(HEADER_MISMATCH, f"the {MCP_NAME_HEADER} header does not name the task that params.taskId names")
