@@ -55,8 +55,10 @@ class Decisions:
             signed=person.signed,
             advisory=advisory,
         )
+        # The store decides only a pending proposal, in one statement. Somebody may have decided since it was read above.
         if await self._trust.decide(proposal_id, verdict) is None:
             raise CannotDecide(await self._why_not(proposal_id))
+        # A weak channel proves no person: a host that answers its own forms must not raise its own score.
         if person.channel not in WEAK and proposal.kind == "call":
             await self._count(proposal, person, approved=True)
         return await self._executor.carry_out(proposal_id)

@@ -32,12 +32,16 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.gate.trust import admin
+from mcp_server.late_module import LateModule
 from mcp_server.ports import AllServices
 from mcp_server.toolsets.registry import declared
 from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview, CallsDoNotJoin
 
 if TYPE_CHECKING:
+    from knowledge.writing import requests
     from knowledge.writing.requests import Approval
+else:
+    requests = LateModule("knowledge.writing.requests")  # takes 60 ms to load, and is needed after an approval only
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -353,8 +357,5 @@ def _unsure(answer: Mapping[str, Any]) -> str:
 
 
 def _approval(proposal: Proposal, verdict: ProposalVerdict) -> Approval:
-    # knowledge.writing takes 60 ms to load, and this module is loaded at the start.
-    from knowledge.writing.requests import Approval
-
     how = "signed" if verdict.signed else "advisory" if verdict.advisory else "by word"
-    return Approval(proposal.id, f"approved by {verdict.by} ({verdict.channel}, {how})", proposal.effect)
+    return requests.Approval(proposal.id, f"approved by {verdict.by} ({verdict.channel}, {how})", proposal.effect)

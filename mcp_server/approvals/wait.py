@@ -14,6 +14,7 @@ async def closed(services: WaitServices, proposal_id: str) -> None:
     """Return once the proposal is neither pending nor being executed."""
     async with services.waiting:
         while True:
+            # The event first, then the proposal: a change between the two ends the wait below at once.
             seen = await services.state.last_event()
             proposal = await services.state.trust.proposal(proposal_id)
             if proposal is None or not proposal.open:

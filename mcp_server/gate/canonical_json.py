@@ -5,13 +5,18 @@ Source: RFC 8785, JSON Canonicalization Scheme.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from mcp_server.late_module import LateModule
+
+if TYPE_CHECKING:
+    import rfc8785
+else:
+    rfc8785 = LateModule("rfc8785")
 
 
 def canonical(value: Any) -> bytes:
     """Return the canonical JSON of plain data."""
-    import rfc8785
-
     return rfc8785.dumps(value)
 
 

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 from knowledge.errors import StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.caller import Call
+from mcp_server.late_module import LateModule
 from mcp_server.ports import GateServices
 
 if TYPE_CHECKING:
-    from agents.engine.events import Note
+    from agents.engine import events
     from agents.engine.progress.position import JourneyPosition
+    from agents.prompts import prompt as prompts
+else:
+    events = LateModule("agents.engine.events")
+    prompts = LateModule("agents.prompts.prompt")
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -49,42 +54,36 @@ class JourneyHook:
         Raises:
             ToolOutsidePhase, JourneyOver, WaitsForPerson, NoSuchJourney: the call is not allowed.
         """
-        from agents.engine.events import ToolError, ToolStart
         from agents.errors import AgentError
 
         position = await self._services.journeys.position(call.journey)
         begun = JourneyCall(secrets.token_hex(4), tool, position.state.phase, self._clock())
-        start = ToolStart(begun.id, tool, arguments_hash, begun.phase, summary)
+        start = events.ToolStart(begun.id, tool, arguments_hash, begun.phase, summary)
         try:
             require_in_phase(position, tool, [spec.name for spec in self._services.tools()])
         except AgentError as error:
-            await self._note(call, start, ToolError(begun.id, tool, 0.0, str(error)[:LONGEST_ERROR]))
+            await self._note(call, start, events.ToolError(begun.id, tool, 0.0, str(error)[:LONGEST_ERROR]))
             raise
         await self._note(call, start)
         return begun
 
     async def succeeded(self, call: Call, begun: JourneyCall, content: Mapping[str, Any]) -> None:
         """Record that the call was answered."""
-        from agents.engine.events import ToolSuccess
-
         took_ms = self._took_ms(begun)
         await self._note_end(
-            call, ToolSuccess(begun.id, begun.tool, took_ms, summary_of(content), facts_of(content), begun.phase)
+            call, events.ToolSuccess(begun.id, begun.tool, took_ms, summary_of(content), facts_of(content), begun.phase)
         )
 
     async def failed(self, call: Call, begun: JourneyCall, why: str) -> None:
         """Record that the call was refused or failed."""
-        from agents.engine.events import ToolError
-
-        await self._note_end(call, ToolError(begun.id, begun.tool, self._took_ms(begun), why[:LONGEST_ERROR]))
+        await self._note_end(call, events.ToolError(begun.id, begun.tool, self._took_ms(begun), why[:LONGEST_ERROR]))
 
     async def carried_out(self, proposal: Proposal, content: Mapping[str, Any]) -> None:
         """Record in the proposal's journey that an approved act was executed."""
-        from agents.engine.events import ToolSuccess
         from agents.errors import AgentError
 
         facts = {**facts_of(content), "proposal": proposal.id}
-        success = ToolSuccess(proposal.id, proposal.tool, 0.0, f"approved, {summary_of(content)}", facts)
+        success = events.ToolSuccess(proposal.id, proposal.tool, 0.0, f"approved, {summary_of(content)}", facts)
         store = self._services.journeys.store
         try:
             await store.note(proposal.journey, (success,), by=proposal.principal, at=self._services.now())
@@ -96,11 +95,11 @@ class JourneyHook:
     def _took_ms(self, begun: JourneyCall) -> float:
         return round((self._clock() - begun.began) * 1000, 2)
 
-    async def _note(self, call: Call, *notes: Note) -> None:
+    async def _note(self, call: Call, *notes: events.Note) -> None:
         store = self._services.journeys.store
         await store.note(call.journey, notes, by=call.principal.id, at=self._services.now())
 
-    async def _note_end(self, call: Call, note: Note) -> None:
+    async def _note_end(self, call: Call, note: events.Note) -> None:
         # The act is done. It must not be reported as failed because the journal can't be written right now.
         try:
             await self._note(call, note)
@@ -115,14 +114,13 @@ def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]
         ToolOutsidePhase, JourneyOver, WaitsForPerson: it doesn't.
     """
     from agents.errors import JourneyOver, ToolOutsidePhase, WaitsForPerson
-    from agents.prompts.prompt import tools_at
 
     state, journey, phase = position.state, position.journey, position.phase
     # An agent may allow tools in its last phase, to save what was found after the journey is complete.
     if state.over and (state.status == "cancelled" or tool not in phase.tools):
         raise JourneyOver(journey, state.status)
     if tool not in phase.tools:
-        raise ToolOutsidePhase(journey, phase.name, tool, tools_at(phase, listed))
+        raise ToolOutsidePhase(journey, phase.name, tool, prompts.tools_at(phase, listed))
     if state.status == "waiting":
         raise WaitsForPerson(journey, phase.name)
 

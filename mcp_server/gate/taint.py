@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
@@ -15,6 +15,12 @@ from knowledge.pages.claim_source import FETCHED_KINDS, ORIGIN_FIELD, source_kin
 from knowledge.pages.markdown.passages import passages
 from knowledge.state.ports import StateStore
 from knowledge.trust.codec import MOST_PASSAGES, PASSAGES_KEPT
+from mcp_server.late_module import LateModule
+
+if TYPE_CHECKING:
+    from knowledge.merge.evidence import confidence
+else:
+    confidence = LateModule("knowledge.merge.evidence.confidence")
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -33,9 +39,8 @@ class Taints:
     """The untrusted text that callers have read.
 
     While the database is unreachable, reading continues: the records wait in memory and are written before the next decision that
-    depends
-    on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other
-    and ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
+    depends on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other and
+    ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
     """
 
     def __init__(self, state: StateStore, now: Callable[[], datetime], trusted: Sequence[str] = ()) -> None:
@@ -91,6 +96,7 @@ class Taints:
     async def _write_passages(self) -> None:
         for principal, read in list(self._unwritten_passages.items()):
             await self._state.trust.note_passages(principal, read, at=self._now())
+            # The caller may have read more during the write.
             if self._unwritten_passages.get(principal) is read:
                 del self._unwritten_passages[principal]
 
@@ -181,6 +187,7 @@ class Taints:
         for read, at in list(self._unwritten.items()):
             principal, journey, origin = read
             await self._state.trust.note_taint(principal, journey, (origin,), at=at)
+            # A newer time, noted during the write, is still to be written.
             if self._unwritten.get(read) == at:
                 del self._unwritten[read]
 
@@ -224,6 +231,4 @@ def _passages_of(texts: Sequence[tuple[str, str]]) -> dict[bytes, str]:
 
 def origin_of(path: str, source: str) -> str:
     """Return the source of untrusted text: the service and place it was fetched from, or else the page it is on."""
-    from knowledge.merge.evidence.confidence import lineage_of
-
-    return lineage_of(source) if source_kind(source) in FETCHED_KINDS else f"kb:{path}"
+    return confidence.lineage_of(source) if source_kind(source) in FETCHED_KINDS else f"kb:{path}"

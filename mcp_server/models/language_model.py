@@ -39,12 +39,12 @@ class ConfiguredModel:
 
     @property
     def name(self) -> str:
-        """Return interface and model, as `vendor:model`."""
+        """Interface and model, as `vendor:model`."""
         return str(self._access.name)
 
     @property
     def cost(self) -> Cost:
-        """Return the function that prices its answers."""
+        """The function that prices its answers."""
         return self.book.cost_of
 
     def run_limits(self, iterations: int, seconds: float) -> RunLimits:
@@ -61,12 +61,12 @@ class ConfiguredModel:
 
     @property
     def run_day(self) -> DayBounds:
-        """Return the limits of all runs together in a day."""
+        """The limits of all runs together in a day."""
         return day_bounds(self._access)
 
     @property
     def loaded(self) -> bool:
-        """Return whether the provider is loaded, so that `provider` returns at once."""
+        """Whether the provider is loaded, so that `provider` returns at once."""
         return self._provider is not None
 
     async def provider(self) -> Provider:

@@ -59,7 +59,7 @@ class AskedRoutes:
 
     @property
     def name(self) -> str:
-        """Return the model's name."""
+        """The model's name."""
         return self._model.name
 
     def ready(self) -> bool:

@@ -77,12 +77,12 @@ class ProposalSummary:
 
     @property
     def waits(self) -> bool:
-        """Return whether a person can still decide on it."""
+        """Whether a person can still decide on it."""
         return self.proposal.state == "pending" and self.proposal.expires_at > self.now
 
     @property
     def only_sent(self) -> bool:
-        """Return whether it changes no page and sends something to another service."""
+        """Whether it changes no page and sends something to another service."""
         return bool(self.files) and all(file.sent for file in self.files)
 
     def texts(self) -> Iterator[str]:

@@ -41,7 +41,7 @@ STATES: Mapping[Status, State] = {
 MOST_NAME = 60
 MOST_TITLE = 120
 MOST_TEXT = 20_000
-"""Characters of an answer that a host gets at once; the frames have all of it."""
+"""Characters of an answer in one result. The frames have the full text."""
 
 ASKS = "Ask the person the question, then call agent_run with run_id and their answer."
 WAITS = "The run needs a person to approve the proposal; then it continues by itself. Call agent_trace(run_id) for the result."
@@ -94,7 +94,7 @@ class PresentedRun:
 
     @property
     def limit_rows(self) -> list[tuple[str, str]]:
-        """Return the names and values of its limits and toolsets, for a table."""
+        """The names and values of its limits and toolsets, for a table."""
         counts = {name: value for name, value in asdict(self.limits).items() if name != "cost_micros"}
         rows = [(name.replace("_", " "), f"{value:,.15g}") for name, value in counts.items() if value is not None]
         if self.limits.cost_micros is not None:
@@ -113,7 +113,7 @@ class PresentedStep:
 
 
 def present(run: Run) -> PresentedRun:
-    """Return everything there is to show of the run but its steps."""
+    """Return everything that is shown of the run except its steps."""
     head, response = run.header, run.response
     gave_up = response is not None and not response.goal_achieved
     return PresentedRun(

@@ -71,7 +71,7 @@ class _Resumption:
 
 @dataclass(frozen=True, slots=True)
 class _ResumeFailure:
-    """When a run that could not be led may be tried again, and how long a wait that is."""
+    """When a run that could not be led may be tried again, and the length of that wait, which doubles after each failure."""
 
     until: float
     wait_s: float
@@ -113,12 +113,12 @@ class Runs:
 
     @property
     def aside(self) -> frozenset[str]:
-        """Return the runs that this process leads in the background."""
+        """The runs that this process leads in the background."""
         return frozenset(self._aside)
 
     @property
     def here(self) -> frozenset[str]:
-        """Return the runs that this process leads, or is about to lead in the background."""
+        """The runs that this process leads, or is about to lead in the background."""
         return frozenset(self._here | self._aside)
 
     async def ended(self) -> None:

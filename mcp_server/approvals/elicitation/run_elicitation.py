@@ -276,7 +276,7 @@ async def _lead_once(services: ElicitationServices, call: Call, run: str, answer
     except RunNotThere:  # another process was faster
         return await runs.store.run(run)
     except anyio.get_cancelled_exc_class():
-        # Nobody waits for the run any more. Without the shield the cancellation would stop its cancelling, too.
+        # No call waits for the run now, so it is cancelled. Without the shield this task's cancellation would prevent that.
         with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
             if (await runs.store.run(run)).state == "running":
                 await runs.cancel(run, runs.why_cancelled())

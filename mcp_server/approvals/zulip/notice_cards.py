@@ -40,22 +40,22 @@ class Card:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the proposal when the notice was posted."""
+        """The hash of the proposal when the notice was posted."""
         return self.marks.get(HASH, "")
 
     @property
     def touched(self) -> bool:
-        """Return whether somebody else has ever changed the message."""
+        """Whether somebody else has ever changed the message."""
         return bool(self.marks.get(TOUCHED))
 
     @property
     def listed(self) -> frozenset[str]:
-        """Return the addresses whose reactions counted when the notice was last updated."""
+        """The addresses whose reactions counted when the notice was last updated."""
         return frozenset(json.loads(self.marks.get(LISTED, "[]")))
 
     @property
     def ignored(self) -> frozenset[ReactionKey]:
-        """Return the reactions that decide nothing until they are removed: refused ones, and those from before they counted."""
+        """The reactions that decide nothing until they are removed: refused ones, and those from before they counted."""
         return frozenset((int(user), str(code)) for user, code in json.loads(self.marks.get(IGNORED, "[]")))
 
     def is_untouched(self, message: Message) -> bool:
@@ -70,7 +70,7 @@ class Card:
 
 
 class PostNotice:
-    """Posts one notice. It is found again among the bot's own messages by its text, which holds its proposal's id."""
+    """Posts one notice. Zulip takes no key for a message, so it is found again by its text, which contains the proposal's id."""
 
     keyed = False
 
@@ -87,7 +87,7 @@ class PostNotice:
         return {"message_id": await self._client.send(self._where, self._text)}
 
     async def look(self, attempt: DeliveryAttempt) -> Json | None:
-        """Return its id if it is there, in any topic: it may have been moved."""
+        """Return its id if it was posted; None if not. Every topic is searched, because somebody may have moved it."""
         window = await self._client.messages(
             replace(self._where, topic=None),
             anchor=int(attempt.marks.get("newest") or 0),
