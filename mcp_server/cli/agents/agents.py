@@ -22,12 +22,7 @@ from mcp_server.cli.terminal.output import print_json
 
 
 class NoSuchFile(KnowledgeError):
-    """There is no file of an agent, a skill or plan rules with that name; `known` are the existing ones."""
-
-    def __init__(self, asked: str, known: Sequence[str]) -> None:
-        self.asked, self.known = asked, tuple(known)
-        there = f"the files are {', '.join(known)}" if known else "_agents/ and _skills/ have no files"
-        super().__init__(f"no agent or skill file {asked[:200]!r} to check; {there}")
+    """There is no file of an agent, a skill or plan rules with that name."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +100,8 @@ def _chosen(asked: str, files: Sequence[str]) -> str:
         name = file.rpartition("/")[2]
         if bare in (file, name, name.rpartition(".")[0]) or bare.endswith(f"/{file}"):
             return file
-    raise NoSuchFile(asked, files)
+    known = f"the files are {', '.join(files)}" if files else "_agents/ and _skills/ have no files"
+    raise NoSuchFile(f"no agent or skill file {asked[:200]!r} to check; {known}")
 
 
 def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:

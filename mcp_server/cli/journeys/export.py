@@ -30,12 +30,6 @@ from mcp_server.hosts.files import ConfigurationRefused, rewrite
 class AnotherIsHere(KnowledgeError):
     """A journey has that id already and differs from the one in the file. Nothing was imported."""
 
-    def __init__(self, journey: str, how: str) -> None:
-        self.journey = journey
-        super().__init__(
-            f"{journey} already exists here, {how}; nothing was imported (--as ID imports it under another id)"
-        )
-
 
 async def export(args: argparse.Namespace, settings: Settings) -> int:
     """Write the journey's file, whole or not at all."""
@@ -129,4 +123,6 @@ async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:
         how = f"at a later version: {here[-1].version}; the file ends at version {log[-1].version}"
     else:
         how = f"only up to version {here[-1].version}; the file has version {log[-1].version}"
-    raise AnotherIsHere(journey, how)
+    raise AnotherIsHere(
+        f"{journey} already exists here, {how}; nothing was imported (--as ID imports it under another id)"
+    )

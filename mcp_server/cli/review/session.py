@@ -35,10 +35,6 @@ _ACTS: Mapping[Word, str] = {
 class NoSuchProposal(KnowledgeError):
     """There is no proposal with that id."""
 
-    def __init__(self, asked: str) -> None:
-        self.asked = asked
-        super().__init__(f"there is no proposal {asked!r}; knowledge-forge review --list shows the open ones")
-
 
 @dataclass(frozen=True, slots=True)
 class ReviewSession:
@@ -68,7 +64,8 @@ class ReviewSession:
         """
         proposal = await self.state.trust.proposal(proposal_id)
         if proposal is None:
-            raise NoSuchProposal(proposal_id)
+            open_ones = "knowledge-forge review --list shows the open ones"
+            raise NoSuchProposal(f"there is no proposal {proposal_id!r}; {open_ones}")
         return proposal
 
     async def about(self, proposal: Proposal) -> ProposalSummary:

@@ -23,9 +23,6 @@ PATIENCE_S = LEASE_S + 10.0
 class PageUnavailable(KnowledgeError):
     """No process serves the page, and this one can't."""
 
-    def __init__(self) -> None:
-        super().__init__("the review page can't be shown; the log has the details. Decide with: knowledge-forge review")
-
 
 def serve_page(settings: Settings) -> int:
     """Print a one-time link to the page and open it; unless another process serves the page, serve it until Ctrl-C.
@@ -38,7 +35,8 @@ def serve_page(settings: Settings) -> int:
     except KeyboardInterrupt:
         return 0
     if not found:
-        raise PageUnavailable
+        where = "the log has the details. Decide with: knowledge-forge review"
+        raise PageUnavailable(f"the review page can't be shown; {where}")
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import anyio
@@ -48,25 +48,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Show or compact; exit code 1 if something was left undone."""
     _, action = ACTIONS[args.action]
-    return action(args, settings)
+    return anyio.run(action, args, settings)
 
 
-def _show(_args: argparse.Namespace, settings: Settings) -> int:
-    place, size, found = anyio.run(_sizes, settings)
+async def _show(_args: argparse.Namespace, settings: Settings) -> int:
+    async with open_state(settings) as state:
+        place, size, found = state.place, await state.size(), list(await state.held())
     fields = {"place": place, **asdict(size), "held": [asdict(one) for one in found]}
     print_answer(fields, _size_lines(place, size, found, settings), as_json=settings.json, ascii_only=False)
     return 0
 
 
-def _compact(args: argparse.Namespace, settings: Settings) -> int:
-    done = anyio.run(_compacted, settings, args.rewrite)
+async def _compact(args: argparse.Namespace, settings: Settings) -> int:
+    done = await _compacted(settings, args.rewrite)
     print_answer(asdict(done), _compacted_lines(done), as_json=settings.json, ascii_only=False)
     return NOT_DONE if done.left else 0
-
-
-async def _sizes(settings: Settings) -> tuple[str, StateSize, list[Held]]:
-    async with open_state(settings) as state:
-        return state.place, await state.size(), list(await state.held())
 
 
 def _size_lines(place: str, size: StateSize, found: list[Held], settings: Settings) -> list[str]:
@@ -130,7 +126,7 @@ def _compacted_lines(done: Compacted) -> list[str]:
     return [*lines, f"Not done: {done.left}"] if done.left else lines
 
 
-ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace, Settings], int]]] = {
+ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace, Settings], Awaitable[int]]]] = {
     "show": ("show what uses space, by kind and by who stored it (the default)", _show),
     "compact": ("shorten texts past their retention, and free space", _compact),
 }

@@ -25,10 +25,6 @@ ADVISORY = "not protected by a passkey; to add one: knowledge-forge review --web
 class NotCarriedOut(KnowledgeError):
     """A person did not agree, or the change could not be made. Nothing was changed."""
 
-    def __init__(self, proposal: Proposal, how: str) -> None:
-        self.proposal = proposal
-        super().__init__(f"{proposal.tool} was not done ({proposal.id}): {how}")
-
 
 async def act(
     review: ReviewSession, what: AdminAct, arguments: Mapping[str, Any], *, only_here: bool = False
@@ -48,7 +44,7 @@ async def act(
         done = await review.approvals.approve(proposal.id, proposal.hash, review.person)
         say(ADVISORY)
     if done.state != "executed":
-        raise NotCarriedOut(done, visible(ending(done)))
+        raise NotCarriedOut(f"{done.tool} was not done ({done.id}): {visible(ending(done))}")
     return done
 
 

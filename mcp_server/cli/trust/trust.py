@@ -37,25 +37,13 @@ class UnknownHost(KnowledgeError):
 class NotFrozen(KnowledgeError):
     """The principal is not frozen, so it cannot be unfrozen."""
 
-    def __init__(self, principal: str) -> None:
-        self.principal = principal
-        super().__init__(f"{principal} is not frozen; nothing was changed")
-
 
 class NotTrusted(KnowledgeError):
     """The place is not trusted, so it cannot be removed."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
-        super().__init__(f"{place} is not trusted; knowledge-forge trust places lists the trusted places")
-
 
 class InSettings(KnowledgeError):
     """The place is trusted by a setting, which no verb changes."""
-
-    def __init__(self, place: str) -> None:
-        self.place = place
-        super().__init__(f"{place} is trusted by FORGE_TRUSTED_PLACES; remove it from that setting")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -134,7 +122,7 @@ async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[s
         if what == "trust.thaw":
             record = await review.state.trust_record(principal)
             if record is None or not record.frozen:
-                raise NotFrozen(principal)
+                raise NotFrozen(f"{principal} is not frozen; nothing was changed")
         await act(review, what, {"principal": principal, **more})
         return [await _row(review.state, principal)]
 
@@ -173,7 +161,9 @@ async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
             await act(review, "place.trust", {"place": checked_place(args.place)})
         elif args.what == "remove" and not await review.approvals.distrust(args.place, review.person):
             place = checked_place(args.place)
-            raise InSettings(place) if place in settings.trusted_places else NotTrusted(place)
+            if place in settings.trusted_places:
+                raise InSettings(f"{place} is trusted by FORGE_TRUSTED_PLACES; remove it from that setting")
+            raise NotTrusted(f"{place} is not trusted; knowledge-forge trust places lists the trusted places")
         found = await review.state.trust.trusted_places()
     rows: Rows = [{"place": place, "by": "", "at": "FORGE_TRUSTED_PLACES"} for place in settings.trusted_places]
     rows += [{"place": p.place, "by": p.by, "at": p.at.isoformat(timespec="seconds")} for p in found]

@@ -72,12 +72,8 @@ async def listed(request: PageRequest) -> Response:
     return await show_list(request, "journeys", states=STATES, find=find)
 
 
-async def one(request: PageRequest) -> Response:
-    """Show one journey: where it is and how it got there."""
-    return await _shown(request)
-
-
-async def _shown(request: PageRequest, notice: Notice | None = None, status: int = 200) -> Response:
+async def one(request: PageRequest, notice: Notice | None = None, status: int = 200) -> Response:
+    """Show one journey: where it is, how it got there, and why a decision was not recorded, if that is the case."""
     seen = await _seen(request)
     return await request.show(
         "journey.html",
@@ -179,7 +175,7 @@ def deciding(decision: Decision) -> Acting:
             status = 422 if isinstance(error, UnclearWord) else 409
         else:
             return see(journey_address(journey))
-        return await _shown(request, Notice(title, lines, form, decision), status)
+        return await one(request, Notice(title, lines, form, decision), status)
 
     return decide
 
