@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tests.bench import promises, sentences
 from tests.bench.house import program as house
+from tests.bench.mutations import program as mutations
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -15,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure the project.")
     programs = parser.add_subparsers(required=True, metavar="NAME")
     house.add(programs)
+    mutations.add(programs)
     promises.add(programs)
     sentences.add(programs)
     given = parser.parse_args(arguments)
