@@ -51,3 +51,22 @@ def test_a_refusal_is_one_sentence_with_what_is_needed_held_and_to_be_done() -> 
     assert "has level 1" in decision.why
     assert "knowledge-forge trust grant" in decision.why
     assert "\n" not in decision.why
+
+
+def test_a_proposal_says_what_the_call_needs_what_the_caller_has_and_who_decides() -> None:
+    below = decide(Grant("ann@cursor", 2, frozen=False), "kb_merge", Trust.EDIT)
+    assert isinstance(below, Propose)
+    assert below.why == (
+        f"kb_merge needs a person's approval: it needs trust level 3 ({Trust.EDIT.meaning}) and ann@cursor has level 2"
+    )
+    assert Trust.EDIT.meaning
+    enough = decide(Grant("ann@cursor", 4, frozen=False), "kb_merge", Trust.EDIT, person="It replaces a claim")
+    assert isinstance(enough, Propose)
+    assert enough.why == "kb_merge needs a person's approval. It replaces a claim"
+
+
+def test_a_frozen_caller_learns_that_it_is_frozen_and_who_can_lift_it() -> None:
+    decision = decide(Grant("ann@cursor", 5, frozen=True), "kb_search", Trust.READ)
+    assert isinstance(decision, Refuse)
+    assert "ann@cursor is frozen until a person lifts it" in decision.why
+    assert "knowledge-forge trust thaw" in decision.why

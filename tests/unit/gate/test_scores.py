@@ -13,9 +13,11 @@ from knowledge.trust.ports import TrustChange, TrustRecord
 from mcp_server.gate.trust.scores import (
     APPROVED,
     APPROVED_REASON,
+    FIRST_CEILING,
     HALF_LIFE,
     MOST_A_DAY,
     REJECTED,
+    UNENROLLED_CEILING,
     decayed,
     first_trust_record,
     frozen,
@@ -37,7 +39,7 @@ def trust_records(draw: st.DrawFn) -> TrustRecord:
 @given(trust_records(), st.integers(0, 4000))
 def test_idle_scores_sink_towards_the_floor_and_never_rise(trust_record: TrustRecord, days: int) -> None:
     later = decayed(trust_record, now=NOW + timedelta(days=days)).score
-    assert trust_record.floor <= later <= trust_record.score or trust_record.frozen
+    assert later == trust_record.score if trust_record.frozen else trust_record.floor <= later <= trust_record.score
 
 
 def test_half_of_what_lies_above_the_floor_is_left_after_thirty_days() -> None:
@@ -60,8 +62,24 @@ def test_no_row_of_decisions_leads_out_of_floor_and_ceiling(trust_record: TrustR
 
 
 def test_frozen_means_nothing_until_it_is_lifted() -> None:
-    cold = frozen(WHO, now=NOW)(replace(first_trust_record(WHO, now=NOW), score=3.5), [])
-    assert (cold.score, cold.frozen) == (0.0, True)
+    known = replace(first_trust_record(WHO, now=NOW), score=3.5, ceiling=4.5)
+    cold = frozen(WHO, now=NOW)(known, [])
+    assert cold == replace(known, score=0.0, frozen=True)
+    assert frozen(WHO, now=NOW)(None, []) == replace(first_trust_record(WHO, now=NOW), score=0.0, frozen=True)
     assert moved(WHO, APPROVED, now=NOW)(cold, []) == cold
     warm = thawed(WHO, now=NOW)(cold, [])
     assert (warm.score, warm.frozen) == (warm.floor, False)
+
+
+def test_a_decision_that_moves_no_score_leaves_the_record_as_it_was() -> None:
+    """A newer time would keep an idle score from sinking."""
+    known = replace(first_trust_record(WHO, now=NOW), score=3.0, ceiling=3.0)
+    assert moved(WHO, APPROVED, now=NOW + timedelta(seconds=1e-3))(known, []) is known
+    assert moved(WHO, REJECTED, now=NOW)(known, []).score < known.score
+
+
+def test_who_was_never_seen_begins_at_the_floor_and_without_a_secret_may_never_rise_as_high() -> None:
+    first = moved(WHO, APPROVED, now=NOW)(None, [])
+    assert first.score == first_trust_record(WHO, now=NOW).floor + APPROVED
+    assert first_trust_record("ann@unenrolled", now=NOW).ceiling == UNENROLLED_CEILING
+    assert first_trust_record(WHO, now=NOW).ceiling == FIRST_CEILING > UNENROLLED_CEILING
