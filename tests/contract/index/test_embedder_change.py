@@ -228,6 +228,6 @@ async def _played(acts: list[tuple[str, object, object]]) -> None:
 
 
 @given(ACTS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_sqlite_agrees_with_memory_whatever_happens_in_between(acts: list[tuple[str, object, object]]) -> None:
     anyio.run(_played, acts)

@@ -441,7 +441,7 @@ async def content(store: IndexStore) -> object:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.lists(_changes, max_size=5), max_size=6), st.integers(1, 4))
 def test_after_any_changes_sqlite_says_what_memory_says(batches: Sequence[Sequence[IndexChange]], limit: int) -> None:
     """Also for one who follows by `delta` in small steps, after every batch."""

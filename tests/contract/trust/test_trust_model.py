@@ -175,7 +175,7 @@ async def _everything(store: StateStore, minute: int) -> list[object]:
 
 
 @given(st.lists(acts, max_size=25))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -186,7 +186,7 @@ def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
 
 @pytest.mark.external
 @given(some=st.lists(acts, max_size=25))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_postgresql_says_what_memory_says(some: list[Act], postgres: PostgresServer) -> None:
     async def run() -> None:
         await alike(some, await open_shared(postgres.url(), f"t_{secrets.token_hex(6)}"), _done, _everything)

@@ -80,7 +80,7 @@ def test_a_new_page_is_looked_at_too() -> None:
     assert wrong("# Fine\n\n[b](b.md)\n", before=None) == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from([*PAGE.splitlines(keepends=True), "- item\n", "> quote\n", "| a |\n|---|\n"])).map("".join)
 )

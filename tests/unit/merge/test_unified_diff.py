@@ -40,7 +40,7 @@ def patched(before: str, diff: str) -> str:
     return "".join([*new, *old[at:]])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(TEXTS, TEXTS, st.integers(0, 4))
 def test_a_diff_applied_gives_what_is_after(before: str, after: str, context: int) -> None:
     diff = unified_diff(before, after, "a.md", context=context)

@@ -46,7 +46,7 @@ _LINES = st.sampled_from(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.lists(_LINES, max_size=40), st.sampled_from([[], ["---", "title: x", "---"]]))
 def test_every_line_that_is_not_blank_lies_in_one_chunk_that_shows_it(lines: list[str], head: list[str]) -> None:
     document = doc("\n".join(head + lines))
@@ -70,7 +70,7 @@ def test_every_line_that_is_not_blank_lies_in_one_chunk_that_shows_it(lines: lis
             assert seen[number] == line
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(_LINES, max_size=40))
 def test_fences_tables_and_html_are_never_cut(lines: list[str]) -> None:
     document = doc("\n".join(lines))

@@ -91,7 +91,7 @@ def _lazy_below_item(text: str) -> bool:
     return False
 
 
-@settings(max_examples=1500)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(_FRAGMENTS), max_size=16).map("".join))
 def test_outer_blocks_are_those_of_commonmark(text: str) -> None:
     assume(not QUOTE_THEN_CODE.search(text) and not _lazy_below_item(text))
@@ -139,7 +139,7 @@ def test_nasty_examples_agree_with_commonmark(text: str) -> None:
     assert _ours(text) == _theirs(text)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from((*_FRAGMENTS, "[x]", "%%", "| a |", "|---|", "\r", "\x00", "\ufeff")), max_size=20).map(
         "".join

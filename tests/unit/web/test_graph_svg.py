@@ -47,7 +47,7 @@ def plans(draw: st.DrawFn) -> tuple[list[BoxSize], list[Arrow]]:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @given(plan=plans())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_boxes_stand_apart_on_the_sheet_and_no_lane_crosses_one(
     direction: Direction, plan: tuple[list[BoxSize], list[Arrow]]
 ) -> None:
@@ -73,7 +73,7 @@ def test_boxes_stand_apart_on_the_sheet_and_no_lane_crosses_one(
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @given(plan=plans())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_curves_run_in_the_gap_between_two_layers_and_labels_of_lanes_outside_of_all_boxes(
     direction: Direction, plan: tuple[list[BoxSize], list[Arrow]]
 ) -> None:

@@ -130,7 +130,7 @@ def test_feedback_of_several_lines_is_one_line_of_the_list() -> None:
 
 
 @given(st.lists(st.tuples(kinds, st.integers(1, 1_200)), max_size=20), st.sets(kinds), st.integers(0, 900))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_what_is_told_never_takes_more_room_than_there_is(
     came: list[tuple[FeedbackKind, int]], asked: set[FeedbackKind], tokens: int
 ) -> None:

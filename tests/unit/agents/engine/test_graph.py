@@ -107,7 +107,7 @@ def test_the_first_way_whose_condition_is_met_is_taken_or_none(phase: str, met: 
 
 
 @given(graphs(), st.sets(st.sampled_from(CONDITIONS)))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_whatever_is_met_the_way_taken_stands_in_the_table_and_no_other_goes_before_it(
     graph: PhaseGraph, met: set[str]
 ) -> None:

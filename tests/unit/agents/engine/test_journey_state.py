@@ -487,7 +487,7 @@ acts = st.tuples(
 
 
 @given(graphs(), st.lists(acts, max_size=40), st.data())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_whatever_is_done_a_walk_never_leaves_the_table_and_is_never_stuck(
     graph: PhaseGraph, todo: list[tuple[str, set[str], str, int]], data: st.DataObject
 ) -> None:

@@ -657,7 +657,7 @@ def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
 CHOICES = st.lists(st.integers(0, 2**16), max_size=25)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(CHOICES)
 def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
     asyncio.run(walk(AGENT, choices, any_work, good))

@@ -112,7 +112,7 @@ section = st.builds(
 
 
 @given(st.lists(section, max_size=12), st.integers(0, 1_500))
-@settings(max_examples=400)
+@settings(max_examples=120)
 def test_whatever_is_told_it_is_never_more_than_fits_but_for_what_must_be_told(
     sections: list[PromptSection], tokens: int
 ) -> None:

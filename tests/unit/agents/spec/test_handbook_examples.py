@@ -454,7 +454,7 @@ def walked(agent: Agent, choices: Sequence[int]) -> Collection[str]:
 
 @WALKED
 @given(choices=CHOICES)
-@settings(max_examples=60)
+@settings(max_examples=15)
 def test_no_walk_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) -> None:
     assert agent.graph.transitions[0].condition in walked(agent, choices)
 

@@ -182,7 +182,7 @@ def test_a_hostile_file_is_refused_with_its_line(kind: str) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_no_bytes_raise_anything(raw: bytes) -> None:
     definition = read(raw)
     assert definition.agent is None
@@ -269,7 +269,7 @@ JSON = st.recursive(
 
 
 @given(form=JSON, work=JSON)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_no_schema_and_no_work_raises_anything(form: object, work: object) -> None:
     schema, problems = schema_of({"properties": form} if isinstance(form, dict) else form)
     assert (schema is None) == bool(problems)

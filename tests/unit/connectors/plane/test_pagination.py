@@ -156,7 +156,7 @@ STRANGE = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(pages=STRANGE)
 async def test_whatever_the_pages_do_it_ends_with_nothing_twice_and_nothing_made_up(
     pages: list[ListPage[Label]],

@@ -88,7 +88,7 @@ def of_oracle(text: str) -> list[str]:
     return [unquote(target) for target in found]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join))
 @example("<[x](y.md)b.md>")
 def test_inline_links_are_those_of_a_full_parser(text: str) -> None:
@@ -170,7 +170,7 @@ def leads(text: str, page: str, pages: dict[str, list[str]]) -> list[str | None]
     return [resolve(page, link, names) for link in links_in(text)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data(), PAGE, TARGETS, NEW)
 def test_every_link_leads_to_the_same_page_after_it_moved(data: st.DataObject, page: str, old: str, new: str) -> None:
     text = data.draw(pages(page))
@@ -182,7 +182,7 @@ def test_every_link_leads_to_the_same_page_after_it_moved(data: st.DataObject, p
         assert after.count(code) == text.count(code)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data(), PAGE, TARGETS, NEW)
 def test_links_to_other_pages_keep_every_byte(data: st.DataObject, page: str, old: str, new: str) -> None:
     assume(page != old)
@@ -195,7 +195,7 @@ def test_links_to_other_pages_keep_every_byte(data: st.DataObject, page: str, ol
         assert any(after[one.start : one.end] == written for one in now)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data(), PAGE, TARGETS, st.sampled_from(["guides/ship it.md", "a/b/öl (2).md", "guides/deep/x.md"]))
 def test_moving_and_moving_back_gives_the_same_bytes(data: st.DataObject, page: str, old: str, new: str) -> None:
     text = data.draw(pages(page))

@@ -39,7 +39,7 @@ _PARTS = (
 _TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(_PARTS), max_size=14).map("".join))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(_TEXTS, st.sampled_from(["", "---\ntitle: x\n---\n", "\ufeff---\r\n# why\r\nk: [a]\r\n---\r\n"]))
 def test_the_pieces_of_any_text_are_the_text(text: str, head: str) -> None:
     document = cut(head + text)
@@ -51,7 +51,7 @@ def test_the_pieces_of_any_text_are_the_text(text: str, head: str) -> None:
         lines += piece.text.count("\n") + piece.text.replace("\r\n", "").count("\r")
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(_TEXTS)
 def test_every_unit_stands_in_its_piece_where_it_says(text: str) -> None:
     document = cut(text)
@@ -63,7 +63,7 @@ def test_every_unit_stands_in_its_piece_where_it_says(text: str) -> None:
 
 
 @example("---\n0\n---\nA:")
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(_TEXTS.map(lambda text: text.replace("\r", "").replace("\x00", "")))
 def test_sections_are_those_that_reading_shows(text: str) -> None:
     """What a caller read under a heading is merged under that heading."""
@@ -72,7 +72,7 @@ def test_sections_are_those_that_reading_shows(text: str) -> None:
     assert [(p.line, p.section) for p in cut(shown).pieces if p.kind == "heading"] == seen
 
 
-@settings(max_examples=500)
+@settings(max_examples=60)
 @given(
     _TEXTS,
     _TEXTS,
@@ -149,7 +149,7 @@ _KINDS = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(0, 6))
 def test_blocks_are_those_of_a_full_parser(seed: int, upset: int) -> None:
     """Decision 22: markdown-it-py counts. Obsidian's comments are the one thing that it does not know."""

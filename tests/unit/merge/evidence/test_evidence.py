@@ -528,7 +528,7 @@ SOURCES = st.sampled_from([CODE, CHAT, "zulip:ops/limits/2", "decision:4", "wiki
 
 
 # The same examples every time: a page that says one thing twice in odd ways may need a second round to settle.
-@settings(max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(page=DOCUMENTS, content=DOCUMENTS, source=SOURCES, append=st.booleans())
 @example(page="- a\n", content="1. b\n", source=CODE, append=False)
 def test_nothing_of_the_page_is_lost_and_weighing_again_changes_nothing(
@@ -556,7 +556,7 @@ def test_nothing_of_the_page_is_lost_and_weighing_again_changes_nothing(
     assert set(words(again)) <= {"unchanged", "retain", "flag"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(page=st.text(max_size=80), content=st.text(max_size=80), append=st.booleans())
 def test_no_text_is_too_odd(page: str, content: str, *, append: bool) -> None:
     plan = weighed(content, page=page, append=append)

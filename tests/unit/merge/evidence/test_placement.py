@@ -179,7 +179,7 @@ MARKS = st.sampled_from(
 PAGES = st.lists(MARKS, max_size=9).map("\n\n".join)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(PAGES, st.sampled_from(["apples", "zebras", "a fence"]), st.sampled_from([(), ("B",), ("D",), ("B", "E")]))
 def test_nothing_is_placed_inside_a_block(page: str, text: str, path: tuple[str, ...]) -> None:
     document = cut(page)

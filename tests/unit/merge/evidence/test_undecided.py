@@ -138,7 +138,7 @@ def test_what_a_person_decided_against_gives_way() -> None:
     assert plan.contradictions == ()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(STATEMENTS, min_size=1, max_size=5), st.data())
 def test_whatever_a_model_doubts_nothing_is_written_that_would_not_be_without_it(
     chosen: list[object], data: st.DataObject

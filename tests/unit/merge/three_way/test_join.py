@@ -100,7 +100,7 @@ def versions(draw: st.DrawFn) -> tuple[str, str, str]:
     return texts[0], texts[1], texts[2]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(versions())
 def test_one_side_alone_is_taken_as_it_is_and_agreement_is_agreement(texts: tuple[str, str, str]) -> None:
     base, one, other = texts
@@ -109,7 +109,7 @@ def test_one_side_alone_is_taken_as_it_is_and_agreement_is_agreement(texts: tupl
     assert clean(base, one, one) == one
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(versions())
 def test_whatever_comes_the_result_is_cut_as_it_is_and_holds_what_is_ours(texts: tuple[str, str, str]) -> None:
     base, one, other = texts
@@ -125,7 +125,7 @@ def test_whatever_comes_the_result_is_cut_as_it_is_and_holds_what_is_ours(texts:
         assert all(line in base for line in lines(conflict.base))
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.tuples(st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.booleans()))
 def test_disjoint_edits_give_exactly_the_page_with_both_in_either_order(
     seed: int, style: tuple[str, bool, bool]
@@ -143,7 +143,7 @@ def test_disjoint_edits_give_exactly_the_page_with_both_in_either_order(
     assert clean(texts[0], texts[2], texts[1]) == texts[3]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(versions())
 def test_without_a_conflict_every_line_is_there_as_often_as_both_sides_want_it(texts: tuple[str, str, str]) -> None:
     """No line that one side added is lost or doubled. Lines put together from both sides are looked at elsewhere."""

@@ -27,7 +27,7 @@ def longest(one: list[str], other: list[str]) -> int:
     return rows[-1][-1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(LINES, LINES)
 def test_matches_are_equal_and_in_order(one: list[str], other: list[str]) -> None:
     found = matches(one, other)
@@ -37,7 +37,7 @@ def test_matches_are_equal_and_in_order(one: list[str], other: list[str]) -> Non
     assert [y for _, y in found] == sorted(y for _, y in found)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from("ab"), max_size=12), st.lists(st.sampled_from("ab"), max_size=12))
 def test_without_anchors_the_edit_is_a_shortest_one(one: list[str], other: list[str]) -> None:
     found = _shortest([ord(line) for line in one], [ord(line) for line in other])
@@ -45,7 +45,7 @@ def test_without_anchors_the_edit_is_a_shortest_one(one: list[str], other: list[
     assert len(found) == longest(one, other)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(LINES, LINES)
 def test_hunks_turn_one_into_the_other(one: list[str], other: list[str]) -> None:
     after = list(one)
@@ -54,7 +54,7 @@ def test_hunks_turn_one_into_the_other(one: list[str], other: list[str]) -> None
     assert after == other
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(LINES, LINES, LINES)
 def test_every_line_of_the_joined_sequence_is_accounted_for(
     base: list[str], ours: list[str], theirs: list[str]

@@ -23,7 +23,7 @@ def distance(a: str, b: str) -> int:
 _WORD = st.text("abcé", min_size=3, max_size=13)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(_WORD, st.dictionaries(_WORD, st.integers(1, 5), max_size=60))
 def test_near_words_are_those_within_the_edits(word: str, counts: dict[str, int]) -> None:
     edits = 0 if len(word) < 4 else 1 if len(word) < 9 else 2
@@ -32,7 +32,7 @@ def test_near_words_are_those_within_the_edits(word: str, counts: dict[str, int]
     assert Vocabulary(list(counts.items())).near(word, limit=100) == (expected if edits else [])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.text("abcdefgh", min_size=4, max_size=14), st.data())
 def test_every_single_edit_is_found_back(word: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(word) - 2))

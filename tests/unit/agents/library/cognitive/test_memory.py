@@ -234,7 +234,7 @@ def any_work(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str
 
 
 @given(choices=st.lists(st.integers(0, 1_000), max_size=25))
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
     assert "next_known" in asyncio.run(walk(MEMORY, choices, any_work, good, look=Pages(called=[MERGED])))
 

@@ -173,7 +173,7 @@ def test_a_section_and_what_is_for_others_are_read_back() -> None:
     assert "ANALYSIS_COMPLETE" not in told_on
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_whatever_is_submitted_is_told_in_few_sentences_and_nothing_raises(data: st.DataObject) -> None:
     lines = data.draw(

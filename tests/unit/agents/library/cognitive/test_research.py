@@ -281,7 +281,7 @@ def any_work(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str
 
 
 @given(choices=st.lists(st.integers(0, 1_000), max_size=25))
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
     look = seen(scents={"hive shop catalogue": "sufficient"})
     assert "findings_stated" in asyncio.run(walk(RESEARCH, choices, any_work, good, look=look))

@@ -104,7 +104,7 @@ WORDS = (
 SLIPS = st.tuples(st.sampled_from(["gone", "twice", "other", "moved"]), st.integers(0, 60), st.integers(0, 60))
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.lists(SLIPS, min_size=1, max_size=4))
 def test_however_a_file_is_mangled_there_is_a_skill_or_a_reason(slips: list[tuple[str, int, int]]) -> None:
     lines = SMALL.splitlines()
@@ -482,7 +482,7 @@ def any_work(state: JourneyState) -> Sequence[Work]:
     return [*good(state), *((work, ()) for work in more.get(phase, [{"notes": [{"id": "1", "text": "one"}]}]))]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(st.integers(0, 40), max_size=25))
 def test_from_wherever_a_walk_leads_good_work_comes_to_the_end(choices: list[int]) -> None:
     reasons = asyncio.run(walk(PAIR, choices, any_work, good))
