@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 CALLERS_FILE = "KF_CALLERS_FILE"
+HERE = f"{Path.cwd()}/"
 
 _callers: defaultdict[str, list[str]] = defaultdict(list)
 """By a function's file and first line."""
@@ -40,7 +41,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         sys.setprofile(None)
         threading.setprofile(None)
         for file, line in called:
-            if file.startswith(f"{Path.cwd()}/"):
+            if file.startswith(HERE):
                 _callers[f"{file}:{line}"].append(item.nodeid)
 
 

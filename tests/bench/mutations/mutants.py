@@ -92,6 +92,6 @@ def _replacement(node: ast.stmt | ast.expr) -> tuple[str, object] | tuple[()]:
             return "value", number + 1
         case ast.If(test=ast.Name() | ast.Attribute() | ast.Call() | ast.NamedExpr()) | ast.While() | ast.IfExp():
             return "test", ast.UnaryOp(ast.Not(), node.test)
-        case ast.Return(value=ast.expr()):
+        case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and value.value is None):
             return "value", None
     return ()
