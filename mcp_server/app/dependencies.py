@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_server.runs.supervisor import Runs
 
 MOST_WAITING = 100
-"""Calls of one process that may wait for a person at once; each looks for news several times a second."""
+"""Calls of one process that may wait for a person at once; each polls several times a second."""
 
 
 async def nowhere() -> str | None:
@@ -46,7 +46,7 @@ async def nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Every part that tools may use. The code of those that are loaded (`load_…`) is imported with the first call that needs it."""
+    """Every part that tools may use. `load_…` import the code of a part with the first call that needs it."""
 
     load_tiers: Callable[[], Tiers]
     load_finder: Callable[[], Finder]
@@ -63,20 +63,20 @@ class Services:
     load_model: Callable[[], ConfiguredModel] = no_model
     load_runs: Callable[[], Runs] = no_runs
     review_address: Callable[[], Awaitable[str | None]] = nowhere
-    """Where people decide, without any login; None while nobody shows it."""
+    """Returns the address of the review page, without a login; None while no process shows it."""
     want_review: Callable[[], Awaitable[None]] = nothing
-    """Have the page shown, because something waits for a person."""
+    """Shows the page, because something waits for a person."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))
-    """Room for calls that wait for a person. One that finds none is answered at once."""
+    """Room for calls that wait for a person. A call that finds no room is answered at once."""
 
     @property
     def tiers(self) -> Tiers:
-        """Return the map and whole pages."""
+        """The map and whole pages."""
         return self.load_tiers()
 
     @property
     def finder(self) -> Finder:
-        """Return the search in pages."""
+        """The search in pages."""
         return self.load_finder()
 
     @property
@@ -91,12 +91,12 @@ class Services:
 
     @property
     def page_history(self) -> PageHistory:
-        """Return the changes that were made."""
+        """The history of pages."""
         return self.load_writing().page_history
 
     @property
     def dispatcher(self) -> OutboxDispatcher:
-        """Return the dispatcher of acts in other services."""
+        """The dispatcher of acts in other services."""
         return self.load_dispatcher()
 
     @property
@@ -106,7 +106,7 @@ class Services:
 
     @property
     def model(self) -> ConfiguredModel:
-        """Return the language model.
+        """The language model.
 
         Raises:
             NotConfigured: the settings name none.
@@ -115,7 +115,7 @@ class Services:
 
     @property
     def has_runs(self) -> bool:
-        """Return whether a language model is configured."""
+        """Whether a language model is configured."""
         return self.load_runs is not no_runs
 
     @property

@@ -34,7 +34,7 @@ PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The result of one pass. `ours` is false where another process was at it."""
+    """The result of one pass. `ours` is false if another process was doing it."""
 
     ours: bool = True
     proposals: int = 0
@@ -45,7 +45,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What shortens the texts of one knowledge base's state; `kept` None keeps those of journeys, runs and proposals for ever."""
+    """Shortens the old texts in one knowledge base's state. With `kept` None those of journeys, runs and proposals stay for ever."""
 
     state: StateStore
     journeys: JourneyStore
@@ -67,7 +67,7 @@ class Retention:
             await anyio.sleep(EVERY_S)
 
     async def once(self) -> Passed:
-        """Shorten all that is due, and give back what is free; nothing where another process does it."""
+        """Shorten everything that is due and give back free space, unless another process is doing it."""
         if not await self._is_mine():
             return Passed(ours=False)
         try:
@@ -99,7 +99,7 @@ class Retention:
 
     async def _pause(self) -> None:
         await anyio.sleep(self.pause_s)
-        await self._is_mine()
+        await self._is_mine()  # renews the lease
 
     async def _is_mine(self) -> bool:
         return await self.state.acquire_lease(LEASE, self.holder, now=self.now(), ttl_s=LEASE_S) is not None

@@ -46,7 +46,7 @@ ActStatus = Literal["done", "unchanged", "conflict", "analysis", "proposed", "un
 DryRun = Annotated[bool, Field(description="Show the result; change nothing.")]
 JOURNEY_FIELD = "journey_id"
 JOURNEYS = "journeys"
-"""The toolset whose calls are about journeys, and belong to none."""
+"""The toolset of the journey tools. Their `journey_id` is what the call is about, not the journey that it belongs to."""
 
 S_contra = TypeVar("S_contra", contravariant=True)
 A = TypeVar("A", bound=Arguments)
@@ -59,13 +59,17 @@ class CallsDoNotJoin(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class CallPreview:
-    """The effect of a plan, as a person sees it before approving.
+    """The effect of a plan, as a person sees it before deciding.
 
-    `answer` is what the call would answer, `sentence` says it in one line. `effect` is a hash that stays the same as long as
-    the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`
-    those of all files that the plan rests on. A newer proposal of the same caller for one of `documents` takes the place of
-    this one. `doubts` are what a language model holds of it, which is kept with what a person is asked about, and so are the
-    sentences of somebody else's text that it `repeats`.
+    Attributes:
+        answer: What the call would return.
+        sentence: The act in one line.
+        effect: A hash that stays the same as long as the same would happen; "" if nothing would change.
+        documents: What the call is about. A newer proposal of the same caller for one of them replaces this one.
+        files: The files that change: `path`, `moved_from`, `before`, `after`, `diff`.
+        revisions: The revisions of all files that the plan was made from.
+        doubts: A language model's doubts about the call's new text.
+        repeats: Digests of sentences from untrusted text that the call repeats, each with its source.
     """
 
     answer: Any
@@ -79,7 +83,7 @@ class CallPreview:
 
     @property
     def changes_nothing(self) -> bool:
-        """Return whether there is nothing to agree to."""
+        """Whether there is nothing to approve."""
         return not self.effect
 
 
@@ -91,20 +95,19 @@ async def _never(_call: Call) -> Any:
 class CallPlan(Generic[R]):
     """The effect that a call would have, worked out before a decision on it. Nothing has changed yet.
 
-    `execute` does exactly that, later and outside of any request if need be; its call says who asked and what a person agreed
-    to. `preview` is what a person is shown; None where the caller was trusted to need none, and where there is an `answer`:
-    that of a call with nothing to decide on (a rehearsal, or nothing that could be done), which whoever may read gets. Where a
-    person has agreed (`call.approval`) it may be None, too: then `execute` raises `EffectChanged` where something else would
-    happen than that.
-
-    `level` is what this very plan needs, where that is more than its tool usually does. `only_by_person` says why a person
-    decides whatever level the caller holds. `origins` are where the text comes from that nobody vouches for and that the
-    answer or the preview quotes. `destination` is where something goes that leaves the machine, like `zulip:design`. `teaches`:
-    it writes what agents receive before they begin; after reading unverified text it needs one level more, as acts that leave the
-    machine do.
-
-    `unsettled` plans what an answer left for a person to decide, and returns with it the texts that an approval would
-    replace.
+    Attributes:
+        execute: Does exactly what was planned, also later and outside of a request. The call that it gets says who asked, and what a
+            person approved. If something else would happen by then, it raises `EffectChanged`.
+        preview: The effect as a person sees it. None with an `answer`, or if the caller is trusted enough to need none. May be
+            None after an approval.
+        answer: The answer of a call with nothing to decide on, such as a dry run. Every caller that may read gets it.
+        level: The level that this plan needs, if that is more than its tool usually needs.
+        only_by_person: Why a person has to decide, whatever level the caller holds; else "".
+        origins: The untrusted sources that the answer or the preview quotes.
+        destination: Where something is sent that leaves the machine, like `zulip:design`.
+        teaches: It writes what agents receive before they begin. After reading unverified text it needs one level more, as acts that
+            leave the machine do.
+        unsettled: Plans what an answer left for a person to decide. Returns that plan, and the texts that it would replace.
     """
 
     execute: Callable[[Call], Awaitable[R]] = _never
@@ -122,18 +125,18 @@ class CallPlan(Generic[R]):
 class ToolSpec(Generic[S_contra, A, R]):
     """A tool as declared. `S_contra` is the protocol of what its functions use of the server (see `mcp_server/ports.py`).
 
-    A tool that changes nothing (level 0 and 1) has `answer`, and `taints` where its answers hold text that nobody vouches for:
-    it returns where that comes from. A tool of level 2 and up has `plan` instead, and the gate comes between that and the
-    plan's execution. `result` is the type (a dataclass) of what is answered. Answers of a tool that plans have a `status` and
-    a `proposal`; a `revision` in them is that of the page at `path`. `result_notes` describe the fields that
-    their names do not explain, by name; `hits.score` is the field of each item of `hits`.
+    A tool of level 0 or 1 changes nothing and has `answer`. A tool of level 2 or higher has `plan`, and the gate decides before the
+    plan is executed. Its answers have a `status` and a `proposal`; a `revision` in them is that of the page at `path`.
 
-    `joins`: several calls of one caller can be planned as one (`call.earlier`). `leads`: it works through calls that pass the gate
-    themselves,
-    so what its caller has read counts there and not here.
-    `recalled` returns the answer to a call whose process died over it, found by asking the service (`call.approval` or `call.key`
-    says which); None when what it began is not there, and can be done (again) without being done twice. Its status is `done`
-    or `unsure`.
+    Attributes:
+        result: The type of the answer, a dataclass.
+        result_notes: Descriptions of result fields that their names do not explain; `hits.score` is a field of each item of `hits`.
+        taints: Returns the untrusted sources that an answer quotes.
+        recalled: Returns the answer to a call whose process died, found by asking the service. `call.approval` or `call.key`
+            identifies it; its status is `done` or `unsure`. None if its effect is not there, and it can be done without being done
+            twice.
+        joins: Several calls of one caller can be planned as one (`call.earlier`).
+        leads: The tool works through other calls that pass the gate themselves, so what its caller has read counts there, not here.
     """
 
     name: str
@@ -156,7 +159,7 @@ class ToolSpec(Generic[S_contra, A, R]):
     leads: bool = False
 
     def check(self) -> None:
-        """Do nothing if the declaration is whole.
+        """Check that the declaration is complete.
 
         Raises:
             BadDeclaration: no level, no description, or the wrong functions for its level.
@@ -176,7 +179,7 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     @property
     def needs(self) -> Trust:
-        """Return the level; a spec without one never gets past `check`."""
+        """The level that a call usually needs; a spec without one does not pass `check`."""
         if self.level is None:
             raise BadDeclaration(f"tool {self.name} declares no trust level")
         return self.level
@@ -186,7 +189,7 @@ class ToolSpec(Generic[S_contra, A, R]):
         return "" if self.toolset == JOURNEYS else getattr(arguments, JOURNEY_FIELD, None) or ""
 
     def level_for(self, plan: CallPlan[R]) -> Trust:
-        """Return the level that this very plan needs: the tool's, or more."""
+        """Return the level that this plan needs: the tool's, or more."""
         return max(self.needs, plan.level)
 
     @cached_property
@@ -224,7 +227,7 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     @property
     def annotations(self) -> ToolAnnotations:
-        """Return all four hints, each set."""
+        """The title and all four hints."""
         return ToolAnnotations(
             title=self.title,
             read_only_hint=self.read_only,
@@ -240,12 +243,12 @@ class ToolSpec(Generic[S_contra, A, R]):
             BadArguments: with one sentence for each that is missing, unknown or wrong.
         """
         try:
-            asked = self.argument_model.model_validate(loosen(arguments, self.input_schema))
+            checked = self.argument_model.model_validate(loosen(arguments, self.input_schema))
         except ValidationError as error:
             raise BadArguments(explain(self.name, error, self.input_schema)) from None
-        if inexact := [name for name, value in asked if isinstance(value, int) and abs(value) > LAST_EXACT]:
+        if inexact := [name for name, value in checked if isinstance(value, int) and abs(value) > LAST_EXACT]:
             raise BadArguments(f"{self.name}: {inexact[0]!r} must lie within {-LAST_EXACT} and {LAST_EXACT}")
-        return asked
+        return checked
 
     @staticmethod
     def hash_of(arguments: Arguments) -> str:
@@ -254,9 +257,9 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     @cached_property
     def definition_hash(self) -> str:
-        """Return a hash over everything that callers see of the tool, and its level."""
-        told = [self.name, self.description, self.input_schema, self.output_schema, int(self.needs)]
-        return hashlib.sha256(canonical(told)).hexdigest()
+        """A hash over everything that callers see of the tool, and its level."""
+        seen = [self.name, self.description, self.input_schema, self.output_schema, int(self.needs)]
+        return hashlib.sha256(canonical(seen)).hexdigest()
 
     def as_json(self, result: R) -> dict[str, Any]:
         """Return `result` as plain JSON, nulls kept."""

@@ -37,15 +37,13 @@ def runner_on(
 
 
 def journeys_in(state: StateStore, quotas: Quotas | None = None) -> JourneyStore:
-    """Return the journeys that lie in the same database as the state.
-
-    With `quotas` nobody stores more than they allow; a person at a terminal has none.
-    """
+    """Return the journeys in the database of the state. With `quotas` nobody stores more than they allow; a terminal has none."""
     if isinstance(state, SqliteStateStore):
         return SqlJourneys(state.tables, quotas)
+    # psycopg is an optional extra.
     from agents.store.postgres import PostgresJourneys
     from knowledge.state.postgres.store import PostgresStateStore
 
     if isinstance(state, PostgresStateStore):
         return PostgresJourneys(state.tables, quotas)
-    raise TypeError(f"no journeys are known to lie in a {type(state).__name__}")
+    raise TypeError(f"a {type(state).__name__} has no journeys")

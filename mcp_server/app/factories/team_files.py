@@ -6,17 +6,15 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 
+from agents.catalogue import BuiltIn, Catalogue
+from agents.spec.catalogue import TeamCatalogue
 from agents.spec.files import FOLDERS, MOST_FILES, SUFFIXES, ListedFile
 from knowledge.pages.paths import is_hidden
 from knowledge.pages.vault import Vault, stamp_of
-
-if TYPE_CHECKING:
-    from agents.catalogue import Catalogue
-    from agents.spec.catalogue import TeamCatalogue
+from mcp_server.toolsets.registry import declared
 
 DEEPEST = 4
 """Folders within `_agents/` and `_skills/` that are looked into, one inside the other."""
@@ -46,12 +44,12 @@ class VaultFiles:
             self._vault.check()  # a knowledge base that went away is not one without agents
         return sorted(found, key=lambda entry: entry.path)
 
-    def _in(self, asked: str) -> Sequence[ListedFile]:
-        folder = self._vault.root / asked
+    def _in(self, name: str) -> Sequence[ListedFile]:
+        folder = self._vault.root / name
         if not folder.exists():
             return ()
         found = []
-        for path in self._below(str(folder), asked, 0) if self._vault.is_plain(asked) else [asked]:
+        for path in self._below(str(folder), name, 0) if self._vault.is_plain(name) else [name]:
             status = self._status(path)
             if status is not None:
                 stamp = stamp_of(status)
@@ -80,9 +78,5 @@ class VaultFiles:
 
 def team_catalogue(vault: Vault, beside: Catalogue | None = None) -> TeamCatalogue:
     """Return the built-in agents and those of this knowledge base's team."""
-    from agents.catalogue import BuiltIn
-    from agents.spec.catalogue import TeamCatalogue
-    from mcp_server.toolsets.registry import declared
-
     tools = [spec.name for spec in declared()]
     return TeamCatalogue(beside or BuiltIn(), VaultFiles(vault), tools, clock=time.monotonic)

@@ -19,14 +19,13 @@ from agents.store.ports import JourneyStore
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
 from knowledge.pages.paths import LEARNINGS_FOLDER, clean_path
 from knowledge.search.query.keywords import content_words, keywords, near_terms
-from knowledge.trust.ports import Proposal
 from mcp_server.ports import JourneyServices
+from mcp_server.toolsets.runs.decision_notes import chain_of
 
 if TYPE_CHECKING:
     from knowledge.pages.document import Document
     from knowledge.search.answers import SearchAnswer
 
-MOST_SUCCESSORS = 10
 MOST_SEARCHED = 2_000
 """Characters of a text by which the knowledge base is searched for words near it."""
 OF_WORK = tuple(f"{folder}/" for folder in (LEARNINGS_FOLDER, *FOLDERS))
@@ -53,7 +52,7 @@ class KnowledgeLook:
 
     async def cited(self, citation: Citation) -> str:
         """Return "" if the quote is there, else why it is not."""
-        await checkpoint()  # a work may have thousands of them, and others are served meanwhile
+        await checkpoint()  # a work may have thousands of citations, and other calls need their turn
         document = await self._document(citation.path)
         return document if isinstance(document, str) else quote_problem(document, citation)
 
@@ -105,17 +104,17 @@ class KnowledgeLook:
         return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess) and e.phase in here]
 
     async def proposal(self, proposal_id: str) -> Fate | None:
-        """Return the outcome of one of this journey's proposals, or of the one that replaced it."""
-        trust = self._services.state.trust
-        found = await trust.proposal(proposal_id)
-        if found is None or found.journey != self._journey:
+        """Return the outcome of a proposal of this journey, or of the last one that replaced it."""
+        chain = await chain_of(self._services.state.trust, proposal_id)
+        if not chain or chain[0].journey != self._journey:
             return None
-        for _ in range(MOST_SUCCESSORS):
-            following = await trust.proposal(found.successor) if found.successor else None
-            if following is None:
-                break
-            found = following
-        return _fate(found)
+        last = chain[-1]
+        return Fate(
+            last.tool,
+            _STATES.get(last.state, "ended"),
+            last.verdict.note if last.verdict else "",
+            last.documents[0] if last.documents else "",
+        )
 
     async def tools(self) -> Collection[str]:
         """Return the names of the tools that are listed."""
@@ -133,12 +132,12 @@ class KnowledgeLook:
 
     async def terms(self, text: str, most: int) -> Sequence[str]:
         """Return words of the text, then headings, titles and tags of what the knowledge base has near it."""
-        said = keywords(text, most, await self._services.index.frequencies(sorted(set(content_words(text)))))
-        if not said:
+        own = keywords(text, most, await self._services.index.frequencies(sorted(set(content_words(text)))))
+        if not own:
             return ()
-        room = max(most - len(said), most // NEAR_SHARE)
-        near = near_terms(text, await self._labels(text), room, beside=said)
-        return [*said[: most - len(near)], *near]
+        room = max(most - len(own), most // NEAR_SHARE)
+        near = near_terms(text, await self._labels(text), room, beside=own)
+        return [*own[: most - len(near)], *near]
 
     async def _labels(self, text: str) -> Sequence[str]:
         """Return the titles of the best trusted hits, best first; not from pages about how to work."""
@@ -167,9 +166,3 @@ class KnowledgeLook:
         except NoSuchPath:
             return None
         return raw.decode("utf-8-sig", errors="replace")
-
-
-def _fate(proposal: Proposal) -> Fate:
-    note = proposal.verdict.note if proposal.verdict else ""
-    path = proposal.documents[0] if proposal.documents else ""
-    return Fate(proposal.tool, _STATES.get(proposal.state, "ended"), note, path)

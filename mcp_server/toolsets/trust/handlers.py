@@ -25,9 +25,15 @@ from mcp_server.toolsets.trust.schemas import (
 )
 
 MOST_LISTED = 100
-
-
 PENDING: tuple[State, ...] = ("pending",)
+
+
+class NoSuchOwnProposal(KnowledgeError):
+    """The caller made no such proposal."""
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        super().__init__(f"you made no proposal {asked[:40]!r}; call proposal_status() to list your pending proposals")
 
 
 async def status(services: TrustServices, call: Call, _arguments: NoArguments) -> TrustStatus:
@@ -45,24 +51,8 @@ async def status(services: TrustServices, call: Call, _arguments: NoArguments) -
     )
 
 
-async def _pending(services: TrustServices, call: Call) -> list[Pending]:
-    """Return the caller's waiting proposals; over HTTP without a token it is unknown whose they are, so none is listed."""
-    if call.principal.by_handle:
-        return []
-    found = await services.state.trust.lines(principal=call.principal.id, states=PENDING, limit=MOST_LISTED)
-    return [Pending(one.id, one.tool, one.level_needed, one.expires_at.isoformat(timespec="seconds")) for one in found]
-
-
-class NoSuchOwnProposal(KnowledgeError):
-    """The caller made no such proposal."""
-
-    def __init__(self, asked: str) -> None:
-        self.asked = asked
-        super().__init__(f"you made no proposal {asked[:40]!r}; call proposal_status() to list your pending proposals")
-
-
 async def proposal_status(services: TrustServices, call: Call, arguments: ProposalStatusArguments) -> ProposalStatus:
-    """Return the outcome of a proposal, waiting for it if requested and not too many others wait."""
+    """Return a proposal, after waiting for a decision if the caller wants to and there is room for another waiting call."""
     if arguments.proposal_id is None:
         return ProposalStatus(None, await _pending(services, call))
     proposal = await _own(services, call, arguments.proposal_id)
@@ -70,28 +60,19 @@ async def proposal_status(services: TrustServices, call: Call, arguments: Propos
         with anyio.move_on_after(arguments.wait_seconds):
             await closed(services, proposal.id)
         proposal = await _own(services, call, arguments.proposal_id)
-    return await _told(services, call, proposal)
+    return await _answer(services, call, proposal)
 
 
 async def withdraw(services: TrustServices, call: Call, arguments: WithdrawArguments) -> ProposalStatus:
-    """Take a proposal of the caller back, if nobody has decided about it yet."""
+    """Withdraw a proposal of the caller that nobody has decided on yet."""
     proposal = await _own(services, call, arguments.proposal_id)
-    trust = services.state.trust
-    taken = await trust.withdraw(proposal.id, call.principal.id, at=services.now())
-    proposal = taken or await _own(services, call, arguments.proposal_id)
-    return await _told(services, call, proposal)
+    withdrawn = await services.state.trust.withdraw(proposal.id, call.principal.id, at=services.now())
+    return await _answer(services, call, withdrawn or await _own(services, call, arguments.proposal_id))
 
 
-async def _told(services: TrustServices, call: Call, proposal: Proposal) -> ProposalStatus:
-    """Return the proposal; what it shows and answered, which is text of pages, only to who may read by now."""
-    grant = grant_of(await trust_record_of(services.state, call.principal, now=services.now()))
-    told = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)
-    return ProposalStatus(told, await _pending(services, call))
-
-
-async def read_in(services: TrustServices, told: ProposalStatus) -> Sequence[str]:
-    """Return the origins of untrusted text that it may contain: those read in the run or journey it belongs to."""
-    proposal = await services.state.trust.proposal(str(told.proposal["id"])) if told.proposal else None
+async def read_in(services: TrustServices, answer: ProposalStatus) -> Sequence[str]:
+    """Return the untrusted origins that the proposal may repeat: those read in its run or journey."""
+    proposal = await services.state.trust.proposal(str(answer.proposal["id"])) if answer.proposal else None
     if proposal is None:
         return ()
     return tuple({origin for scope in scopes_of(proposal) for origin in await services.taints.of_journey(scope)})
@@ -102,3 +83,18 @@ async def _own(services: TrustServices, call: Call, proposal_id: str) -> Proposa
     if proposal is None or proposal.principal != call.principal.id:
         raise NoSuchOwnProposal(proposal_id)
     return proposal
+
+
+async def _pending(services: TrustServices, call: Call) -> list[Pending]:
+    """Return the caller's pending proposals; none over HTTP without a token, where all callers share one principal."""
+    if call.principal.by_handle:
+        return []
+    lines = await services.state.trust.lines(principal=call.principal.id, states=PENDING, limit=MOST_LISTED)
+    return [Pending(one.id, one.tool, one.level_needed, one.expires_at.isoformat(timespec="seconds")) for one in lines]
+
+
+async def _answer(services: TrustServices, call: Call, proposal: Proposal) -> ProposalStatus:
+    """Return the proposal; its diffs and result, which quote pages, only to a caller that may read by now."""
+    grant = grant_of(await trust_record_of(services.state, call.principal, now=services.now()))
+    shown = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)
+    return ProposalStatus(shown, await _pending(services, call))

@@ -14,12 +14,12 @@ LONGEST_WAIT_S = 300
 
 
 class NoArguments(Arguments):
-    """It takes none."""
+    """Arguments of a tool that takes none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A proposal of the caller that waits."""
+    """A proposal of the caller that nobody has decided on yet."""
 
     id: str
     tool: str
