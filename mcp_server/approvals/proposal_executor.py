@@ -28,6 +28,7 @@ from mcp_server.approvals.proposals import (
     run_of,
     with_plain_answer,
 )
+from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.journey_hook import JourneyHook
@@ -130,14 +131,12 @@ class ProposalExecutor:
 
     async def _ended(self, proposal_id: str, patience_s: float = PATIENCE_S) -> Proposal:
         """Return the proposal once no process is executing it, or as it is if that takes too long."""
-        state = self.services.state
+
+        async def is_done() -> bool:
+            return not (await self.found(proposal_id)).underway
+
         with anyio.move_on_after(patience_s):
-            while True:
-                seen = await state.last_event()
-                proposal = await self.found(proposal_id)
-                if not proposal.underway:
-                    return proposal
-                await state.changed(seen)
+            await until(self.services.state, is_done)
         return await self.found(proposal_id)
 
     async def _keep_claimed(self, proposal_id: str, runner: str) -> None:

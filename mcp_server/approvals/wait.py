@@ -1,7 +1,10 @@
-"""Waits until a proposal is closed: rejected, executed, failed, superseded, withdrawn or expired."""
+"""Waits for changes of the state database, for example until a proposal is closed."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from knowledge.state.ports import StateStore
 from mcp_server.ports import WaitServices
 
 
@@ -10,13 +13,22 @@ def has_room(services: WaitServices) -> bool:
     return services.waiting.available_tokens >= 1
 
 
+async def until(state: StateStore, done: Callable[[], Awaitable[bool]]) -> None:
+    """Return once `done` returns true. It is called at once and after each event."""
+    while True:
+        # The event first, then the check: a change between the two ends the wait below at once.
+        seen = await state.last_event()
+        if await done():
+            return
+        await state.changed(seen)
+
+
 async def closed(services: WaitServices, proposal_id: str) -> None:
-    """Return once the proposal is neither pending nor being executed."""
+    """Return once the proposal is rejected, executed, failed, superseded, withdrawn or expired."""
+
+    async def is_closed() -> bool:
+        proposal = await services.state.trust.proposal(proposal_id)
+        return proposal is None or not proposal.open
+
     async with services.waiting:
-        while True:
-            # The event first, then the proposal: a change between the two ends the wait below at once.
-            seen = await services.state.last_event()
-            proposal = await services.state.trust.proposal(proposal_id)
-            if proposal is None or not proposal.open:
-                return
-            await services.state.changed(seen)
+        await until(services.state, is_closed)

@@ -59,25 +59,18 @@ class SessionSubscribers:
         server.add_session_method("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
-        connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public name for the connection
-        if connection not in self._wanted:
-            connection.exit_stack.callback(self._wanted.pop, connection, None)
-        self._wanted.setdefault(connection, set()).add(str(params.uri))
+        _remember(self._wanted, ctx, str(params.uri))
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams) -> EmptyResult:
-        connection = ctx.session._connection  # noqa: SLF001 - as above
-        self._wanted.get(connection, set()).discard(str(params.uri))
+        self._wanted.get(_connection(ctx), set()).discard(str(params.uri))
         return EmptyResult()
 
     async def _note_listing(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Remember which clients of the older protocol asked for a list. Newer ones subscribe to changes of lists."""
         answer = await call_next(ctx)
         if ctx.method in _LISTS and not is_version_at_least(ctx.protocol_version, MULTI_ROUND):
-            connection = ctx.session._connection  # noqa: SLF001 - as above
-            if connection not in self._listing:
-                connection.exit_stack.callback(self._listing.pop, connection, None)
-            self._listing.setdefault(connection, set()).add(_LISTS[ctx.method])
+            _remember(self._listing, ctx, _LISTS[ctx.method])
         return answer
 
     async def _note_listening(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -112,6 +105,18 @@ class SessionSubscribers:
         for connection in [one for one, uris in self._wanted.items() if uri in uris]:
             updated = partial(connection.send_resource_updated, uri)
             await _send(updated, lost=partial(self._wanted.pop, connection, None))
+
+
+def _connection(ctx: ServerRequestContext[Any, Any]) -> Connection:
+    return ctx.session._connection  # noqa: SLF001 - the SDK has no public name for the connection
+
+
+def _remember(table: dict[Connection, set[str]], ctx: ServerRequestContext[Any, Any], item: str) -> None:
+    """Add the item for the client's connection, which is removed from the table when it closes."""
+    connection = _connection(ctx)
+    if connection not in table:
+        connection.exit_stack.callback(table.pop, connection, None)
+    table.setdefault(connection, set()).add(item)
 
 
 async def _send(notify: Callable[[], Awaitable[None]], *, lost: Callable[[], object]) -> None:

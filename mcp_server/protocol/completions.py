@@ -16,6 +16,8 @@ from mcp_server.toolsets.runs.resources import FRAMES_TEMPLATE, RUN_TEMPLATE, ru
 
 MOST = 100
 """The protocol's limit for one answer."""
+MOST_PAGES = 5000
+"""Pages whose directories are offered."""
 
 
 def add_completions(server: ForgeServer, services: ProtocolServices) -> None:
@@ -27,34 +29,25 @@ def add_completions(server: ForgeServer, services: ProtocolServices) -> None:
         context: CompletionContext | None,
     ) -> Completion | None:
         typed = without_surrogates(argument.value)
+        values: Sequence[str] | None = None
         if isinstance(ref, PromptReference):
-            return _completion(await in_prompt(services, ref.name, argument.name, typed))
-        if ref.uri == DOC_TEMPLATE:
-            return _completion(await _paths(services, typed) if argument.name == "path" else None)
-        if ref.uri == MAP_TEMPLATE:
-            return _completion(await _directories(services, typed) if argument.name == "path" else None)
-        if ref.uri in (RUN_TEMPLATE, FRAMES_TEMPLATE):
-            return _completion(await run_ids(services, typed) if argument.name == "run_id" else None)
-        chosen = (context.arguments if context else None) or {}
-        return _completion(await in_template(services, ref.uri, argument.name, typed, chosen))
+            values = await in_prompt(services, ref.name, argument.name, typed)
+        elif ref.uri == DOC_TEMPLATE:
+            if argument.name == "path":
+                paths = services.index.paths
+                # Pages that begin with the typed text; if none does, those that contain it.
+                values = await paths(prefix=typed, limit=MOST + 1) or await paths(contains=typed, limit=MOST + 1)
+        elif ref.uri == MAP_TEMPLATE:
+            if argument.name == "path":
+                pages = await services.index.paths(prefix=typed, limit=MOST_PAGES)
+                above = {directory for page in pages for directory in ancestors(page)}
+                found = [directory for directory in above if directory and directory.startswith(typed)]
+                values = sorted(found, key=lambda path: (path.count("/"), path))
+        elif ref.uri in (RUN_TEMPLATE, FRAMES_TEMPLATE):
+            values = await run_ids(services, typed) if argument.name == "run_id" else None
+        else:
+            chosen = (context.arguments if context else None) or {}
+            values = await in_template(services, ref.uri, argument.name, typed, chosen)
+        return None if values is None else Completion(values=list(values[:MOST]), has_more=len(values) > MOST)
 
     server.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK leaves its decorator untyped
-
-
-async def _paths(services: ProtocolServices, typed: str) -> Sequence[str]:
-    """Return the page paths that begin with the typed text; if none does, those that contain it."""
-    return await services.index.paths(prefix=typed, limit=MOST + 1) or await services.index.paths(
-        contains=typed, limit=MOST + 1
-    )
-
-
-async def _directories(services: ProtocolServices, typed: str) -> Sequence[str]:
-    pages = await services.index.paths(prefix=typed, limit=5000)
-    found = {directory for page in pages for directory in ancestors(page) if directory.startswith(typed) and directory}
-    return sorted(found, key=lambda path: (path.count("/"), path))
-
-
-def _completion(values: Sequence[str] | None) -> Completion | None:
-    if values is None:
-        return None
-    return Completion(values=list(values[:MOST]), has_more=len(values) > MOST)

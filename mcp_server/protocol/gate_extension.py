@@ -33,7 +33,7 @@ from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, Form
 from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import calls_of, principal_of
 from mcp_server.approvals.summary import summary
-from mcp_server.approvals.wait import closed, has_room
+from mcp_server.approvals.wait import closed, has_room, until
 from mcp_server.gate.caller import Call, caller
 from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.dispatch import CLOSED, CallAnswered, CallFailed, Gate, Outcome, UnknownTool
@@ -215,13 +215,13 @@ class GateExtension(Extension):
         except KnowledgeError as error:
             logger.debug("%s: %s", proposal.id, error)  # somebody else decided first; the outcome below says how
         state = self._services.state
+
+        async def is_done() -> bool:
+            found = await state.trust.proposal(proposal.id)
+            return found is None or not found.underway
+
         with anyio.move_on_after(CARRIED_OUT_S):
-            while True:
-                seen = await state.last_event()
-                found = await state.trust.proposal(proposal.id)
-                if found is None or not found.underway:
-                    break
-                await state.changed(seen)
+            await until(state, is_done)
         found = await state.trust.proposal(proposal.id)
         if found is None:
             return CallFailed(f"{name}: there is no longer a proposal {proposal.id}")

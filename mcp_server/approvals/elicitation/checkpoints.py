@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
 from mcp_server.approvals.elicitation.proposal_form import FIELD, ElicitationForm, FormReply
+from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
 from mcp_server.late_module import LateModule
@@ -179,9 +180,9 @@ async def still_asked(services: ElicitationServices, asked: CheckpointQuestion) 
 
 async def decided(services: ElicitationServices, asked: CheckpointQuestion) -> None:
     """Return when the journey has moved on from the question."""
+
+    async def moved_on() -> bool:
+        return not await still_asked(services, asked)
+
     async with services.waiting:
-        while True:
-            seen = await services.state.last_event()
-            if not await still_asked(services, asked):
-                return
-            await services.state.changed(seen)
+        await until(services.state, moved_on)

@@ -19,6 +19,7 @@ from mcp_server.approvals.approvers import Approvals, requirement
 from mcp_server.approvals.elicitation import proposal_form
 from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, FormReply
 from mcp_server.approvals.summary import summary
+from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, forms_count
 from mcp_server.gate.policy import Trust
@@ -160,18 +161,16 @@ async def form(services: ElicitationServices, asked: RunQuestion) -> Elicitation
 
 async def settled(services: ElicitationServices, asked: RunQuestion) -> None:
     """Return when the run no longer waits for that, because the question was answered or the proposal decided."""
+
+    async def is_settled() -> bool:
+        run = await services.runs.store.run(asked.run)
+        if run.ask:
+            return run.ask.id != asked.on
+        proposal = await services.state.trust.proposal(asked.on) if run.proposal else None
+        return proposal is None or not proposal.open
+
     async with services.waiting:
-        while True:
-            seen = await services.state.last_event()
-            run = await services.runs.store.run(asked.run)
-            if run.ask:
-                waits = run.ask.id == asked.on
-            else:
-                proposal = await services.state.trust.proposal(asked.on) if run.proposal else None
-                waits = proposal is not None and proposal.open
-            if not waits:
-                return
-            await services.state.changed(seen)
+        await until(services.state, is_settled)
 
 
 async def settle(

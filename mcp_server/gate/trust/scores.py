@@ -69,27 +69,22 @@ async def trust_record_of(state: StateStore, principal: Principal, *, now: datet
     own = decayed(own, now=now)
     if principal.host == TOKENLESS:
         # A person may have lowered or frozen `unenrolled` when it still included these callers. That must keep its effect.
-        others = await state.trust_record(f"{principal.user}@{UNENROLLED}")
-        return own if others is None else _at_most(own, decayed(others, now=now))
-    if not principal.enrolled:
+        other = await state.trust_record(f"{principal.user}@{UNENROLLED}")
+    elif principal.enrolled:
+        other = await state.trust_record(f"{principal.user}@{ANY_HOST}")
+    else:
+        other = None
+    if other is None:
         return own
-    person = await state.trust_record(f"{principal.user}@{ANY_HOST}")
-    return own if person is None else _with_person(own, person)
-
-
-def _at_most(own: TrustRecord, others: TrustRecord) -> TrustRecord:
-    """Return `own`, limited to the trust of `others`."""
-    if others.frozen:
+    if other.frozen:
         return replace(own, frozen=True, score=0.0)
-    floor, ceiling = min(own.floor, others.floor), min(own.ceiling, others.ceiling)
-    return replace(own, floor=floor, ceiling=ceiling, score=min(own.score, others.score))
-
-
-def _with_person(own: TrustRecord, person: TrustRecord) -> TrustRecord:
-    if person.frozen:
-        return replace(own, frozen=True, score=0.0)
-    floor = max(own.floor, person.floor)
-    return replace(own, floor=floor, score=max(own.score, floor), ceiling=max(own.ceiling, person.ceiling))
+    if principal.host == TOKENLESS:
+        other = decayed(other, now=now)
+        floor, ceiling = min(own.floor, other.floor), min(own.ceiling, other.ceiling)
+        return replace(own, floor=floor, ceiling=ceiling, score=min(own.score, other.score))
+    # A grant to a person raises the floor of each of their hosts. It never lowers a host that has more.
+    floor = max(own.floor, other.floor)
+    return replace(own, floor=floor, score=max(own.score, floor), ceiling=max(own.ceiling, other.ceiling))
 
 
 def grant_of(trust_record: TrustRecord) -> Grant:
@@ -108,17 +103,14 @@ def moved(principal: str, by: float, *, now: datetime) -> TrustUpdate:
         trust_record = decayed(known or first_trust_record(principal, now=now), now=now)
         if trust_record.frozen:
             return known or trust_record
-        step = by if by < 0 else min(by, max(0.0, MOST_A_DAY - _raised(recent)))
+        raised = sum(APPROVED for one in recent if one.reason.startswith(APPROVED_REASON))
+        step = by if by < 0 else min(by, max(0.0, MOST_A_DAY - raised))
         score = round(min(max(trust_record.score + step, trust_record.floor), trust_record.ceiling), 6)
         if known is not None and score == known.score:
             return known
         return replace(trust_record, score=score, updated_at=now)
 
     return change
-
-
-def _raised(recent: Sequence[TrustChange]) -> float:
-    return sum(APPROVED for one in recent if one.reason.startswith(APPROVED_REASON))
 
 
 def frozen(principal: str, *, now: datetime) -> TrustUpdate:
