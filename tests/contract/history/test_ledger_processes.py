@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from knowledge.history.audit.chain import verify
 from knowledge.history.audit.inspection import inspect
 from knowledge.history.ports import Ledger
 from knowledge.state.ports import StateStore
+from tests.support.processes.forked import forked
 from tests.support.state.ledgers import MINUTE, NOW, change, entry, intent, open_shared, revision
 from tests.support.state.stores import Older
 
@@ -60,9 +60,9 @@ def _writer(where: str, name: str, writer: int, barrier: Any) -> None:
 
 
 async def test_processes_that_commit_at_once_make_one_chain_and_lose_nothing(where: str, schema: str) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    barrier = spawn.Barrier(WRITERS)
-    workers = [spawn.Process(target=_writer, args=(where, schema, n, barrier)) for n in range(WRITERS)]
+    processes = forked()
+    barrier = processes.Barrier(WRITERS)
+    workers = [processes.Process(target=_writer, args=(where, schema, n, barrier)) for n in range(WRITERS)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from knowledge.outbox import sql as sql_outbox
 from knowledge.outbox.codec import LONGEST_TITLE, MENTIONS_OF_A_PAGE
 from knowledge.outbox.ports import Mention, Outbox, OutboxEntry
 from knowledge.state.ports import StateStore
+from tests.support.processes.forked import forked
 from tests.support.state.decisions import ADA, ODD, approved, sound
 from tests.support.state.ledgers import DAY, MINUTE, NOW, open_shared
 from tests.support.state.memory import outbox as memory_outbox
@@ -386,9 +386,9 @@ async def test_of_several_processes_exactly_one_gets_its_own_errand_back(
 ) -> None:
     where = request.getfixturevalue("postgres").url() if engine == "postgres" else str(tmp_path)
     store = await open_shared(where, schema)
-    spawn = multiprocessing.get_context("spawn")
-    meeting = spawn.Barrier(PROCESSES), spawn.Queue()
-    workers = [spawn.Process(target=_begin, args=(where, schema, me, meeting)) for me in range(PROCESSES)]
+    processes = forked()
+    meeting = processes.Barrier(PROCESSES), processes.Queue()
+    workers = [processes.Process(target=_begin, args=(where, schema, me, meeting)) for me in range(PROCESSES)]
     for worker in workers:
         worker.start()
     own = [await asyncio.to_thread(meeting[1].get, timeout=120) for _ in workers]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +11,7 @@ import pytest
 
 from knowledge.state.ports import ReadingMark, StateStore
 from knowledge.trust.ports import Note, TrustRecord
+from tests.support.processes.forked import forked
 from tests.support.state.ledgers import open_shared
 from tests.support.state.postgres import PASSWORD
 from tests.support.state.trust_levels import stand
@@ -329,9 +329,9 @@ def _act(where: str, name: str, act: str, holder: str, meeting: tuple[object, ob
 @contextlib.contextmanager
 def processes(where: str, name: str, act: str, count: int) -> Iterator[Callable[[], list[int]]]:
     """Run so many processes that open the store at once and do `act`; yields what waits for their answers."""
-    spawn = multiprocessing.get_context("spawn")
-    barrier, answers = spawn.Barrier(count), spawn.Queue()
-    workers = [spawn.Process(target=_act, args=(where, name, act, f"p{i}", (barrier, answers))) for i in range(count)]
+    context = forked()
+    barrier, answers = context.Barrier(count), context.Queue()
+    workers = [context.Process(target=_act, args=(where, name, act, f"p{i}", (barrier, answers))) for i in range(count)]
     for worker in workers:
         worker.start()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from collections.abc import Sequence
 from typing import Any
 
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import TrustChange, TrustRecord
+from tests.support.processes.forked import forked
 from tests.support.state.decisions import ADA, approved, no, note, proposal, put, sound, yes
 from tests.support.state.ledgers import MINUTE, NOW, change, entry, open_shared
 from tests.support.state.stores import Older
@@ -84,9 +84,9 @@ def _work(where: str, name: str, acts: Sequence[str], me: int, meeting: tuple[An
 
 async def at_once(where: str, name: str, *acts: str) -> dict[str, list[int]]:
     """Let several processes do each act with each number, and return by act which numbers were said to be done, sorted."""
-    spawn = multiprocessing.get_context("spawn")
-    meeting = spawn.Barrier(PROCESSES), spawn.Queue()
-    workers = [spawn.Process(target=_work, args=(where, name, acts, me, meeting)) for me in range(PROCESSES)]
+    processes = forked()
+    meeting = processes.Barrier(PROCESSES), processes.Queue()
+    workers = [processes.Process(target=_work, args=(where, name, acts, me, meeting)) for me in range(PROCESSES)]
     for worker in workers:
         worker.start()
     answers = [await asyncio.to_thread(meeting[1].get, timeout=120) for _ in workers]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,7 @@ from agents.store.codec import first_event
 from agents.store.ports import Begun
 from mcp_server.app.factories.journey_store import journeys_in
 from tests.support.journeys.graphs import ADA, begun
+from tests.support.processes.forked import forked
 from tests.support.state.ledgers import NOW, open_shared
 from tests.support.state.stores import Older
 
@@ -43,9 +43,9 @@ def _work(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:
 
 async def _at_work(work: Callable[..., None], where: str, name: str) -> dict[int, Any]:
     """Return what each of several processes answers that do the work at once."""
-    spawn = multiprocessing.get_context("spawn")
-    barrier, answers = spawn.Barrier(PROCESSES), spawn.Queue()
-    workers = [spawn.Process(target=work, args=(where, name, me, barrier, answers)) for me in range(PROCESSES)]
+    processes = forked()
+    barrier, answers = processes.Barrier(PROCESSES), processes.Queue()
+    workers = [processes.Process(target=work, args=(where, name, me, barrier, answers)) for me in range(PROCESSES)]
     for worker in workers:
         worker.start()
     told = dict([await asyncio.to_thread(answers.get, timeout=120) for _ in workers])
