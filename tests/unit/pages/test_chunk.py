@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,12 +116,24 @@ def test_one_endless_line_is_cut_after_sentences() -> None:
     assert all(c.text.endswith(". ") for c in found[:-1])
 
 
+@pytest.mark.parametrize("mark", ["```", "~~~"])
+def test_code_inside_a_long_item_is_never_cut(mark: str) -> None:
+    words, code = "  some words\n" * (TARGET // 14), "  x = 1  # a line of code\n" * 100
+    text = f"- item\n{words}\n  {mark}\n{code}  {mark}\n\n{words * 3}"
+    opening, closing = (number for number, line in enumerate(text.split("\n"), 1) if line.strip() == mark)
+    found = chunks(text)
+    assert len(found) > 1
+    # The closing fence alone may begin the next chunk.
+    assert any(one.line_start <= opening < closing - 1 <= one.line_end for one in found)
+
+
 def test_an_endless_line_of_code_stays_whole() -> None:
     assert len(chunks("```\n" + "x" * 9000 + "\n```")) == 1
 
 
 def test_front_matter_alone_is_a_chunk_of_title_and_summary() -> None:
-    assert [c.text for c in chunks("---\ntitle: T\nsummary: S\n---\n")] == ["T\nS"]
+    (head,) = chunks("---\ntitle: T\nsummary: S\n---\n")
+    assert (head.text, head.line_start, head.line_end) == ("T\nS", 1, 4)
     assert chunks("---\ntitle: T\n---\nbody")[0].line_start == 4
 
 
