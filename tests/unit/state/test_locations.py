@@ -68,6 +68,12 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
         state_dir_for(vault(tmp_path / "kb"), tmp_path / "file")
 
 
+def test_a_folder_whose_id_cannot_be_read_is_refused_and_not_named_by_chance(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    with pytest.raises(UnsafeStateDirectory, match="cannot be written to: Is a directory"):
+        server_index_name(tmp_path)
+
+
 def test_an_index_on_a_server_has_a_name_of_its_own_that_stays(tmp_path: Path) -> None:
     one, other = tmp_path / "Ä notes", tmp_path / "b"
     one.mkdir()

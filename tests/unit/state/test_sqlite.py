@@ -274,6 +274,14 @@ def test_migrations_go_forward_one_transaction_each(tmp_path: Path) -> None:
     database.close()
 
 
+def test_a_database_that_a_check_found_sound_is_not_discarded(tmp_path: Path) -> None:
+    database = Database.open(tmp_path / "index.db", load_schema("index", 1, durable=False))
+    inode = database.path.stat().st_ino
+    assert database.check() == []
+    database.discard_damaged()
+    assert database.path.stat().st_ino == inode
+
+
 def test_the_state_survives_power_cuts_and_the_index_need_not(tmp_path: Path) -> None:
     for name, durable, level in (("state", True, 2), ("index", False, 1)):
         database = Database.open(tmp_path / f"{name}.db", load_schema(name, 1, durable=durable))

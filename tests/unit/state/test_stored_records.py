@@ -27,6 +27,7 @@ from knowledge.history.codec import (
 from knowledge.history.ports import Actor, Delivery, HistoryEntry, Intent, RunNote, TrustMove
 from knowledge.outbox.codec import mark_text, marks_text, outbox_entry_of
 from knowledge.outbox.ports import OutboxEntry
+from knowledge.state.retention.cuts import shortened
 from knowledge.trust.codec import (
     cut_in,
     line_of,
@@ -192,3 +193,8 @@ def test_a_stored_outbox_entry_comes_back() -> None:
             ended,
         )
         assert outbox_entry_of(row) == replace(one, ended_at=NOW + MINUTE)
+
+
+def test_json_that_is_too_long_even_when_cut_keeps_the_first_names_and_no_values() -> None:
+    many = {f"name {number}": {"text": "x" * 500} for number in range(500)}
+    assert shortened(many, 100, "removed") == {f"name {number}": {} for number in range(20)}
