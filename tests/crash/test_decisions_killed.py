@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal tha
 
 @pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_killed_while_deciding_each_proposal_is_carried_out_once(kills: int, tmp_path: Path) -> None:
-    """Issue: crash between decision and execution, 200 times: executed once or pending, never twice, never lost."""
+    """Crash between decision and execution, 200 times: executed once or pending, never twice, never lost."""
     command = [sys.executable, "-m", "tests.crash.deciding", str(tmp_path), str(kills), "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     wrong = tmp_path / "wrong"

@@ -94,7 +94,7 @@ LONG = [pytest.param(style, 200, 150, marks=pytest.mark.slow) for style in STYLE
 def test_an_editor_without_locks_takes_no_acknowledged_line_away_and_loses_none(
     style: str, saves: int, lines: int, tmp_path: Path
 ) -> None:
-    """Issue: 0 acknowledged edits lost, 0 editor saves unrecoverable."""
+    """0 acknowledged edits lost, 0 editor saves unrecoverable."""
     file = tmp_path / "kb" / PAGE
     file.parent.mkdir()
     file.write_bytes(FIRST)

@@ -58,7 +58,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal tha
 async def test_killed_inside_every_stage_the_index_is_caught_up_and_equal(
     engine: str, kills: int, tmp_path: Path
 ) -> None:
-    """Issue: consistent with the database after catch-up; at least a sixth of the kills inside each stage."""
+    """Consistent with the database after catch-up; at least a sixth of the kills inside each stage."""
     (tmp_path / "kb").mkdir()
     edit(tmp_path / "kb", Random(0))  # noqa: S311 - what files say, not a secret
     fell: Counter[str] = Counter()

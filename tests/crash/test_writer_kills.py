@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal tha
 
 @pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_no_acknowledged_write_is_lost_and_no_file_torn(kills: int, tmp_path: Path) -> None:
-    """Issue: 200 kills, 20 inside each stage: acknowledged writes present, files old or new, chain intact, recovery by itself."""
+    """200 kills, 20 inside each stage: acknowledged writes present, files old or new, chain intact, recovery by itself."""
     (tmp_path / "kb").mkdir()
     (tmp_path / "kb" / "m1.md").write_bytes(b"# Moved\n")
     command = [sys.executable, "-m", "tests.crash.writing", str(tmp_path), str(kills), "0"]

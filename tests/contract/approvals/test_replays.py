@@ -68,7 +68,7 @@ async def answered(
 
 @pytest.mark.parametrize("replays", [60, pytest.param(1000, marks=pytest.mark.slow)])
 async def test_any_number_of_replays_from_three_processes_are_one_execution(settings: Settings, replays: int) -> None:
-    """Issue: 1,000 concurrent replays of one approval from 3 processes: exactly 1 execution."""
+    """1,000 concurrent replays of one approval from 3 processes: exactly 1 execution."""
     secret = await host(settings, "host")
     async with AsyncExitStack() as stack:
         person = await stack.enter_async_context(reviewing(settings))
@@ -106,7 +106,7 @@ async def beside(settings: Settings, secret: str) -> AsyncIterator[Client]:
 
 @pytest.mark.parametrize("mutations", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 async def test_no_mutation_of_an_answered_call_runs(settings: Settings, mutations: int) -> None:
-    """Issue: 10,000 random mutations of an approved call: 0 run. Tampered and foreign-principal `request_state`: rejected."""
+    """10,000 random mutations of an approved call: 0 run. Tampered and foreign-principal `request_state`: rejected."""
     chance = random.Random(7)  # noqa: S311 - what to change, not a secret
     mine, theirs = await host(settings, "mine"), await host(settings, "theirs")
     async with beside(settings, mine) as client, beside(settings, theirs) as stranger:

@@ -145,7 +145,7 @@ async def test_nothing_a_client_says_of_itself_raises_trust(settings: Settings) 
 async def test_any_number_of_names_that_a_client_gives_itself_leaves_its_score(
     settings: Settings, changes: int
 ) -> None:
-    """Issue: 1,000 changes of `clientInfo`: score unchanged."""
+    """1,000 changes of `clientInfo`: score unchanged."""
     async with opened(settings) as app:
         for number in range(changes):
             info = Implementation(name=f"admin-{number}", version=str(number), title="level 5")

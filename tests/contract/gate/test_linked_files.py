@@ -67,7 +67,7 @@ def needs_five(answer: dict[str, Any]) -> None:
 async def test_a_page_that_is_really_an_agent_a_rule_or_a_skill_needs_the_highest_level(
     settings: Settings, path: str
 ) -> None:
-    """Issue: `how-we-decide.md -> _agents/decide.yaml` was edited at level 3, and deleted and moved at level 4."""
+    """`how-we-decide.md -> _agents/decide.yaml` was edited at level 3, and deleted and moved at level 4."""
     before = below(settings.kb)
     async with writing(settings, level=4) as host:
         base = await host.revision(path)
@@ -109,7 +109,7 @@ async def test_a_new_page_that_would_lie_among_agents_needs_the_highest_level_ho
 
 
 async def test_agents_below_a_link_are_not_read_and_the_person_is_told(settings: Settings) -> None:
-    """Issue: with `_agents -> team/agents` every page below `team/agents` was an agent's, and edited at level 3."""
+    """With `_agents -> team/agents` every page below `team/agents` was an agent's, and edited at level 3."""
     kb = settings.kb
     (kb / "team").mkdir()
     (kb / "_agents").rename(kb / "team/agents")

@@ -150,7 +150,7 @@ def files(settings: Settings) -> dict[str, str]:
 async def test_below_the_level_nothing_happens_before_a_yes_and_then_once(
     settings: Settings, transport: str, era: str, *, forms: bool
 ) -> None:
-    """Issue: every tool x stdio/HTTP x both eras x with and without elicitation, one level below the requirement."""
+    """Every tool x stdio/HTTP x both eras x with and without elicitation, one level below the requirement."""
     asked = Forms() if forms else None
     me = Principal(os_user(), "host").id
     async with open_state(settings) as state:
@@ -185,7 +185,7 @@ async def test_below_the_level_nothing_happens_before_a_yes_and_then_once(
 
 
 async def test_a_host_that_accepts_every_form_approves_nothing_from_level_4_up(settings: Settings) -> None:
-    """Issue: a client that accepts every form: 0 approvals from level 4 up."""
+    """A client that accepts every form: 0 approvals from level 4 up."""
     forms = Forms()
     async with open_state(settings) as state:
         secret = await enrol(state, "host", now=utc_now())

@@ -30,7 +30,7 @@ TASK = {"project": "OPS", "name": "As told in KB"}
 async def test_a_host_that_may_act_reads_a_task_and_creates_another_without_a_proposal_where_plane_is_vouched_for(
     tmp_path: Path,
 ) -> None:
-    """Issue: after one read of Plane every write of a level-4 host was a proposal for an hour."""
+    """After one read of Plane every write of a level-4 host was a proposal for an hour."""
     async with working(tmp_path, level=4, trusted_places=("plane",)) as host:
         task = await host.call("plane_get_task", task="KB-1")
         assert task["tainted"] is True, "it is somebody else's text all the same"

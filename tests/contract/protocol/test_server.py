@@ -269,7 +269,7 @@ async def test_who_searches_a_directory_unseen_is_nudged_once_to_its_map(anyhow:
 
 @pytest.mark.external
 async def test_the_ledger_is_shared_by_processes_and_kept(settings: Settings) -> None:
-    """Issue: circles as state. Nothing is kept in a worker's memory."""
+    """Circles as state. Nothing is kept in a worker's memory."""
     async with over_stdio(settings, "auto") as one:
         await call(one, "kb_map", path="guides")
         async with over_stdio(settings, "auto") as two:
@@ -280,7 +280,7 @@ async def test_the_ledger_is_shared_by_processes_and_kept(settings: Settings) ->
 
 
 async def test_a_team_teaches_the_router_in_its_front_page_without_a_restart(settings: Settings) -> None:
-    """Issue: the examples are data that a team can extend in `_index.md` front matter."""
+    """The examples are data that a team can extend in `_index.md` front matter."""
     question = "the usual monday thing"
     async with in_memory(settings, "auto") as client:
         assert (await call(client, "kb_search", query=question))["route"]["mode"] == "discovery"

@@ -162,7 +162,7 @@ async def test_a_page_that_appears_while_it_is_made_is_not_overwritten(world: Wo
 
 
 async def test_a_page_that_vanishes_while_it_is_written_is_asked_about_again(world: World) -> None:
-    """Issue: file vanished."""
+    """File vanished."""
     world.put(PAGE, TEXT)
     world.steps.at("exchange", (world.root / PAGE).unlink)
     done = await world.acts.run(adapting([PAGE], lambda seen: {PAGE: b"made anew\n" if seen[PAGE] is None else b"x"}))
@@ -305,7 +305,7 @@ FAULTS = {
 @pytest.mark.parametrize("step", FAULTS)
 @pytest.mark.parametrize("nth", [1, 2])
 async def test_a_fault_at_any_step_leaves_every_file_as_it_was(world: World, step: str, nth: int) -> None:
-    """Issue: ENOSPC, EIO, read-only directory: a clear error each, nothing half-written."""
+    """ENOSPC, EIO, read-only directory: a clear error each, nothing half-written."""
     world.put(PAGE, TEXT)
     world.put("b.md", b"b\n")
     number, told = FAULTS[step]
@@ -359,7 +359,7 @@ async def test_what_cannot_be_taken_back_is_mended_by_the_next_who_comes(world: 
 
 
 async def test_a_folder_in_the_place_of_a_page_is_refused_and_left_alone(world: World) -> None:
-    """Issue: file became a directory."""
+    """File became a directory."""
     (world.root / "x.md").mkdir()
     with pytest.raises(UnwritableDocument, match="a folder is there"):
         await world.acts.run(appending("x.md", b"text"))
@@ -394,7 +394,7 @@ async def test_a_read_only_page_is_refused(world: World) -> None:
 
 
 async def test_a_page_of_fifty_megabytes_is_refused_both_ways(world: World) -> None:
-    """Issue: 50 MB document."""
+    """50 MB document."""
     with pytest.raises(UnwritableDocument, match=r"it would be 50 MiB.*split it"):
         await world.acts.run(setting({PAGE: b"x" * 50 * 2**20}))
     assert world.pages() == {}
@@ -453,7 +453,7 @@ async def test_links_that_leave_or_lead_to_nothing_or_to_what_is_hidden_are_refu
 
 
 async def test_a_folder_that_is_exchanged_for_a_link_to_outside_is_not_followed(world: World) -> None:
-    """Issue: paths are resolved at open time beneath the knowledge base's root."""
+    """Paths are resolved at open time beneath the knowledge base's root."""
     outside = world.home / "outside"
     outside.mkdir()
     world.put(PAGE, TEXT)

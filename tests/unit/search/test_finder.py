@@ -192,7 +192,7 @@ async def test_an_answer_that_lacks_what_was_asked_says_so(base: Base) -> None:
     "query", ["sentence about gardening", "what is in guides", "how is the payment service deployed"]
 )
 async def test_a_whole_answer_keeps_to_its_tokens(base: Base, query: str, limit: int) -> None:
-    """Issue: at most a configured number of tokens; counted as a model sees them, characters of the JSON / 4."""
+    """At most a configured number of tokens; counted as a model sees them, characters of the JSON / 4."""
     answer = await base.finder.search(query, limit=limit)
     told = json.dumps(asdict(answer), ensure_ascii=False, separators=(",", ":"))
     assert len(told) / 4 <= 1500
@@ -229,7 +229,7 @@ async def test_what_does_not_fit_is_on_the_next_page(base: Base) -> None:
 
 @pytest.mark.parametrize("query", ["what's in guides", "list guides", "show me the guides", "guides/", "Guides"])
 async def test_a_question_for_a_place_gets_the_place_first_and_few_chunks(base: Base, query: str) -> None:
-    """Issue: navigation answers with the map entry or document first and a few chunks."""
+    """Navigation answers with the map entry or document first and a few chunks."""
     answer = await base.finder.search(query, mode="navigation", limit=8)
     assert (answer.pages[0].path, answer.pages[0].kind) == ("guides", "directory")
     assert answer.pages[0].line == "Guides: How we do things."
@@ -248,7 +248,7 @@ async def test_a_place_is_looked_for_where_the_search_is(base: Base) -> None:
 
 
 async def test_chunks_of_a_page_stand_together_with_the_line_of_each_page(base: Base) -> None:
-    """Issue: discovery with chunks, grouped by document, and the map line of each."""
+    """Discovery with chunks, grouped by document, and the map line of each."""
     answer = await base.finder.search("payment service secrets sentence gardening queue router", mode="discovery")
     found = [hit.path for hit in answer.hits]
     assert len(found) > len(set(found)) > 1

@@ -26,7 +26,7 @@ def page(title: str, sentence: str) -> str:
 
 
 async def test_a_directory_that_nobody_described_is_described_by_its_pages_and_says_so(tmp_path: Path) -> None:
-    """Issue: title, summary (first sentence that says something), children and counts are derived."""
+    """Title, summary (first sentence that says something), children and counts are derived."""
     pages = {
         "release-notes/a.md": page("Alpha", "See below."),
         "release-notes/b.md": page("Beta", "The second release can be rolled back in a minute."),

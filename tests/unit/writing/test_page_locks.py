@@ -161,7 +161,7 @@ async def _wait(locks: Locks) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_a_killed_holder_gives_its_locks_back(tmp_path: Path) -> None:
-    """Issue: broken when its holder dies."""
+    """Broken when its holder dies."""
     process = holder(tmp_path, "a.md", "b.md")
     locks = Locks(tmp_path, longest_wait_s=10)
     async with Locks(tmp_path).held_if_free(["b.md"]) as free:

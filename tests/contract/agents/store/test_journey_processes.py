@@ -99,7 +99,7 @@ async def test_what_one_process_appends_wakes_another_which_goes_on_from_there(w
     woken = asyncio.create_task(two.changed(await two.last_event()))
     work = WorkRecorded("DECOMPOSE", 1, "w")
     await journeys_in(one).append("j-1", [work], expected=1, key="k", by=ADA, at=NOW)
-    await asyncio.wait_for(woken, 5)
+    await asyncio.wait_for(woken, 60)
     assert (await journeys_in(two).journey("j-1")).work["DECOMPOSE"].content == "w"
     done = await journeys_in(two).append("j-1", [work], expected=2, key="l", by=ADA, at=NOW)
     assert done.version == (await journeys_in(one).journey("j-1")).version == 3
