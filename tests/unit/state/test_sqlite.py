@@ -282,6 +282,13 @@ def test_a_database_that_a_check_found_sound_is_not_discarded(tmp_path: Path) ->
     assert database.path.stat().st_ino == inode
 
 
+def test_no_statement_changes_the_schema_past_its_migrations(tmp_path: Path) -> None:
+    database = Database.open(tmp_path / "state.db", load_schema("state", 1, durable=True))
+    with pytest.raises(DatabaseUnavailable, match="sqlite_master may not be modified"):
+        database.write_now(lambda c: c.execute("PRAGMA writable_schema=ON; DELETE FROM sqlite_master").fetchall())
+    database.close()
+
+
 def test_the_state_survives_power_cuts_and_the_index_need_not(tmp_path: Path) -> None:
     for name, durable, level in (("state", True, 2), ("index", False, 1)):
         database = Database.open(tmp_path / f"{name}.db", load_schema(name, 1, durable=durable))
