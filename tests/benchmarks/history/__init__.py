@@ -1,0 +1,1 @@
+"""Merges and edits of real documentation repositories, measured: `python -m tests.benchmarks.history --help`."""
