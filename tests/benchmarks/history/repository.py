@@ -47,7 +47,9 @@ class Repository:
         )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._batch is not None:
             self._pipe(self._batch.stdin).close()
             self._batch.wait()
@@ -96,7 +98,8 @@ class Repository:
             if not base or base in parents:
                 continue
             changed = [
-                set(self.git("diff", "--name-only", "-z", "--diff-filter=M", "--no-renames", base, p).split("\0")) for p in parents
+                set(self.git("diff", "--name-only", "-z", "--diff-filter=M", "--no-renames", base, p).split("\0"))
+                for p in parents
             ]
             for path in sorted(changed[0] & changed[1]):
                 if not is_page(path):
@@ -108,7 +111,9 @@ class Repository:
 
     def edits(self, *, most_files: int = 10) -> Iterator[RealEdit]:
         """Yield the edits of pages by commits that changed at most `most_files`, newest first."""
-        log = self.git("log", "--no-merges", "--diff-filter=M", "--no-renames", "--format=%x01%H", "--name-only", "HEAD")
+        log = self.git(
+            "log", "--no-merges", "--diff-filter=M", "--no-renames", "--format=%x01%H", "--name-only", "HEAD"
+        )
         for entry in log.split("\x01")[1:]:
             commit, *names = [line for line in entry.splitlines() if line]
             if len(names) > most_files:

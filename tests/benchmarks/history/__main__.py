@@ -1,0 +1,92 @@
+"""Measures merging on real documentation repositories, given as bare Git directories that you fetched yourself.
+
+    python -m tests.benchmarks.history merges REPOSITORY.git... [--most 500] [--write FOLDER]
+
+`--write` puts what is to be read by eye into a folder. Nothing of a repository is kept in ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import itertools
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import anyio
+
+from tests.benchmarks.history import merges, pieces
+from tests.benchmarks.history.repository import Repository
+
+
+def measure_merges(given: argparse.Namespace) -> None:
+    """Print a table of the merges of each repository."""
+    print(merges.HEAD)
+    for git_dir in given.repositories:
+        with Repository(git_dir) as repository:
+            found = merges.score(itertools.islice(repository.merges(), given.most))
+        print(found.row(git_dir.parent.name), flush=True)
+        if given.write:
+            folder = given.write / git_dir.parent.name
+            folder.mkdir(parents=True, exist_ok=True)
+            for number, (one, ours) in enumerate(found.differs):
+                diff = difflib.unified_diff(
+                    one.result.splitlines(), ours.splitlines(), "people", "ours", lineterm="", n=2
+                )
+                sides = [
+                    "\n".join(
+                        difflib.unified_diff(one.base.splitlines(), side.splitlines(), "base", name, lineterm="", n=1)
+                    )
+                    for side, name in ((one.ours, "ours"), (one.theirs, "theirs"))
+                ]
+                text = "\n".join([f"{one.commit} {one.path}", *diff, "", *sides])
+                (folder / f"{number:03}.diff").write_text(text, encoding="utf-8")
+
+
+def measure_pieces(given: argparse.Namespace) -> None:
+    """Print where pieces of each repository's pages are put."""
+    anyio.run(_pieces, given)
+
+
+async def _pieces(given: argparse.Namespace) -> None:
+    print(pieces.HEAD)
+    for git_dir in given.repositories:
+        with Repository(git_dir) as repository, tempfile.TemporaryDirectory() as folder:
+            pages, found = pieces.cut_pieces(repository, given.count, given.seed)
+            async with pieces.served(pages, Path(folder)) as writer:
+                answers = [one async for one in pieces.send_back(writer, found)]
+        print(pieces.table(git_dir.parent.name, answers), flush=True)
+        if given.write:
+            given.write.mkdir(parents=True, exist_ok=True)
+            told = [
+                {"piece": asdict(one.piece) | {"rest": ""}, "to": one.to, "right": one.right, "answer": one.answer}
+                for one in answers
+            ]
+            (given.write / f"{git_dir.parent.name}.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
+
+
+def main() -> None:
+    """Run the measurement that is named first."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.history", description=__doc__.splitlines()[0])
+    verbs = parser.add_subparsers(required=True, metavar="MEASUREMENT")
+    verb = verbs.add_parser("merges", help="real merges, against git and against people's results")
+    verb.add_argument("repositories", nargs="+", type=Path, metavar="REPOSITORY.git")
+    verb.add_argument("--most", type=int, default=500, help="merged pages of each repository (default 500)")
+    verb.add_argument(
+        "--write", type=Path, metavar="FOLDER", help="where to put clean merges that differ from people's"
+    )
+    verb.set_defaults(run=measure_merges)
+    verb = verbs.add_parser("pieces", help="pieces cut out of pages and sent back")
+    verb.add_argument("repositories", nargs="+", type=Path, metavar="REPOSITORY.git")
+    verb.add_argument("--count", type=int, default=150, help="pieces of each repository (default 150)")
+    verb.add_argument("--seed", type=int, default=1)
+    verb.add_argument("--write", type=Path, metavar="FOLDER", help="where to put every answer")
+    verb.set_defaults(run=measure_pieces)
+    given = parser.parse_args()
+    given.run(given)
+
+
+if __name__ == "__main__":
+    main()
