@@ -15,7 +15,7 @@ PieceKind = Literal[
     "front", "heading", "paragraph", "fence", "code", "html", "quote", "list", "table", "break", "comment", "blank"
 ]
 UnitKind = Literal["front", "heading", "paragraph", "fence", "code", "html", "quote", "item", "row", "comment"]
-VerdictWord = Literal["unchanged", "integrate", "update", "retain", "flag", "conflict"]
+VerdictWord = Literal["unchanged", "integrate", "update", "retain", "flag", "conflict", "ask"]
 Form = Literal["document", "section", "snippet", "append"]
 
 DIGEST_BYTES = 16
@@ -149,6 +149,20 @@ class BlockVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class OfferedPlace:
+    """A place where a text could go, for the caller to choose. `fit` is its share of all places' likelihood, 0..1.
+
+    `call` are the arguments that write there: the same call again, with these instead.
+    """
+
+    path: str
+    section: str
+    fit: float
+    why: str
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """Both sides changed the same block since the base. `ours` is the document's text now, `theirs` the incoming one.
 
@@ -190,6 +204,8 @@ class MergePlan:
     conflicts: Sequence[Conflict] = ()
     contradictions: Sequence[Contradiction] = ()
     origins: Sequence[Origin] = ()
+    places: Sequence[OfferedPlace] = ()
+    """Where text that was not written could go, likeliest first."""
     note: str | None = None
     cut: CutDocument | None = None
     """`text` in pieces, if already known."""

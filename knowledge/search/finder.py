@@ -40,6 +40,8 @@ from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
+LONGEST_COMPARED, MOST_PASSAGES, MOST_PAGES = 1_500, 40, 8
+"""Characters of a text for which pages are looked up, passages that are looked at, and pages that are named."""
 LOOK_S = 0.02
 USUAL = 8
 SURE = 10
@@ -152,6 +154,18 @@ class Finder:
         )
         least = SHORTEST_SNIPPET if sure else TELLING_SNIPPET
         return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question, least=least)
+
+    async def pages_like(self, text: str, path: str) -> list[str]:
+        """Return the indexed pages under `path` whose passages answer `text` best, best first.
+
+        Raises:
+            InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
+        """
+        chosen = Filters(path=await self._place(path))
+        question = await self._questions.ask(text[:LONGEST_COMPARED].encode(errors="replace").decode())
+        scope = SearchScope(await self._index.select(chosen), chosen)
+        ranking = await self._ranker.rank(question, (), scope, room=MOST_PASSAGES)
+        return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:MOST_PAGES]
 
     async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:

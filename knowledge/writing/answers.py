@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from knowledge.merge.model import BlockVerdict, Conflict, Side
+from knowledge.merge.model import BlockVerdict, Conflict, OfferedPlace, Side
 
 Status = Literal["done", "partial", "unchanged", "conflict", "analysis", "proposed"]
-"""`partial`: some blocks are written, the others flagged or in conflict. `conflict`: nothing is written. `analysis`: the call
-was a dry run, or it is not known what the caller had read."""
+"""`partial`: some blocks are written, the others flagged, in conflict, or without a sure place. `conflict`: nothing is written.
+`analysis`: nothing is written, because the call was a dry run, it is not known what the caller had read, or the place of the text
+would be a guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Merged:
 
     It is the page's own, unless others wrote to the page since the base. Then it names the page as the caller knows it, so that a
     merge based on it removes nothing of theirs, and `note` says what the page's own revision is.
-    `blocks` leaves out untouched blocks. `verified`: read back and found as planned; None if nothing was written.
+    `blocks` leaves out untouched blocks. `places` are where text that was not written could go, at most three, for the caller to
+    choose. `verified`: read back and found as planned; None if nothing was written.
     """
 
     status: Status
@@ -30,6 +32,7 @@ class Merged:
     diff: str
     conflicts: Sequence[Conflict]
     verified: bool | None
+    places: Sequence[OfferedPlace] = ()
     note: str | None = None
 
 

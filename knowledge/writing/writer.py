@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,8 +23,9 @@ from knowledge.history.past_states import PastStates
 from knowledge.merge.damage import find_damage
 from knowledge.merge.document.units import first_heading
 from knowledge.merge.evidence.confidence import USER
-from knowledge.merge.evidence.place.page_choice import best_page
+from knowledge.merge.evidence.place.page_choice import CandidatePage, UnplacedText, places_among_pages
 from knowledge.merge.evidence.place.placement import Similarity
+from knowledge.merge.model import OfferedPlace
 from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
@@ -38,7 +39,6 @@ from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
 from knowledge.writing.related.backlinks import Backlinks, names_in, wiki_names
 from knowledge.writing.related.cross_page import CrossPageClaims, Written
-from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
@@ -88,6 +88,14 @@ class WritePlan(Generic[R, T]):
     note: str = ""
 
 
+WHICH_PAGE = (
+    "nothing is written: several pages could be meant; send this call again with the arguments of one of `places`"
+)
+
+FindPages = Callable[[str, str], Awaitable[Sequence[str]]]
+"""Returns the pages under a directory whose passages answer a text best: the text, the directory."""
+
+
 class Writer:
     """Plans and carries out what callers request. Engines are used only to find a place for a text."""
 
@@ -102,7 +110,7 @@ class Writer:
         moving: MoveActs,
         backlinks: Backlinks,
         elsewhere: CrossPageClaims,
-        related: RelatedPages,
+        pages_like: FindPages,
         similarity: Similarity,
         citations: CitationCheck,
         appraiser: Appraiser,
@@ -111,7 +119,7 @@ class Writer:
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._backlinks = merging, moving, backlinks
-        self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
+        self._elsewhere, self._pages_like, self._similarity = elsewhere, pages_like, similarity
         self._citations, self._appraiser, self._judge, self._runner = (
             citations,
             appraiser,
@@ -136,7 +144,9 @@ class Writer:
         target = await self._pages.target(name)
         unseen = unseen and target.kind == "page" and request.base_revision is not None
         if target.kind == "directory":
-            target, note = await self._placed(request, target.path)
+            target, places, note = await self._placed(request, target.path)
+            if places:
+                return await self._offering(replace(request, path=target.path), places, note)
         if unseen and any(map(may_configure, await self._appraiser.names(target.path, name))):
             unseen = False
         requests = (*request.earlier, replace(request, path=target.path))
@@ -157,6 +167,30 @@ class Writer:
         if merged.status == "analysis":
             await self.shown(request.path)
         return WritePlan(request, act, names, stakes, rehearsed, merged, effect, notes)
+
+    async def _offering(
+        self, request: MergeRequest, places: Sequence[OfferedPlace], note: str
+    ) -> WritePlan[MergeRequest, Merged]:
+        """Return the plan that writes nothing and says where the text could go."""
+        merged = Merged(
+            status="analysis",
+            proposal=None,
+            path=request.path,
+            revision=None,
+            blocks=(),
+            diff="",
+            conflicts=(),
+            verified=None,
+            places=places,
+            note=note,
+        )
+
+        async def work(_contents: Contents) -> ActWork[MergeOutcome]:
+            return ActWork(contents={}, result=MergeOutcome(merged), source=request.source)
+
+        act = PageAct(request.actor, (places[0].path,), work, intent=request.intent)
+        rehearsed, stakes, _ = await self._rehearsed(act, [request.path], dry_run=True)
+        return WritePlan(request, act, [request.path], stakes, rehearsed, merged)
 
     async def plan_change(
         self, request: ChangeRequest, *, agreed: bool = False, dry_run: bool = False
@@ -319,24 +353,39 @@ class Writer:
                 CALLER.reset(own)
         return found
 
-    async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, str]:
-        """Return the page under `directory` that fits the content best, or a new one for it, and why."""
+    async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, Sequence[OfferedPlace], str]:
+        """Return what a text for a directory means: its only page, or a new one in an empty one; else places to choose from.
+
+        The string is a note for the caller.
+        """
         under = f"under {directory or 'the root'}"
-        sketches = await self._related.near(request.content, directory)
-        chosen = best_page(request.content, sketches, self._similarity)
-        if chosen.path is not None:
-            return Target(chosen.path, "page"), f"of the pages {under}, {chosen.path} fits best ({chosen.score:.2f})"
+        if (only := await self._pages.only_page(directory)) is not None:
+            return Target(only, "page"), (), f"{only} is the only page {under}"
         size, what = len(request.content), "finding a place for the text"
         title = await self._runner.run(first_heading, request.content, size=size, what=what)
-        if not title:
-            raise InvalidPath(
-                request.path,
-                "it is a directory and none of its pages is about this; name a page, or begin the text with a heading "
-                "and a new page is made",
-            )
-        path = f"{directory}/{slug(title)}.md" if directory else f"{slug(title)}.md"
-        target = await self._pages.target(path)
-        return target, f"no page {under} is about this, so it becomes a page of its own"
+        new = f"{directory}/{slug(title)}.md" if directory else f"{slug(title)}.md"
+        paths = await self._pages_like(request.content, directory)
+        texts = [CandidatePage(path, text) for path in paths if (text := await self._text(path)) is not None]
+        if not texts:
+            if not title:
+                raise InvalidPath(
+                    request.path,
+                    "it is a directory and none of its pages is about this; name a page, or begin the text with a heading "
+                    "and a new page is made",
+                )
+            return await self._pages.target(new), (), f"no page {under} is about this, so it becomes a page of its own"
+        size += sum(len(page.text) for page in texts)
+        unplaced = UnplacedText(request.content, texts, self._similarity)
+        places = await self._runner.run(places_among_pages, unplaced, size=size, what=what)
+        note = f"{WHICH_PAGE}; path={new!r} makes a page of its own" if title else WHICH_PAGE
+        return Target(directory, "directory"), places, note
+
+    async def _text(self, path: str) -> str | None:
+        try:
+            file = await anyio.to_thread.run_sync(self._vault.read, path)
+            return text_of(path, file.raw)
+        except KnowledgeError:
+            return None
 
     async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
         """Return the request with the real paths of its pages."""

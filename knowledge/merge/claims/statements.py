@@ -74,6 +74,9 @@ class Span(NamedTuple):
     end: int
 
 
+_WORD = re.compile(r"\w+")
+
+
 @dataclass(frozen=True)
 class StatementReading:
     """What a statement says, wherever it is."""
@@ -294,6 +297,11 @@ def covers(new: StatementReading, old: StatementReading) -> bool:
     if len(lost_words(new, old)) > int(len(old.subject) * MAY_BE_REWORDED) or _swaps_names(old, new):
         return False
     return _shared_order(new, old) >= ALL_IN_ORDER and _relation(old.plain, new.plain) == "agree"
+
+
+def keeps_words(new: str, old: str) -> bool:
+    """Return whether `new` has every word of `old`, as often; case aside."""
+    return Counter(_WORD.findall(old.casefold())) <= Counter(_WORD.findall(new.casefold()))
 
 
 def lost_words(new: StatementReading, old: StatementReading) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ def plan_of(w: Weighing, form: Form) -> MergePlan:
         verdicts=_summarised(w.verdicts),
         contradictions=tuple(w.contradictions),
         origins=[_origin_after(w, unit, spliced, touched) for unit in units(cut(spliced.text))],
+        places=w.places,
         note=w.note,
     )
 

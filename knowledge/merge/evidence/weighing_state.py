@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.comparison import StatementRelation
-from knowledge.merge.claims.statements import Span, Statement, keys_in
+from knowledge.merge.claims.statements import Span, Statement, keys_in, likeness, statements_of
 from knowledge.merge.document.unit_origins import presumed_origin
 from knowledge.merge.document.units import BOM
 from knowledge.merge.evidence.confidence import confidence_in, independent, lineage_of, same_lineage
 from knowledge.merge.evidence.place.list_form import bare_text, in_form_of
-from knowledge.merge.evidence.place.placement import PageSection, Placer
+from knowledge.merge.evidence.place.placement import MOST_OFFERED, PageSection, Placement, Placer, offered_place
 from knowledge.merge.evidence.weigh.page_index import PageIndex
 from knowledge.merge.model import (
     BlockVerdict,
@@ -26,6 +26,7 @@ from knowledge.merge.model import (
     Contradiction,
     CutDocument,
     IncomingEvidence,
+    OfferedPlace,
     Origin,
     Side,
     Unit,
@@ -42,6 +43,8 @@ LONGEST_SIDE = 500
 """Characters of each side of a contradiction that are kept."""
 PARALLEL = 2
 """Keys that two sections have in common if they say the same things about different subjects."""
+ONE_SUBJECT = 0.6
+"""Likeness from which two statements may have one subject. If only one unit of the page has it, that is the one that is meant."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]
@@ -87,8 +90,9 @@ class Dispute(NamedTuple):
 
 @dataclass(slots=True)
 class UnitFindings:
-    """How each statement of one incoming unit relates to the page; of pairs the new one is first."""
+    """How each statement of an incoming unit relates to the page; of pairs the new one is first."""
 
+    unit: Unit
     duplicates: list[Statement] = field(default_factory=list)
     corrections: list[tuple[Statement, Statement]] = field(default_factory=list)
     outdated: list[tuple[Statement, Statement]] = field(default_factory=list)
@@ -109,6 +113,7 @@ class Weighing:
             origin or replace(presumed_origin(unit, setting.page, setting.rules), revision=setting.revision or "")
             for unit, origin in zip(self.units, setting.origins, strict=True)
         ]
+        self.is_recorded = [origin is not None for origin in setting.origins]
         # The page is no witness of what comes to it.
         own = lineage_of(f"kb:{setting.page.path}")
         self.verified = tuple(one for one in dict.fromkeys(map(lineage_of, evidence.corroborated_by)) if one != own)
@@ -121,7 +126,9 @@ class Weighing:
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
         self.within: PageSection | None = None
-        # The findings about it, before anything is decided.
+        self._homes: dict[int, PageSection | None] = {}
+        self._alike_by_text: dict[str, frozenset[int]] = {}
+        # What was found out about it, before anything is decided.
         self.findings: dict[int, UnitFindings] = {}
         self.confirmed_by: dict[int, set[int]] = defaultdict(set)
         self.repeated: set[tuple[int, Span]] = set()
@@ -133,6 +140,7 @@ class Weighing:
         self.supported: set[int] = set()
         self.replaced_units: set[int] = set()
         self.matched: dict[int, int] = {}
+        self.places: tuple[OfferedPlace, ...] = ()
         self.note: str | None = None
 
     # Where things are
@@ -201,28 +209,83 @@ class Weighing:
         """How often each key of the incoming front matter came."""
         return Counter(key_name(unit.text) for unit in self.incoming if unit.kind == "front")
 
+    def home(self, unit: Unit) -> PageSection | None:
+        """Return the section that an incoming unit belongs to: the one it names, else the one where it would surely be put.
+
+        None where that would be a guess, and for a unit under a heading that the page does not have: that is a new subject.
+        """
+        named = self.target(unit.section)
+        if named is not None or unit.section:
+            return named
+        if unit.piece not in self._homes:
+            together = [one for one in self.incoming if one.piece == unit.piece]
+            self._homes[unit.piece] = self.placer.sure_section(
+                "\n\n".join(one.text for one in together),
+                hint=self.hint,
+                is_item=all(one.kind == "item" for one in together),
+            )
+        return self._homes[unit.piece]
+
+    def in_same_section(self, unit: Unit, number: int) -> bool:
+        """Return whether a unit of the page is where an incoming unit belongs: in that section, or the only one of its subject.
+
+        Keys of the front matter always are. Rows without a heading are too: they met by the columns and the key of their table.
+        """
+        if unit.kind == "front" or (unit.kind == "row" and self.target(unit.section) is None):
+            return True
+        home = self.home(unit)
+        if home is not None:
+            return home.path == self.units[number].section
+        return not unit.section and self.within is None and self._alike(unit) == {number}
+
+    def _alike(self, unit: Unit) -> frozenset[int]:
+        """Return the units of the page that have the subject of one of the statements of an incoming unit."""
+        if unit.text not in self._alike_by_text:
+            self._alike_by_text[unit.text] = frozenset(
+                old.unit
+                for new in statements_of([unit], self.language)
+                for old in self.index.near(new)
+                if likeness(old.reading, new.reading) >= ONE_SUBJECT
+            )
+        return self._alike_by_text[unit.text]
+
     # What may replace what
 
-    def replacing(self, number: int, *, covers: bool) -> Replacing:
-        """Return whether the evidence may take the place of a unit of the page, or why it may not.
+    def replacing(self, unit: Unit, number: int, *, covers: bool) -> Replacing:
+        """Return whether an incoming unit may take the place of one of the page, or why it may not.
 
-        `covers` says that the new text says everything that the old one does. This is where it is decided whether evidence
-        removes words: a source may correct itself, later; any other must cover the old text and weigh at least as much (a tie
-        goes to the newer). Everything else is added, held back, or put to a person. See kb/decisions/0026.
+        `covers` says that the new text has every word of the old one. This is where it is decided whether evidence removes
+        words: a source may correct, later, what it is known to have said in the same section; any other must cover the old
+        text there and weigh at least as much (a tie goes to the newer). Everything else is added, held back, or put to a
+        person. See kb/decisions/0026 and 0053.
         """
-        if self.is_same_voice(number):
+        if self.corrects(unit, number):
             return "allowed" if self.is_later(number) else "older"
-        if not covers:
+        # Text without a heading that has every word of one of the page speaks of the same thing, wherever it would be put.
+        if not covers or ((unit.section or self.within) and not self.in_same_section(unit, number)):
             return "differs"
         return "weaker" if self.is_weaker(number) else "allowed"
+
+    def corrects(self, unit: Unit, number: int) -> bool:
+        """Return whether an incoming unit is its source's own correction of a unit of the page, or a person decided for it.
+
+        A presumed origin is none: nobody knows who wrote that text. Nor is a like statement in another section about the same.
+        """
+        if self.is_rejected(number):
+            return True
+        return self.is_recorded[number] and self.is_same_source(number) and self.in_same_section(unit, number)
+
+    def is_elsewhere(self, unit: Unit, number: int) -> bool:
+        """Return whether the evidence comes from the source of a unit of the page, and speaks of it in another section."""
+        return self.is_same_source(number) and not self.is_rejected(number) and not self.in_same_section(unit, number)
 
     def is_weaker(self, number: int) -> bool:
         """Return whether the evidence is to be believed less than a unit of the page."""
         return self.weight.confidence < self.confidence(number).confidence
 
-    def is_same_voice(self, number: int) -> bool:
-        """Return whether a unit of the page comes from the lineage of the evidence, or has to give way to it."""
-        return same_lineage(self.evidence.source, self.origins[number].source) or self.is_rejected(number)
+    def is_same_source(self, number: int) -> bool:
+        """Return whether a unit of the page comes, or presumably comes, from the lineage of the evidence."""
+        return same_lineage(self.evidence.source, self.origins[number].source)
 
     def is_rejected(self, number: int) -> bool:
         """Return whether a person decided for the evidence and against a unit of the page."""
@@ -247,7 +310,7 @@ class Weighing:
         origin = self.origins[number]
         lineages = independent(origin.source, (*origin.corroborated_by, *self.verified))
         seen = origin.observed_at
-        if self.is_same_voice(number):
+        if self.is_same_source(number) or self.is_rejected(number):
             seen = max(seen, self.evidence.observed_at)
         if lineages == origin.corroborated_by and seen == origin.observed_at:
             return origin
@@ -268,7 +331,7 @@ class Weighing:
         old = self.units[there[0]]
         witnesses = independent(self.origins[there[0]].source, self.verified)
         counts = "no verified source corroborates it"
-        if self.is_same_voice(there[0]):
+        if self.is_same_source(there[0]):
             counts = "from the same source"
         elif witnesses:
             counts = f"{', '.join(witnesses)[:120]} corroborates it"
@@ -286,6 +349,21 @@ class Weighing:
         weights = f"{self.weight} against {existing} of {source} in line {old.line}"
         reason = f"not written{part}: {_REASONS.get(why, why)}, {weights}; {TO_A_PERSON}"
         self.verdict("retain", old.section or unit.section, reason, there)
+
+    def offer(self, numbers: Sequence[int], placement: Placement) -> None:
+        """Say that texts are not written because their place would be a guess, and where they could go.
+
+        Only the places of the first such texts are offered: sent again with one of them, the rest is asked about next.
+        """
+        path = self.setting.page.path
+        # The text before the first heading has no name to ask for it by.
+        named = [one for one in placement.choices if one.section.path][:MOST_OFFERED]
+        offered = tuple(offered_place(path, one.section.path, one.share) for one in named)
+        self.places = self.places or offered
+        likely = ", ".join(f"{quoted_section(one.section.path)} ({one.share:.2f})" for one in named)
+        reason = f"new: {self.weight}; not written, because its place would be a guess: {likely or 'no section fits'}"
+        for number in numbers:
+            self.verdicts[number] = replace(self.verdicts[number], verdict="ask", reason=reason)
 
     def flag(self, unit: Unit, disputes: Sequence[Dispute]) -> None:
         """Report that a unit contradicts another lineage, and record both sides; the unit is not written.
@@ -358,7 +436,7 @@ class Weighing:
         without = f", without {quoted(', '.join(gone))}" if gone else ""
         if self.is_rejected(there):
             why = f"a person decided for {self.evidence.source} and against line {line}"
-        elif self.is_same_voice(there):
+        elif self.is_same_source(there) and self.is_recorded[there]:
             why = f"{self.evidence.source} corrects line {line}{without}"
         elif gone:
             why = f"another wording of line {line}{without}"

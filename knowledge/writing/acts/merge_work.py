@@ -33,6 +33,11 @@ TAKEN_AS_SNIPPET = (
     "to change existing text, name the section, or send the whole page with its first heading"
 )
 
+PLACE_UNSURE = (
+    "text is not written where its place would be a guess; send this call again with the arguments of one of `places`, or put "
+    "the heading that it belongs under above the text"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
@@ -163,6 +168,9 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
     status: Status = "done" if written else "unchanged"
     if conflicts:
         status = "partial" if written else "conflict"
+    elif plan.places:
+        status = "partial" if written else "analysis"
+    note = join_notes(PLACE_UNSURE if plan.places else None, plan.note) or None
     merged = Merged(
         status=status,
         proposal=None,
@@ -172,7 +180,8 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
         diff=unified_diff(before, plan.text, path, most_characters=MOST_DIFF) if written else "",
         conflicts=conflicts,
         verified=True if written else None,
-        note=plan.note,
+        places=list(plan.places),
+        note=note,
     )
     known = None if plan.known is None or plan.known == plan.text else plan.known.encode()
     repeats: tuple[str, ...] = ()

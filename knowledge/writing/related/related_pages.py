@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from knowledge.index.ports import KeywordIndex, QueryTerm
-from knowledge.merge.evidence.place.page_choice import PageSketch
 from knowledge.pages.markdown.language import detect
-from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.search.query.analysis import analyzer
 from knowledge.state.ports import ChunkRow, Filters, IndexStore
 
 MOST_TERMS = 24
 LONGEST_ASKED = 1_500
 LEAST_TERMS = 2
-MOST_CHUNKS = 40
-MOST_SKETCHES = 12
 
 
 class RelatedPages:
@@ -36,26 +32,6 @@ class RelatedPages:
                 if row.path != but:
                     best[row.path] = max(best.get(row.path, 0.0), score)
         return sorted(best, key=lambda path: -best[path])[:limit]
-
-    async def near(self, content: str, directory: str) -> list[PageSketch]:
-        """Return sketches of the pages under `directory` that share most terms with `content`, best first.
-
-        If no page shares any, or hardly anything is indexed, of the first pages there.
-        """
-        found: dict[str, list[str]] = {}
-        for row, _ in await self._chunks(content, Filters(path=directory), MOST_CHUNKS):
-            found.setdefault(row.path, []).append(row.text)
-        if not found:
-            paths = await self._index.paths(prefix=f"{directory}/" if directory else "", limit=MOST_SKETCHES)
-            found = {path: [] for path in paths}
-        return [await self._sketch(path, texts) for path, texts in list(found.items())[:MOST_SKETCHES]]
-
-    async def _sketch(self, path: str, texts: Sequence[str]) -> PageSketch:
-        record = await self._index.document(path)
-        if record is None:
-            return PageSketch(path, path)
-        headings = [section.rpartition(HEADING_SEPARATOR)[2] for section in record.sections]
-        return PageSketch(path, record.title, headings, record.summary, " ".join(texts[:3]))
 
     async def _chunks(self, text: str, filters: Filters, limit: int) -> list[tuple[ChunkRow, float]]:
         terms = _terms(text)

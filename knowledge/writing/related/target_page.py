@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Literal, Protocol
 
 import anyio.to_thread
@@ -113,6 +114,11 @@ class PageLookup:
             return Target(await self.made_at(path + MARKDOWN_SUFFIXES[0]), "new")
         except AmbiguousName as error:
             raise AmbiguousName(name, error.candidates) from error
+
+    async def only_page(self, directory: str) -> str | None:
+        """Return the only page under a directory; None if there are more, or none."""
+        found = await anyio.to_thread.run_sync(lambda: list(islice(self._vault.scan(directory), 2)))
+        return found[0].path if len(found) == 1 else None
 
     async def made_at(self, path: str) -> str:
         """Return the real path that a page at `path` would have if it were made: folders that are links are followed.

@@ -30,7 +30,7 @@ from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
-from knowledge.writing.writer import Writer
+from knowledge.writing.writer import FindPages, Writer
 from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class WriterBasis:
     tiers: Tiers
     keyword: Callable[[], Awaitable[KeywordIndex]]
     words: Callable[[], StaticEmbedder]
+    pages_like: FindPages
     locks: PageLocks
     now: Callable[[], datetime]
     sources: Sources
@@ -84,7 +85,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         moving=MoveActs(parts.ledger, backlinks),
         backlinks=backlinks,
         elsewhere=elsewhere,
-        related=related,
+        pages_like=parts.pages_like,
         similarity=Meaning(parts.words),
         citations=CitationCheck(parts.vault, pages, parts.sources, parts.runner),
         appraiser=Appraiser(parts.vault, parts.ledger),

@@ -21,9 +21,10 @@ import anyio
 from knowledge.merge.document.units import cut, split_lines, units
 from knowledge.merge.evidence.place.placement import sections_of
 from knowledge.merge.model import section_name
+from knowledge.pages.markdown.inline import plain
 from mcp_server.app.settings.settings import Settings
 from tests.benchmarks.history.repository import Repository
-from tests.support.hosts.writers import Writer, writing
+from tests.support.hosts.writers import Refused, Writer, writing
 
 Kind = Literal["paragraph", "item", "section"]
 KINDS: tuple[Kind, ...] = ("paragraph", "item", "section")
@@ -75,7 +76,11 @@ class SentBack:
 def cut_pieces(repository: Repository, count: int, seed: int) -> tuple[dict[str, str], list[CutPiece]]:
     """Return all pages, those that lost a piece without it, and the pieces, a third of each kind."""
     chance = random.Random(seed)
-    pages = {path: text for path in repository.pages() if "/" in path and (text := repository.text("HEAD", path)) and text.strip()}
+    pages = {
+        path: text
+        for path in repository.pages()
+        if "/" in path and (text := repository.text("HEAD", path)) and text.strip()
+    }
     paths = sorted(pages)
     chance.shuffle(paths)
     found: list[CutPiece] = []
@@ -113,11 +118,11 @@ def _piece_of(path: str, text: str, kind: Kind, chance: random.Random) -> CutPie
                     (start, start + len(split_lines(unit.text.rstrip("\r\n"))), section_name(unit.section))
                 )
     chance.shuffle(candidates)
-    for start, end, section in candidates:
+    for start, end, name in candidates:
         piece = "".join(lines[start:end])
         if SHORTEST <= len(piece.strip()) <= LONGEST and "![" not in piece and "<" not in piece:
             rest = "".join(lines[:start] + lines[end:])
-            return CutPiece(kind, path, section, piece.strip("\r\n") + "\n", rest)
+            return CutPiece(kind, path, name, piece.strip("\r\n") + "\n", rest)
     return None
 
 
@@ -148,7 +153,10 @@ async def send_back(writer: Writer, pieces: Sequence[CutPiece]) -> AsyncIterator
     """Send each piece to its page and to its topmost folder, without a base and without a section."""
     for piece in pieces:
         for to, path in (("page", piece.path), ("folder", piece.path.split("/")[0])):
-            answer = await writer.call("kb_merge", path=path, content=piece.text, dry_run=True)
+            try:
+                answer = await writer.call("kb_merge", path=path, content=piece.text, dry_run=True)
+            except Refused as refusal:
+                answer = {"status": "refused", "why": str(refusal)}
             added, gone = _changed_words(answer.get("diff") or "")
             written = [one for one in answer.get("blocks") or () if one["verdict"] in ("integrate", "update")]
             yield SentBack(
@@ -168,8 +176,8 @@ def _section_of(block: dict[str, Any], piece: CutPiece) -> str:
     # A section that is written is named itself; where it was is the section above.
     if piece.kind == "section" and (title := _HEADING.match(piece.text.splitlines()[0])):
         parts = section.split(" > ")
-        if title[1] in parts:
-            return " > ".join(parts[: parts.index(title[1])])
+        if (name := plain(title[1])) in parts:
+            return " > ".join(parts[: parts.index(name)])
     return section
 
 
@@ -203,6 +211,7 @@ def table(name: str, answers: Sequence[SentBack]) -> str:
 
 
 HEAD = (
-    "| repository | sent to | piece | sent | written | of these in the right place | right place written or offered | words removed |\n"
+    "| repository | sent to | piece | sent | written | of these in the right place | "
+    "right place written or offered | words removed |\n"
     "|---|---|---|---:|---:|---:|---:|---:|"
 )

@@ -2,13 +2,14 @@
 
 Where a text goes is decided in this order, in `place_new_texts`:
 
-1. next to the unit of the page that it says more about, or that came right before it under the same
-heading; 2. under the heading that it came with, made as a new section if the page does not have it;
-3. without a heading, in the section that is most like it (`Placer.place`).
+1. beside the unit of the page that it says more about, or that came right before it under the same heading;
+2. under the heading that it came with, made as a new section if the page does not have it;
+3. without a heading, in the section that is most like it, or nowhere if that is a guess (`Placer.place`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,10 +26,10 @@ def place_new_texts(w: Weighing) -> None:
     followed = _followed_units(w)
     groups: dict[object, tuple[int | None, list[NewText]]] = {}
     for new in w.new_texts:
-        beside = new.beside if new.beside is not None else followed.get(new.unit.line)
-        if beside is not None and _put_beside(w, new, beside):
-            continue
         head = _unknown_heading(w, new.unit)
+        # A new section stays in one piece, whatever its texts are like.
+        if head is None and _put_beside(w, new, followed.get(new.unit.line)):
+            continue
         target = w.target(new.unit.section)
         # Texts for one place go there together; without any place, those of one piece of the content do.
         key: object = ("new", head) if head is not None else ("in", target, new.unit.piece if target is None else -1)
@@ -45,23 +46,42 @@ def _followed_units(w: Weighing) -> dict[int, int]:
 
     Text that came together stays together: only units under the same heading count.
     """
+    firsts = Counter(map(_first_line, w.units))
     last: dict[tuple[str, ...], int] = {}
     found: dict[int, int] = {}
     for number, unit in enumerate(w.incoming):
         if unit.section in last:
             found[unit.line] = last[unit.section]
-        if (known := w.matched.get(number)) is not None and unit.kind not in ("front", "row"):
+        # "Owners:" is on the page many times: what followed it once tells nothing.
+        known = w.matched.get(number)
+        if (
+            known is not None
+            and unit.kind not in ("front", "row")
+            and (first := _first_line(unit))
+            and firsts[first] == 1
+        ):
             last[unit.section] = known
     return found
 
 
-def _put_beside(w: Weighing, new: NewText, beside: int) -> bool:
-    """Put a text right after a unit of the page, as an item if that is one; return whether it may be put there."""
+def _first_line(unit: Unit) -> str:
+    return folded_lines(unit.text)[0].strip()
+
+
+def _put_beside(w: Weighing, new: NewText, followed: int | None) -> bool:
+    """Put a text right after the unit of the page that it belongs to, as an item if that is one; return whether there is one.
+
+    That is the unit that it says more about, in the section where the text belongs, or the one that it `followed` as it came.
+    """
+    says_more = new.beside is not None and w.in_same_section(new.unit, new.beside)
+    beside = new.beside if says_more else followed
+    if beside is None:
+        return False
     old = w.units[beside]
     if old.kind in ("row", "front") or (w.within is not None and not w.lies_in(old.piece, w.within)):
         return False
     # A whole paragraph that only followed an item is a paragraph below the list.
-    is_paragraph = new.whole and new.unit.kind == "paragraph" and new.beside is None
+    is_paragraph = new.whole and new.unit.kind == "paragraph" and not says_more
     if old.kind == "item" and new.unit.kind in ("item", "paragraph") and not is_paragraph:
         ((_, insertion),) = ListForm(w.splicer, old.piece).insertions([new.unit], after=beside)
         where = f"placed beside line {old.line}"
@@ -69,8 +89,8 @@ def _put_beside(w: Weighing, new: NewText, beside: int) -> bool:
         piece = w.placer.after_what_it_leads_to(old.piece)
         insertion = Insertion(w.placer.line_after(piece), folded_text(new.unit.text), block=True)
         where = f"placed after line {old.line}"
-    if new.beside is not None and new.whole:
-        where += f", which it does not cover and so does not replace ({w.confidence(new.beside)})"
+    if says_more and new.whole:
+        where += f", which it does not cover and so does not replace ({w.confidence(beside)})"
     _write(w, [new], insertion, old.section, where)
     return True
 
@@ -81,6 +101,9 @@ def _put_section(w: Weighing, head: int, news: Sequence[NewText]) -> None:
     text = "\n\n".join(folded_text(new.unit.text) for new in news)
     level = heading_level(heading)
     placement = w.placer.place(text, path=heading.section, level=level, hint=w.hint, within=w.within)
+    if placement.how == "unsure":
+        w.offer([new.verdict for new in news], placement)
+        return
     shift = placement.level - level if placement.level else 0
     blocks = [_shifted_heading(heading, shift), *_blocks_below(w, head, news, shift)]
     insertion = Insertion(placement.after_line, "\n\n".join(blocks), block=True)
@@ -91,7 +114,16 @@ def _put_section(w: Weighing, head: int, news: Sequence[NewText]) -> None:
 def _put_into_section(w: Weighing, news: Sequence[NewText]) -> None:
     """Put new texts into one section of the page, items into its list if it has one."""
     text = "\n\n".join(folded_text(new.unit.text) for new in news)
-    placement = w.placer.place(text, path=news[0].unit.section, hint=w.hint, within=w.within)
+    placement = w.placer.place(
+        text,
+        path=news[0].unit.section,
+        hint=w.hint,
+        within=w.within,
+        is_item=all(new.unit.kind == "item" for new in news),
+    )
+    if placement.how == "unsure":
+        w.offer([new.verdict for new in news], placement)
+        return
     section = w.placer.section_at(placement)
     lists = [at for at in range(section.first, section.end) if w.page.pieces[at].kind == "list"]
     for run in _runs(news):

@@ -1,58 +1,68 @@
-"""Chooses the page of a directory that a snippet belongs to. Pure."""
+"""Which pages and sections of a directory a text could go into. Pure.
+
+The right page is among the first three for two texts of three, so a page is never chosen here: the caller does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from knowledge.merge.claims.statements import stemming_language
-from knowledge.merge.evidence.place.placement import (
-    LONGEST_COMPARED,
-    MEANING,
-    OWN_HEADING,
-    Similarity,
-    from_meaning,
-    least_likeness,
-)
-from knowledge.merge.evidence.place.vectors import TermVectors, count_terms, times
+from knowledge.merge.document.units import cut, heading_level
+from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, MOST_OFFERED, Placer, Similarity, offered_place
+from knowledge.merge.evidence.place.vectors import TermVectors, count_terms
+from knowledge.merge.model import OfferedPlace
+
+SHARPENED = 3
+"""Power of a page's likeness: it weighs more than the section's (kb/decisions/0052)."""
 
 
-class PageSketch(NamedTuple):
-    """What is known about a page without reading it completely."""
+class CandidatePage(NamedTuple):
+    """A page that a text could go into."""
 
     path: str
-    title: str
-    headings: Sequence[str] = ()
-    summary: str = ""
-    lead: str = ""
+    text: str
 
 
-class PageChoice(NamedTuple):
-    """The page of a directory that a snippet belongs to, or None if none is similar; and the compared scores."""
+@dataclass(frozen=True, slots=True)
+class UnplacedText:
+    """A text for a directory, and the pages there that search finds for it."""
 
-    path: str | None
-    score: float
-    runner_up: tuple[str, float] | None
+    content: str
+    pages: Sequence[CandidatePage]
+    similarity: Similarity | None = None
 
 
-def best_page(snippet: str, pages: Sequence[PageSketch], similarity: Similarity | None = None) -> PageChoice:
-    """Return the page that `snippet` belongs to; its title and headings count more than its lead."""
-    if not pages:
-        return PageChoice(None, 0.0, None)
-    language = stemming_language(snippet)
-    described = [
-        times(count_terms(page.title[:LONGEST_COMPARED], language), OWN_HEADING)
-        + times(count_terms(" ".join(page.headings)[:LONGEST_COMPARED], language), OWN_HEADING - 1)
-        + count_terms(f"{page.summary} {page.lead}"[:LONGEST_COMPARED], language)
-        for page in pages
+def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
+    """Return the best three places of these pages, likeliest first."""
+    content = unplaced.content[:LONGEST_COMPARED]
+    language = stemming_language(content)
+    pages = [count_terms(page.text, language) for page in unplaced.pages]
+    likenesses = TermVectors(pages).cosines(count_terms(content, language))
+    cubes = [likenesses.get(number, 0.0) ** SHARPENED for number in range(len(pages))]
+    total = sum(cubes) or 1.0
+    found = [
+        place
+        for page, cube in zip(unplaced.pages, cubes, strict=True)
+        for place in _places_in_page(content, page, cube / total, unplaced.similarity)
     ]
-    cosines = TermVectors(described).cosines(count_terms(snippet[:LONGEST_COMPARED], language))
-    scores = [cosines.get(number, 0.0) for number in range(len(pages))]
-    if similarity is not None:
-        texts = [f"{page.title}. {page.summary} {' '.join(page.headings)} {page.lead}" for page in pages]
-        meant = similarity([snippet[:LONGEST_COMPARED]], [text[:LONGEST_COMPARED] for text in texts])[0]
-        scores = [(1 - MEANING) * word + MEANING * from_meaning(mean) for word, mean in zip(scores, meant, strict=True)]
-    order = sorted(range(len(pages)), key=lambda index: -scores[index])
-    runner_up = (pages[order[1]].path, round(scores[order[1]], 4)) if len(order) > 1 else None
-    best = round(scores[order[0]], 4)
-    return PageChoice(pages[order[0]].path if best >= least_likeness(similarity) else None, best, runner_up)
+    return tuple(sorted(found, key=lambda place: -place.fit)[:MOST_OFFERED])
+
+
+def _places_in_page(
+    content: str, page: CandidatePage, share: float, similarity: Similarity | None
+) -> Sequence[OfferedPlace]:
+    pieces = [piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")]
+    placer = Placer(cut(page.text), similarity)
+    if not pieces or pieces[0].kind != "heading":
+        choices = placer.choices(content, is_item=bool(pieces) and pieces[0].kind == "list")[:MOST_OFFERED]
+    else:
+        body = "".join(piece.text for piece in pieces[1:])
+        placement = placer.place(body, path=pieces[0].section, level=heading_level(pieces[0]))
+        if placement.how != "unsure":
+            # Named, or a new section: the page alone says where.
+            return [offered_place(page.path, (), share)]
+        choices = placement.choices[:MOST_OFFERED]
+    return [offered_place(page.path, choice.section.path, share * choice.share) for choice in choices]

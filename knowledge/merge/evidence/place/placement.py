@@ -1,39 +1,45 @@
-"""Where a snippet that came without a place belongs: in a page, and among pages. Pure.
+"""Where a snippet that came without a place belongs in a page. Pure.
 
-First by heading, then by likeness, and where nothing is alike, before what closes a page (see also, link definitions,
-footnotes). Nothing is put into the middle of a block.
+First by heading, then by likeness: each section gets a share of all sections' likelihood, and the text is put into the first only
+if its share is large enough; otherwise the caller is asked. Nothing is put into the middle of a block.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.statements import stemming_language
 from knowledge.merge.document.units import cut, heading_level, split_lines
 from knowledge.merge.evidence.place.vectors import TermVectors, count_terms, times
-from knowledge.merge.model import CutDocument, DocumentPiece, quoted_section, section_name
+from knowledge.merge.model import CutDocument, DocumentPiece, OfferedPlace, quoted_section, section_name
 from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import analyzer
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
 """How alike texts are in meaning: for each of the first, its likeness (up to 1) to each of the second."""
 
-How = Literal["heading", "similarity", "end of section", "new section", "append"]
+How = Literal["heading", "similarity", "new section", "append", "unsure"]
 
-FITS = 0.1
-"""Likeness of a snippet and a section from which one belongs in the other; below, nothing fits."""
+SURE = 0.72
+"""Share of all sections' likelihood from which a text is put into the likeliest; below, the caller is asked.
+
+Nine of ten texts with this share were cut out of that section, in four public documentation repositories (kb/decisions/0052).
+"""
+SURE_OF_PARENT = 0.85
+"""The same for the section in which a new subsection is made."""
+MOST_OFFERED = 3
+NEIGHBOUR = 0.5
+"""Share from which a new section is made right after the sibling that it is most like, else at the end."""
 FITS_IN_MEANING = 0.45
 """Likeness in meaning that counts as none: vectors of any two texts have something in common."""
 BLOCK_FITS = 0.12
-MEANING = 0.5
-"""Share of meaning in a likeness, where meaning is compared; the rest are words."""
-SLACK = 0.02
 OWN_HEADING = 3
 """How often a heading's words count, against once for each word below it."""
 MOST_MEANT = 64
@@ -70,47 +76,65 @@ class PageSection(NamedTuple):
     last: int
 
 
-class Nearest(NamedTuple):
-    """The section that a text is most like, how much, and the one that came next."""
+class SectionChoice(NamedTuple):
+    """A section that a text may go into, and its share of all sections' likelihood, 0..1."""
 
     section: PageSection
-    score: float
-    runner_up: tuple[str, float] | None
+    share: float
+
+
+class SectionFeatures(NamedTuple):
+    """What speaks for a section as the place of a text; the first four are likenesses, 0..1."""
+
+    words: float
+    heading: float
+    meaning: float
+    nearest_block: float
+    length: float
+    """Natural logarithm of one plus its characters: a long section has more to which a text may belong."""
+    list_fits: float
+    """For an item 1 if the section has a list, else -1; for other text 0."""
+    before_headings: float
+    """1 for the text before the first heading."""
+
+
+WEIGHTS = SectionFeatures(7.3, 3.6, 1.8, 0.9, 0.5, 1.2, -2.2)
+"""Fitted by a softmax over the sections of a page, on pieces cut out of public documentation (kb/decisions/0052)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where something new goes: after line `after_line` (from 1; 0 is the very beginning), into `section`.
 
-    `score` is its likeness to what decided, 0..1, and `runner_up` the section that came next, with its score; both None where
-    likeness did not decide. `level` is that of the heading where a section is to be made, else 0.
+    `choices` are the sections that were compared, likeliest first; empty where likeness did not decide. With `how` "unsure" nothing
+    may be written: the caller chooses. `level` is that of the heading where a section is to be made, else 0.
     """
 
     section: tuple[str, ...]
     after_line: int
     how: How
-    score: float | None = None
-    runner_up: tuple[str, float] | None = None
+    choices: tuple[SectionChoice, ...] = ()
     level: int = 0
 
     @property
     def reason(self) -> str:
         """Why here, as the end of a sentence."""
         name = quoted_section(self.section)
-        compared = f"{self.score:.2f}" if self.score is not None else "nothing to compare"
-        if self.runner_up is not None:
-            other, score = self.runner_up
-            compared += f', next "{other or "the beginning"}" {score:.2f}'
         if self.how == "heading":
             return f"under {name}, as named"
         if self.how == "append":
             return f"in the log, under {name}" if self.section else "in the log"
         if self.how == "similarity":
-            return f"under {name}, the most similar section ({compared})"
-        if self.how == "new section":
-            near = f", after the most similar section ({compared})" if self.score is not None else ""
-            return f"as a new section of level {self.level} in {name}{near}, because no heading of the page fits"
-        return f"at the end of {name}, because nothing on the page is similar ({compared})"
+            return f"under {name}, the most likely section ({self.compared})" if self.choices[1:] else f"under {name}"
+        near = f", after the most similar section ({self.compared})" if self.choices else ""
+        return f"as a new section of level {self.level} in {name}{near}, because no heading of the page fits"
+
+    @property
+    def compared(self) -> str:
+        """The shares of the two likeliest sections, as sentences hold them."""
+        best, *others = self.choices
+        runner_up = f", next {quoted_section(others[0].section.path)} {others[0].share:.2f}" if others else ""
+        return f"{best.share:.2f}{runner_up}"
 
 
 def sections_of(page: CutDocument) -> tuple[PageSection, ...]:
@@ -168,9 +192,14 @@ def from_meaning(likeness: float) -> float:
     return max(0.0, (likeness - FITS_IN_MEANING) / (1 - FITS_IN_MEANING))
 
 
-def least_likeness(similarity: Similarity | None) -> float:
-    """Return the likeness from which a text fits: less where meaning is compared too, which unrelated words dilute."""
-    return FITS if similarity is None else FITS * (1 - MEANING) + SLACK
+def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace:
+    """Return a place that the caller may choose; without a section, that page, where the text's own heading says the rest."""
+    name = section_name(section)
+    call = f"path={json.dumps(path, ensure_ascii=False)}"
+    if name:
+        call += f", section={json.dumps(name, ensure_ascii=False)}"
+    of = f'section "{name}" of {path}' if name else path
+    return OfferedPlace(path, name, round(fit, 4), f"its words are most like those of {of} ({fit:.2f} of 1)", call)
 
 
 class Placer:
@@ -183,10 +212,11 @@ class Placer:
         # The section that holds the whole page: that of its only heading of level 1, else the page itself.
         tops = [section for section in self.sections if section.level == 1]
         self.title = tops[0] if len(tops) == 1 and tops[0] is self.sections[1] else self.sections[0]
-        self._least = least_likeness(similarity)
         self._named: dict[tuple[str, ...], PageSection | None] = {}
-        self._choices: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors]] = {}
+        self._choices: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors, TermVectors]] = {}
         self._blocks: dict[PageSection, tuple[Sequence[int], TermVectors]] = {}
+        self._bodies: dict[PageSection, str] = {}
+        self._has_list: dict[PageSection, bool] = {}
 
     # The decision
 
@@ -198,55 +228,65 @@ class Placer:
         level: int = 0,
         hint: str = "",
         within: PageSection | None = None,
+        is_item: bool = False,
     ) -> Placement:
         """Return where `text` goes.
 
-        `path` are the headings it came under, `level` that of the last; `hint` are words about its subject; `within` is the requested
-        section. In this order: the section that is named; a new section where a heading came that
-        the page does not have; the section that is most alike; the end of the text.
+        `path` are the headings it came under, `level` that of the last; `hint` are words that say what it is about; `within`
+        is the section that was asked for. In this order: the section that is named; a new section where a heading came that
+        the page does not have; the likeliest section. Where likeness has to decide and is not sure, `how` is "unsure".
         """
         if within is not None and not path:
-            # Asked for, so it goes there; likeness only chooses among its subsections.
-            nearest = self.best(text, hint=hint, within=within)
-            return self._in(nearest.section if nearest.score >= self._least else within, text, "heading")
+            return self._in(within, text, "heading")
         if (named := self.named(path)) is not None and _inside(named, within):
             return self._in(named, text, "heading")
-        nearest = self.best(text, hint=" ".join((hint, *path[-1:])), within=within)
+        choices = self.choices(text, hint=" ".join((hint, *path[-1:])), within=within, is_item=is_item)
         if path:
-            # A heading that the page does not have is a new subject: likeness chooses only the neighbour of the new section.
+            # A heading that the page does not have is a new subject: it gets a section of its own.
             parent = self.named(path[:-1])
             if parent is None or not _inside(parent, within):
                 parent = within or self.title
-            return self._new_section(nearest, parent, level)
-        if nearest.score >= self._least:
-            return self._in(nearest.section, text, "similarity", nearest)
-        body = (one for one in reversed(self.sections) if not is_reference(one, self.page))
-        return self._in(next(body, self.sections[0]), "", "end of section", nearest)
+            return self._new_section(choices, parent, level)
+        return self._in(choices[0].section, text, "similarity" if choices[0].share >= SURE else "unsure", choices)
 
-    def _in(self, section: PageSection, text: str, how: How, decided: Nearest | None = None) -> Placement:
-        after = self.line_after(self.spot(section, text))
-        if decided is None:
-            return Placement(section.path, after, how)
-        return Placement(section.path, after, how, decided.score, decided.runner_up)
+    def sure_section(self, text: str, *, hint: str = "", is_item: bool = False) -> PageSection | None:
+        """Return the section that text without a heading surely belongs to; None if that would be a guess."""
+        best = self.choices(text, hint=hint, is_item=is_item)[0]
+        return best.section if best.share >= SURE else None
 
-    def _new_section(self, nearest: Nearest, parent: PageSection, level: int) -> Placement:
-        """Return where a new section goes: under its parent, after the most similar sibling."""
-        inside = [one.level for one in self.sections if one != parent and one.level and _inside(one, parent)]
-        usual = min(inside) if inside else min(6, parent.level + 1 if parent.level else 2)
-        level = min(6, max(level, usual))
-        near = nearest.section
-        if nearest.score < self._least or near == parent or not _inside(near, parent):
-            after = self.last_written(self._before_closing(parent), parent)
-            return Placement(parent.path, self.line_after(after), "new section", level=usual)
-        holders = [
-            one for one in self.sections if 0 < one.level < level and _inside(near, one) and _inside(one, parent)
-        ]
-        holder = holders[-1] if holders and level > usual else parent
-        level = max(usual, min(level, holder.level + 1)) if holder.level else usual
-        siblings = [one for one in self.sections if one.level == level and _inside(near, one) and _inside(one, holder)]
-        end = siblings[-1].last if siblings else self._before_closing(holder)
+    def _in(self, section: PageSection, text: str, how: How, choices: Sequence[SectionChoice] = ()) -> Placement:
+        return Placement(section.path, self.line_after(self.spot(section, text)), how, tuple(choices))
+
+    def _new_section(self, choices: Sequence[SectionChoice], parent: PageSection, level: int) -> Placement:
+        """Return where a section that the page does not have is made: under its parent, after the sibling most like it."""
+        inside = [one for one in self.sections if one != parent and one.level and _inside(one, parent)]
+        usual = min((one.level for one in inside), default=min(6, parent.level + 1 if parent.level else 2))
+        shares = {choice.section: choice.share for choice in choices}
+
+        def under(section: PageSection) -> float:
+            """Return the share of a section and of those inside it."""
+            return sum(share for one, share in shares.items() if _inside(one, section))
+
+        holder = parent
+        above = [one.level for one in inside if one.level < level]
+        if level > usual and above:
+            # The heading came as a subsection: the likeliest section of the level above holds it.
+            holders = [one for one in inside if one.level == max(above)]
+            total = sum(map(under, holders)) or 1.0
+            found = [SectionChoice(one, round(under(one) / total, 4)) for one in holders]
+            likely = tuple(sorted(found, key=lambda one: -one.share))
+            holder = likely[0].section
+            usual = holder.level + 1
+            if likely[0].share < SURE_OF_PARENT:
+                return Placement(holder.path, self.line_after(holder.last - 1), "unsure", likely, usual)
+        siblings = [one for one in self.sections if one.level == usual and _inside(one, holder) and one != holder]
+        near = max(siblings, key=under, default=None)
+        compared: tuple[SectionChoice, ...] = ()
+        end = self._before_closing(holder)
+        if near is not None and under(near) >= NEIGHBOUR:
+            compared, end = (SectionChoice(near, round(under(near), 4)),), near.last
         after = self.line_after(self.last_written(end, holder))
-        return Placement(holder.path, after, "new section", nearest.score, nearest.runner_up, level)
+        return Placement(holder.path, after, "new section", compared, usual)
 
     def _before_closing(self, parent: PageSection) -> int:
         """Return the index of the piece that closes `parent`: its reference-like sections at the end, or its own end."""
@@ -304,30 +344,54 @@ class Placer:
 
     # Sections and blocks by likeness
 
-    def best(self, text: str, *, hint: str = "", within: PageSection | None = None) -> Nearest:
-        """Return the section that `text` is most like, how much, and the one that came next.
+    def choices(
+        self, text: str, *, hint: str = "", within: PageSection | None = None, is_item: bool = False
+    ) -> tuple[SectionChoice, ...]:
+        """Return the sections that `text` may go into, likeliest first; their shares add up to 1.
 
         The words of `hint` count as a heading's do. `within` keeps to a section and those inside it.
         """
-        among, vectors = self._choice(within)
+        among, vectors, headings = self._choice(within)
+        if len(among) == 1:
+            return (SectionChoice(among[0], 1.0),)
+        asked = self._counted(text) + times(self._counted(hint), OWN_HEADING)
+        words, heads = vectors.cosines(asked), headings.cosines(asked)
         # Words first: comparing meaning costs an embedding for each section.
-        scores = vectors.cosines(self._counted(text) + times(self._counted(hint), OWN_HEADING))
-        order = sorted(scores, key=lambda index: (-scores[index], index))[:MOST_MEANT]
-        if len(order) < MOST_MEANT:
-            order += islice((index for index in range(len(among)) if index not in scores), MOST_MEANT - len(order))
+        order = sorted(range(len(among)), key=lambda index: (-words.get(index, 0.0), index))[:MOST_MEANT]
+        meant: Sequence[float] = [0.0] * len(order)
         if self.similarity is not None:
-            order.sort()
             texts = [f"{' '.join(among[i].path)}\n{self._body(among[i])}"[:LONGEST_COMPARED] for i in order]
-            meant = self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]
-            for index, mean in zip(order, meant, strict=True):
-                scores[index] = (1 - MEANING) * scores.get(index, 0.0) + MEANING * from_meaning(mean)
-            order.sort(key=lambda index: -scores[index])
-        ranked = [(among[index], round(scores.get(index, 0.0), 4)) for index in order[:2]]
-        runner_up = (section_name(ranked[1][0].path), ranked[1][1]) if len(ranked) > 1 else None
-        return Nearest(*ranked[0], runner_up)
+            meant = [from_meaning(one) for one in self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]]
+        scores = [
+            self._score(among[index], asked, words.get(index, 0.0), heads.get(index, 0.0), mean, is_item=is_item)
+            for index, mean in zip(order, meant, strict=True)
+        ]
+        likelihoods = [math.exp(score - max(scores)) for score in scores]
+        total = math.fsum(likelihoods)
+        shares = [round(one / total, 4) for one in likelihoods]
+        ranked = sorted(zip(order, shares, strict=True), key=lambda one: (-one[1], one[0]))
+        return tuple(SectionChoice(among[index], share) for index, share in ranked)
 
-    def _choice(self, within: PageSection | None) -> tuple[Sequence[PageSection], TermVectors]:
-        """Return the sections that a text may go into, and their words."""
+    def _score(
+        self, section: PageSection, asked: Counter[str], words: float, heading: float, meaning: float, *, is_item: bool
+    ) -> float:
+        if section not in self._has_list:
+            pieces = self.page.pieces[section.first : section.end]
+            self._has_list[section] = any(piece.kind == "list" for piece in pieces)
+        own, blocks = self._blocks_of(section)
+        found = SectionFeatures(
+            words=words,
+            heading=heading,
+            meaning=meaning,
+            nearest_block=max(blocks.cosines(asked).values(), default=0.0) if own else 0.0,
+            length=math.log1p(len(self._body(section))),
+            list_fits=(1.0 if self._has_list[section] else -1.0) if is_item else 0.0,
+            before_headings=float(section.level == 0),
+        )
+        return math.fsum(weight * value for weight, value in zip(WEIGHTS, found, strict=True))
+
+    def _choice(self, within: PageSection | None) -> tuple[Sequence[PageSection], TermVectors, TermVectors]:
+        """Return the sections that a text may go into, their words, and those of their headings."""
         if within not in self._choices:
             choice = [
                 section
@@ -335,7 +399,8 @@ class Placer:
                 if _inside(section, within) and not is_reference(section, self.page)
             ]
             choice = choice or [within or self.sections[-1]]
-            self._choices[within] = choice, TermVectors([self._vocabulary[section] for section in choice])
+            headings = TermVectors([self._counted(" ".join(section.path[-1:])) for section in choice])
+            self._choices[within] = choice, TermVectors([self._vocabulary[one] for one in choice]), headings
         return self._choices[within]
 
     @cached_property
@@ -349,7 +414,10 @@ class Placer:
         return found
 
     def _body(self, section: PageSection) -> str:
-        return "".join(piece.text for piece in self.page.pieces[section.first : section.end])[:LONGEST_COMPARED]
+        if section not in self._bodies:
+            pieces = self.page.pieces[section.first : section.end]
+            self._bodies[section] = "".join(piece.text for piece in pieces)[:LONGEST_COMPARED]
+        return self._bodies[section]
 
     def _counted(self, text: str) -> Counter[str]:
         return count_terms(text[:LONGEST_COMPARED], self.language)

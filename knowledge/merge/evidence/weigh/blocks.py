@@ -44,10 +44,10 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
         return
     compared = (compare(a, b) for a, b in islice(product(only_old, only_new), MOST_COMPARED))
     contradiction = next((one for one in compared if one.relation == "contradict"), None)
-    if contradiction is not None and not w.is_same_voice(at):
+    if contradiction is not None and not w.corrects(unit, at) and not w.is_elsewhere(unit, at):
         w.flag(unit, [Dispute(unit.text, at, w.units[at].text, contradiction)])
         return
-    decision = w.replacing(at, covers=not only_old)
+    decision = w.replacing(unit, at, covers=not only_old)
     if decision == "differs" and w.is_weaker(at):
         decision = "weaker"
     if decision == "allowed":

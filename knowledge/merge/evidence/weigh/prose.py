@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.contradiction import compare, contradictions
@@ -18,7 +17,7 @@ from knowledge.merge.claims.statements import (
     covers,
     implies,
     is_paraphrase,
-    likeness,
+    keeps_words,
     lost_words,
     read_statement,
     statements_of,
@@ -52,9 +51,9 @@ def compare_prose(w: Weighing) -> None:
         if (elsewhere := w.index.equal(unit)) is not None:
             w.confirmed_by[elsewhere].add(number)
         if unit.kind in _PROSE:
-            found = w.findings[number] = UnitFindings()
+            found = w.findings[number] = UnitFindings(unit)
             for statement in statements_of([unit], w.language):
-                _compare_statement(w, statement, w.target(unit.section), disputed.get(number, ()), found)
+                _compare_statement(w, statement, disputed.get(number, ()), found)
             for old in found.duplicates:
                 w.repeated.add((old.unit, old.span))
                 w.confirmed_by[old.unit].add(number)
@@ -78,10 +77,9 @@ def _disputed_units(w: Weighing, numbers: Sequence[int]) -> dict[int, list[int]]
     return found
 
 
-def _compare_statement(
-    w: Weighing, new: Statement, target: PageSection | None, disputed: Sequence[int], found: UnitFindings
-) -> None:
-    """Find out how one new statement relates to the page: to the section that it names, then to the others."""
+def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], found: UnitFindings) -> None:
+    """Find out how a new statement of a unit relates to the page: to the section that it names, then to the others."""
+    target = w.target(found.unit.section)
     near = [
         old
         for old in w.index.near(new)
@@ -102,7 +100,7 @@ def _compare_statement(
         if w.is_rejected(old.unit):
             _file_contradiction(w, new, old, comparison, found)
             return
-        if not w.is_same_voice(old.unit):
+        if not w.is_same_source(old.unit):
             found.doubts.append(_dispute(new, old, comparison))
     paraphrased = next((old for old in near if is_paraphrase(old.reading, new.reading)), None)
     if paraphrased is not None:
@@ -114,8 +112,11 @@ def _compare_statement(
 def _file_contradiction(
     w: Weighing, new: Statement, old: Statement, comparison: StatementRelation, found: UnitFindings
 ) -> None:
-    """File a contradiction: a dispute with another lineage, a correction by the same, or what the same said earlier."""
-    if not w.is_same_voice(old.unit):
+    """File a contradiction: a correction by the same source, what that said earlier, or a dispute that a person decides."""
+    if w.is_elsewhere(found.unit, old.unit):
+        # What one source says in two sections is about two things: customers' servers and the company's own.
+        found.new.append(new)
+    elif not w.corrects(found.unit, old.unit):
         found.disputes.append(_dispute(new, old, comparison))
     elif w.is_later(old.unit):
         found.corrections.append((new, old))
@@ -241,7 +242,7 @@ def _paraphrases_to_add(w: Weighing, unit: Unit, found: UnitFindings, replaced: 
     for new, old in found.paraphrases:
         if old.unit == replaced:
             continue
-        if w.is_weaker(old.unit) and not w.is_same_voice(old.unit):
+        if w.is_weaker(old.unit) and not w.is_same_source(old.unit):
             w.retain(unit, old.unit, "weaker", new)
         else:
             yield new
@@ -252,14 +253,8 @@ def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement
     related = dict.fromkeys(old.unit for _, old in (*found.corrections, *found.paraphrases))
     others = {old.unit for old in found.duplicates} | {old.unit for _, old in (*found.paraphrases, *found.outdated)}
     for there in related:
-        if others <= {there} and _may_replace(w, number, there) and _is_covered(w, there, own, found):
-            gone = [
-                word
-                for old in w.index.statements(there)
-                for word in lost_words(
-                    max((one.reading for one in own), key=partial(likeness, old.reading)), old.reading
-                )
-            ]
+        if others <= {there} and _may_replace(w, number, there) and _is_covered(w, unit, there, own, found):
+            gone = [word for new, old in found.corrections for word in lost_words(new.reading, old.reading)]
             w.update_unit(number, unit, there, gone)
             found.new.clear()
             return there
@@ -277,16 +272,17 @@ def _may_replace(w: Weighing, number: int, there: int) -> bool:
     # A whole page sent as evidence repeats most of this page; what it repeats elsewhere stays as it is.
     if w.confirmed_by.get(there, set()) - {number}:
         return False
-    return w.replacing(there, covers=True) == "allowed"
+    return w.replacing(new, there, covers=True) == "allowed"
 
 
-def _is_covered(w: Weighing, there: int, own: Sequence[Statement], found: UnitFindings) -> bool:
-    """Return whether the new unit corrects, repeats or extends each statement of a unit of the page."""
+def _is_covered(w: Weighing, unit: Unit, there: int, own: Sequence[Statement], found: UnitFindings) -> bool:
+    """Return whether the new unit corrects, repeats or extends each statement of a unit of the page, and loses no other word."""
     corrected = {(old.unit, old.span) for _, old in found.corrections}
+    left = [old for old in w.index.statements(there) if (old.unit, old.span) not in corrected]
+    if not keeps_words(unit.text, " ".join(old.reading.text for old in left)):
+        return False
     return all(
-        (old.unit, old.span) in corrected
-        or any(implies(new.reading, old.reading) or covers(new.reading, old.reading) for new in own)
-        for old in w.index.statements(there)
+        any(implies(new.reading, old.reading) or covers(new.reading, old.reading) for new in own) for old in left
     )
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, without_dates
 from knowledge.merge.document.units import cut, split_lines
-from knowledge.merge.evidence.place.page_choice import PageSketch, best_page
-from knowledge.merge.evidence.place.placement import Placement, Placer, Similarity, sections_of
+from knowledge.merge.evidence.place.page_choice import CandidatePage, UnplacedText, places_among_pages
+from knowledge.merge.evidence.place.placement import SURE, Placement, Placer, Similarity, sections_of
 from knowledge.merge.model import CutDocument
 
 KB = Path(__file__).parents[4] / "kb"
@@ -83,18 +83,25 @@ def test_a_heading_is_known_by_its_words(path: tuple[str, ...]) -> None:
 
 def test_a_heading_that_there_is_twice_does_not_decide() -> None:
     page = cut("# T\n\n## A\n\n### Limits\n\nApples.\n\n## B\n\n### Limits\n\nBananas.\n")
-    assert placed(page, "Text.", path=("Limits",), level=3).how == "new section"
+    found = placed(page, "Text.", path=("Limits",), level=3)
+    assert (found.how, {choice.section.path[-1] for choice in found.choices}) == ("unsure", {"A", "B"})
     assert placed(page, "Text.", path=("B", "Limits")).section == ("T", "B", "Limits")
 
 
-def test_what_has_no_heading_goes_after_what_is_most_alike() -> None:
-    found = placed(cut(PAGE), "The image is started on one server first, then again on all.")
+def test_text_without_a_heading_goes_after_the_block_most_like_it_in_the_likeliest_section() -> None:
+    found = placed(cut(PAGE), "A rollback starts the previous image on one server first.")
     assert (found.section, found.how) == (("Deploys", "Rollback"), "similarity")
     assert found.after_line == line("previous image")
-    assert found.score is not None
-    assert found.runner_up is not None
-    assert found.score > found.runner_up[1]
-    assert f"{found.score:.2f}" in found.reason
+    best, runner_up, *_ = found.choices
+    assert best.share >= SURE > runner_up.share
+    assert f"{best.share:.2f}" in found.reason
+
+
+def test_text_that_could_go_to_several_sections_is_asked_about() -> None:
+    found = placed(cut(PAGE), "The image is started on one server first, then again on all.")
+    assert found.how == "unsure"
+    assert found.choices[0].section.path == ("Deploys", "Rollback")
+    assert sum(choice.share for choice in found.choices) == pytest.approx(1, abs=0.001)
 
 
 def test_a_line_that_leads_to_a_list_is_not_parted_from_it() -> None:
@@ -102,10 +109,8 @@ def test_a_line_that_leads_to_a_list_is_not_parted_from_it() -> None:
     assert found.after_line == line("Pack the image.")
 
 
-def test_what_is_like_nothing_goes_before_what_closes_the_page() -> None:
-    found = placed(cut(PAGE), "Zebras graze.")
-    assert found.how == "end of section"
-    assert found.after_line == line("Migrations")
+def test_text_like_nothing_on_the_page_is_asked_about() -> None:
+    assert placed(cut(PAGE), "Zebras graze.").how == "unsure"
 
 
 def test_a_page_without_headings_ends_before_its_link_definitions() -> None:
@@ -119,10 +124,13 @@ def test_a_new_section_stands_beside_the_one_most_like_it() -> None:
     assert found.after_line == line("release key")
 
 
-def test_a_new_subsection_stands_inside_the_section_most_like_it() -> None:
-    found = placed(cut(PAGE), "The previous image is kept for a week.", path=("Old images",), level=3)
+def test_a_new_subsection_goes_into_the_likeliest_section_or_is_asked_about() -> None:
+    found = placed(cut(PAGE), "A rollback starts the previous image within minutes.", path=("Rollback drill",), level=3)
     assert (found.section, found.level) == (("Deploys", "Rollback"), 3)
     assert found.after_line == line("Migrations")
+    found = placed(cut(PAGE), "Zebras graze.", path=("Zoo",), level=3)
+    assert found.how == "unsure"
+    assert {choice.section.path[-1] for choice in found.choices} >= {"Build", "Rollback"}
 
 
 def test_a_new_section_under_a_heading_that_there_is_goes_into_it() -> None:
@@ -141,7 +149,8 @@ def test_meaning_decides_where_words_do_not() -> None:
         return [[0.9 if "Database" in text else 0.1 for text in texts] for _ in queries]
 
     found = placed(cut(PAGE), "Schema undo.", similarity=similarity)
-    assert (found.section, found.how) == (("Deploys", "Rollback", "Database"), "similarity")
+    assert found.choices[0].section.path == ("Deploys", "Rollback", "Database")
+    assert placed(cut(PAGE), "Schema undo.").choices[0].section.path != ("Deploys", "Rollback", "Database")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +178,7 @@ def test_meaning_decides_where_words_do_not() -> None:
 )
 def test_snippets_find_their_section_in_the_handbook(page: str, text: str, section: str) -> None:
     found = placed(cut((KB / page).read_text(encoding="utf-8")), text)
-    assert found.section[-1] == section, found.reason
+    assert section in [choice.section.path[-1] for choice in found.choices[:3] if choice.section.path]
 
 
 MARKS = st.sampled_from(
@@ -199,25 +208,26 @@ def test_every_line_lies_in_a_section(page: str) -> None:
     assert found[-1].end == len(document.pieces)
 
 
-SKETCHES = [
-    PageSketch(
-        "ops/deploys.md", "Deploys", ["Build", "Rollback"], "How a version reaches the servers", "Images are signed."
+PAGES_THERE = (
+    CandidatePage(
+        "ops/backups.md", "# Backups\n\n## Schedule\n\nThey run at night.\n\n## Restore\n\nA backup is restored.\n"
     ),
-    PageSketch("ops/backups.md", "Backups", ["Schedule", "Restore"], "Copies of the database", "They run at night."),
-    PageSketch("zoo.md", "Zoo", [], "", ""),
-]
+    CandidatePage("ops/deploys.md", PAGE),
+    CandidatePage("zoo.md", "# Zoo\n\nZebras graze.\n"),
+)
 
 
-def test_the_page_whose_title_and_headings_fit_is_chosen() -> None:
-    found = best_page("A backup of the database can be restored within an hour.", SKETCHES)
-    assert found.path == "ops/backups.md"
-    assert found.runner_up is not None
-    assert found.runner_up[1] < found.score
+def test_of_the_pages_of_a_directory_the_best_three_places_are_offered() -> None:
+    found = places_among_pages(UnplacedText("A backup can be restored within an hour.", PAGES_THERE))
+    assert len(found) == 3
+    assert (found[0].path, found[0].section) == ("ops/backups.md", "Backups > Restore")
+    assert found[0].call == 'path="ops/backups.md", section="Backups > Restore"'
+    assert [place.fit for place in found] == sorted((place.fit for place in found), reverse=True)
 
 
-def test_where_no_page_fits_none_is_chosen() -> None:
-    assert best_page("Volcanoes erupt.", SKETCHES).path is None
-    assert best_page("Volcanoes erupt.", []).path is None
+def test_text_with_a_heading_of_its_own_is_offered_pages() -> None:
+    found = places_among_pages(UnplacedText("## Zebras\n\nZebras graze at night.\n", PAGES_THERE))
+    assert (found[0].path, found[0].section, found[0].call) == ("zoo.md", "", 'path="zoo.md"')
 
 
 def test_logs_are_told_from_pages() -> None:
