@@ -1,4 +1,4 @@
-"""Damage that a write has done to a page: looked for after every write, so that the write can be undone. Pure.
+"""Damage that a write has done to a page: looked for after every write, so that the write can be undone, or its sender warned. Pure.
 
 Only what was sound before counts. A page may be odd; a write must not make it so.
 """
@@ -40,19 +40,26 @@ class _PageReading(NamedTuple):
     unclosed: int
 
 
-def find_damage(path: str, before: str | None, after: str, *, names: LinkTargets) -> list[str]:
-    """Return the damage of a write, one plain sentence each; empty when the page is as sound as before.
+class PageDamage(NamedTuple):
+    """What a write has done to a page, one plain sentence each.
+
+    `broken` makes the page unreadable for a program or an editor. `doubtful` may be meant: links that lead nowhere yet, code
+    without an end, headings in it.
+    """
+
+    broken: Sequence[str]
+    doubtful: Sequence[str]
+
+
+def find_damage(path: str, before: str | None, after: str, *, names: LinkTargets) -> PageDamage:
+    """Return the damage of a write; empty when the page is as sound as before.
 
     `before` is None for a new page; `names` are those after the write.
     """
     old, new = _read(before or ""), _read(after)
-    return [
-        *_broken_characters(before or "", after),
-        *_broken_front_matter(before, old, new),
-        *_swallowed_text(before, old, new),
-        *_lost_headings(old, new),
-        *_broken_links(path, before, after, names),
-    ]
+    swallowed = _swallowed_text(before, old, new)
+    broken = [*_broken_characters(before or "", after), *_broken_front_matter(before, old, new)]
+    return PageDamage(broken, [*swallowed, *_lost_headings(old, new), *_broken_links(path, before, after, names)])
 
 
 def _broken_characters(before: str, after: str) -> list[str]:

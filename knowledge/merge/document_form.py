@@ -11,6 +11,8 @@ from knowledge.merge.model import CutDocument, DocumentPiece, Form, section_name
 from knowledge.merge.normalise import fit_line_ends
 from knowledge.pages.document import Heading, find_heading
 
+SHORTEST_UNCLEAR = 20
+"""Words of a page below which content as long as the page is an addition like any other."""
 BEGINNING = 60
 """Lines in which a front matter ends, as a rule."""
 
@@ -37,8 +39,9 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
 
     For a section: content that begins with its heading, or with another one of its level, replaces all of it, as does content
     with headings below it; content without headings replaces the section's own text, up to its first subsection.
-    Without one: a whole document if it begins with front matter or with the first heading of `base`, or if it keeps half of
-    the words of `base`; otherwise a snippet.
+    Without one: a whole document if it begins with front matter, with the first heading of `base` or with another title, or if
+    it keeps half of the words of `base`; "unclear" if it has no heading and is about as long as `base`, of which it keeps less;
+    otherwise a snippet.
 
     Raises:
         NoSuchSection: none has that name; carries those there are.
@@ -46,7 +49,7 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     """
     if section is not None:
         return _for_section(base, content, path, section)
-    return TakenContent("document" if _is_whole(base, content) else "snippet", content)
+    return TakenContent(_form(base, content), content)
 
 
 def _for_section(base: CutDocument, content: str, path: str, asked: str) -> TakenContent:
@@ -111,17 +114,25 @@ def _headings(pieces: Sequence[DocumentPiece]) -> list[_Heading]:
     ]
 
 
-def _is_whole(base: CutDocument, content: str) -> bool:
+def _form(base: CutDocument, content: str) -> Form:
     if not base.text.strip(BLANK + BOM):
-        return True
+        return "document"
     # Mostly the beginning tells, and that is quick to cut.
     pieces = cut("".join(split_lines(content)[:BEGINNING])).pieces
     begins = next((piece for piece in pieces if piece.kind != "blank"), None)
     if begins is None:
-        return False
-    title = next((piece.section[-1] for piece in base.pieces if piece.kind == "heading"), None)
-    if begins.kind == "front" or (begins.kind == "heading" and begins.section[-1] == title):
-        return True
+        return "snippet"
+    first = next((piece for piece in base.pieces if piece.kind == "heading"), None)
+    if begins.kind == "front":
+        return "document"
+    if begins.kind == "heading" and first is not None:
+        # A translation or a rewrite has a title of its own.
+        titles = heading_level(begins) == heading_level(first) == 1
+        if titles or begins.section[-1] == first.section[-1]:
+            return "document"
     had = Counter(word for piece in base.pieces if piece.kind != "front" for word in piece.text.split())
+    has = Counter(content.split())
     # Words and not blocks: an edited page of one sentence has no block left as it was, and nearly all of its words.
-    return bool(had) and 2 * (had & Counter(content.split())).total() >= had.total()
+    if had and 2 * (had & has).total() >= had.total():
+        return "document"
+    return "unclear" if begins.kind != "heading" and 2 * has.total() >= had.total() >= SHORTEST_UNCLEAR else "snippet"

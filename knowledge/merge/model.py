@@ -16,7 +16,7 @@ PieceKind = Literal[
 ]
 UnitKind = Literal["front", "heading", "paragraph", "fence", "code", "html", "quote", "item", "row", "comment"]
 VerdictWord = Literal["unchanged", "integrate", "update", "retain", "flag", "conflict", "ask"]
-Form = Literal["document", "section", "snippet", "append"]
+Form = Literal["document", "section", "snippet", "append", "unclear"]
 
 DIGEST_BYTES = 16
 CUT_MARK = "..."

@@ -1,18 +1,22 @@
 """Text that a caller sent, in the conventions of the file it is for. Pure.
 
-A caller saw LF lines, no BOM and no front matter, and sends text in that form. None of it is a change by the caller.
+A caller was shown LF lines, no BOM and no front matter, and sends that back. None of it is a change by the caller. An empty front
+matter at the beginning says that it is to go.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from knowledge.merge.document.units import BLANK, BOM, bare, cut, split_lines
 from knowledge.merge.three_way.line_join import matches
 
+_EMPTY_FRONT = re.compile(r"---[ \t]*\r?\n---[ \t]*(?:\r?\n)+")
+
 
 def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
-    """Return `incoming` and `base` with the BOM and line ends of `current`, `incoming` with the front matter and end of `base`.
+    """Return `incoming` and `base` with the BOM and line ends of `current`, `incoming` with the front matter of `base`.
 
     Line ends are changed in a text that uses one kind only, to the one kind of `current`. Where the base mixes them, each line
     that is in it keeps the end it has there.
@@ -28,7 +32,6 @@ def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
     # A text that is all gone is a deletion, not a text without front matter.
     if incoming.strip(BLANK) and base.strip(BLANK):
         incoming = _with_front_of(incoming, base)
-        incoming = incoming.rstrip("\r\n") + base[len(base.rstrip("\r\n")) :]
     return bom + incoming, bom + base
 
 
@@ -66,6 +69,8 @@ def _with_ends_of(text: str, base: str) -> str:
 def _with_front_of(text: str, base: str) -> str:
     """Return `text`, with the front matter of `base` and the blank lines after it if it has none."""
     pieces, own = cut(base).pieces, cut(text).pieces
+    if (empty := _EMPTY_FRONT.match(text)) is not None:
+        return text[empty.end() :]
     if pieces[0].kind != "front" or own[0].kind == "front":
         return text
     lead = pieces[1].text if len(pieces) > 1 and pieces[1].kind == "blank" and own[0].kind != "blank" else ""

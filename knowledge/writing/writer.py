@@ -20,7 +20,7 @@ from knowledge.errors import (
     WriteUndone,
 )
 from knowledge.history.past_states import PastStates
-from knowledge.merge.damage import find_damage
+from knowledge.merge.damage import PageDamage, find_damage
 from knowledge.merge.document.units import first_heading
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.page_choice import CandidatePage, UnplacedText, places_among_pages
@@ -62,7 +62,7 @@ class WriteCheck:
     called: Mapping[str, Sequence[str]]
 
 
-def wrong_in(check: WriteCheck) -> list[str]:
+def damage_in(check: WriteCheck) -> PageDamage:
     """Return the faults that the page did not have before."""
     names = names_in(Vault(check.root), check.called)
     return find_damage(check.path, check.before, check.after, names=names)
@@ -239,9 +239,9 @@ class Writer:
         if len(request.content) + (page.stamp.size if page else 0) > LARGE_CHARACTERS:
             # Nothing can be cancelled while pages are locked. Results from earlier steps are not computed again.
             await self._acts.rehearse(plan.act)
-        done = await self._run(plan, approval)
+        done, warnings = await self._run(plan, approval)
         outcome: MergeOutcome = done.result
-        merged = replace(outcome.merged, note=join_notes(plan.note, outcome.merged.note) or None)
+        merged = replace(outcome.merged, note=join_notes(plan.note, outcome.merged.note, *warnings) or None)
         if outcome.brought and merged.revision is not None:
             self._elsewhere.enqueue(Written(request.actor, request.path, merged.revision, outcome.brought))
         if outcome.known is not None:
@@ -263,7 +263,8 @@ class Writer:
         Raises:
             ConfiguresNow, UnmarksNow, EffectChanged, WriteUndone: as `merge`.
         """
-        changed: ChangeAnswer = (await self._run(plan, approval)).result
+        done, _ = await self._run(plan, approval)
+        changed: ChangeAnswer = done.result
         return changed
 
     async def _cited(self, request: MergeRequest) -> Cited:
@@ -285,8 +286,13 @@ class Writer:
         judgement = await self._judge.judged(pairs) if pairs else PairJudgement()
         return replace(cited, request=replace(request, judgement=judgement))
 
-    async def _run(self, plan: WritePlan[Any, Any], approval: Approval | None) -> ActDone[Any]:
-        """Carry out the act, if its effect is still what was decided; check what it wrote, and undo it if that is wrong."""
+    async def _run(self, plan: WritePlan[Any, Any], approval: Approval | None) -> tuple[ActDone[Any], Sequence[str]]:
+        """Carry out the act, if its effect is still what was decided; check what it wrote, and undo it if that is wrong.
+
+        A person's edit is not undone for what may be meant; warnings say what that is.
+        """
+        is_edit = isinstance(plan.request, MergeRequest) and plan.request.source == USER
+        warnings: list[str] = []
         seen: dict[str, bytes | None] = {}
         path = plan.act.paths[0]
 
@@ -306,7 +312,11 @@ class Writer:
             return replace(found, places=stakes.places)
 
         async def check(written: Contents) -> Sequence[str]:
-            return await self._problems(seen, written)
+            found = await self._damage(seen, written)
+            if is_edit:
+                warnings[:] = [f"warning: {sentence}" for sentence in found.doubtful]
+                return found.broken
+            return [*found.broken, *found.doubtful]
 
         act = replace(plan.act, work=work, check=check)
         if approval is not None:
@@ -314,7 +324,7 @@ class Writer:
         done = await self._acts.run(act)
         if done.undone:
             raise WriteUndone(path, done.undone)
-        return done
+        return done, warnings
 
     async def _of_effect(
         self,
@@ -329,9 +339,10 @@ class Writer:
         planned = (dict(contents), replace(work, result=None, origins={}), stakes)
         return await self._runner.run(step, planned, size=size, what="showing what would change")
 
-    async def _problems(self, before: Contents, written: Contents) -> list[str]:
+    async def _damage(self, before: Contents, written: Contents) -> PageDamage:
         """Return the faults that the pages did not have before."""
-        found: list[str] = []
+        broken: list[str] = []
+        doubtful: list[str] = []
         for path, raw in written.items():
             was = before.get(path)
             if raw is None or was is None:
@@ -343,15 +354,17 @@ class Writer:
             try:
                 names = await self._runner.run(wiki_names, (old, new), size=size, what=what)
                 check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
-                found += await self._runner.run(wrong_in, check, size=size, what=what)
+                found = await self._runner.run(damage_in, check, size=size, what=what)
             except (TooMuchWork, TooMuchWaiting):
                 # The page is written already, so it is checked here, whatever that takes.
                 names = await anyio.to_thread.run_sync(wiki_names, (old, new))
                 check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
-                found += await anyio.to_thread.run_sync(wrong_in, check)
+                found = await anyio.to_thread.run_sync(damage_in, check)
             finally:
                 CALLER.reset(own)
-        return found
+            broken += found.broken
+            doubtful += found.doubtful
+        return PageDamage(broken, doubtful)
 
     async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, Sequence[OfferedPlace], str]:
         """Return what a text for a directory means: its only page, or a new one in an empty one; else places to choose from.

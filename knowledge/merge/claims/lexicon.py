@@ -46,6 +46,8 @@ GENERIC = _words(_TERMS["generic"])
 JOINING = _words(_TERMS["joining"])
 CONDITIONS = _by_word(_TABLES["conditions"].items())
 TURNING = NEGATIONS | frozenset(CONDITIONS) | _words(_LIMITS["turning"])
+DECIDING = TURNING | _words(_LIMITS["deciding"])
+"""Words that change what a statement says though its subject stays."""
 AT_LEAST, AT_MOST = _words(_LIMITS["at_least"]), _words(_LIMITS["at_most"])
 
 UNITS = _units(_TABLES["units"])

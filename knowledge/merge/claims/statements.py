@@ -16,11 +16,12 @@ from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.claims.contradiction import compare
-from knowledge.merge.claims.lexicon import AT_LEAST, AT_MOST, NUMBER_WORDS, TURNING, UNITS
+from knowledge.merge.claims.lexicon import AT_LEAST, AT_MOST, DECIDING, NUMBER_WORDS, TURNING, UNITS
+from knowledge.merge.claims.polarity import axis_of
 from knowledge.merge.model import Unit
 from knowledge.pages.markdown.inline import code_spans, plain
 from knowledge.pages.markdown.language import detect
-from knowledge.search.query.analysis import analyzer, stem, words
+from knowledge.search.query.analysis import analyzer, is_stop_word, stem, words
 
 REMEMBERED = 8192
 """Sentences that are kept read."""
@@ -62,6 +63,7 @@ _NAMED = re.compile(r"\b(?:[A-Z]\b|[^\W\d_]*\d\w*|[A-Z]\w+)")
 _QUOTES = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u00a0": " "}
 )
+_MIXED = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w+")
 _CODE = frozenset({"fence", "code", "html", "comment"})
 # Kinds that say something only as they are written: in other words they say something else.
 _VERBATIM = _CODE | {"front", "row"}
@@ -146,6 +148,24 @@ class StatementReading:
         names = [folded for name in _NAME.findall(self.plain) if (folded := name.casefold()) not in UNITS]
         number_words = [word for word in words(self.plain) if word in NUMBER_WORDS]
         return frozenset((*numbers, *number_words, *names, *code, *links))
+
+    @cached_property
+    def content(self) -> tuple[str, ...]:
+        """Its words in order: deciding ones as they are written, others by their stems; stop words that decide nothing left out."""
+        return tuple(
+            word if word in self.deciding else stem(word, self.language)
+            for word in words(self.plain)
+            if word in self.deciding or not is_stop_word(word, (self.language,))
+        )
+
+    @cached_property
+    def deciding(self) -> frozenset[str]:
+        """Its words that change what is said though the subject stays: modals, quantifiers, negations, opposites, `2xx`, `v2`."""
+        return frozenset(
+            word
+            for word in words(self.plain)
+            if word in DECIDING or axis_of(word, self.language) is not None or _MIXED.fullmatch(word)
+        )
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -259,12 +279,23 @@ def likeness(one: StatementReading, other: StatementReading) -> float:
 
 
 def implies(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether a reader of `existing` learns nothing from `new`: the same, in other words, or less of the same."""
+    """Return whether a reader of `existing` learns nothing from `new`: the same, in other words, or a part of the same.
+
+    In other words only as long as each word that decides (must, all, enabled, 2xx) is in both. As a part only in one run: of
+    "the office is in Berlin and the server in Oslo", "the office is in Oslo" is no part.
+    """
     if existing.folded == new.folded:
         return True
     if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.subject or existing.limits != new.limits:
         return False
     if not new.subject <= existing.subject or _swaps_names(existing, new):
+        return False
+    if new.subject == existing.subject:
+        if Counter(w for w in new.content if w in new.deciding) != Counter(
+            w for w in existing.content if w in existing.deciding
+        ):
+            return False
+    elif not _is_run(new.content, existing.content):
         return False
     if _shared_order(existing, new) < (LEAST_ORDER if new.subject == existing.subject else SAME_ORDER):
         return False
@@ -276,6 +307,12 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
         return relation == "agree"
     # In the same words with the same values it is the same, though the rules read it as something else (a question, a title).
     return new.numbers <= existing.numbers and likeness(existing, new) >= SAME_WORDS
+
+
+def _is_run(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Return whether the words of `part` follow each other in `whole`."""
+    length = len(part)
+    return any(tuple(whole[at : at + length]) == tuple(part) for at in range(len(whole) - length + 1))
 
 
 def is_paraphrase(existing: StatementReading, new: StatementReading) -> bool:

@@ -33,6 +33,11 @@ TAKEN_AS_SNIPPET = (
     "to change existing text, name the section, or send the whole page with its first heading"
 )
 
+WHOLE_OR_PART = (
+    "nothing is written: it is not clear whether this is the whole page or a part of it, because it has no heading, is as long as "
+    "the page and keeps less than half of its words. To replace the page, begin with its title as a heading; to add to it, name "
+    "the section, or begin with a heading"
+)
 PLACE_UNSURE = (
     "text is not written where its place would be a guess; send this call again with the arguments of one of `places`, or put "
     "the heading that it belongs under above the text"
@@ -84,6 +89,10 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     current = cut(basis.text)
     base = current if basis.base is None else cut(basis.base)
     taken = as_document(base, request.content, path=request.path, section=request.section)
+    if taken.form == "unclear" and (request.source != USER or setting.append):
+        taken = taken._replace(form="snippet")
+    if taken.form == "unclear":
+        return _unwritten(request, basis.revision, WHOLE_OR_PART)
     if request.source != USER:
         # Evidence never counts as the whole page or section, because what it leaves out would then be removed.
         taken = TakenContent("snippet", request.content, taken.section)
@@ -91,7 +100,8 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     merged = work.result.merged
     if request.source == USER and taken.form == "snippet" and not setting.append:
         merged = replace(merged, note=join_notes(TAKEN_AS_SNIPPET, merged.note))
-    if basis.base is not None:
+    # An entry of a log is only added, whatever its sender has read.
+    if basis.base is not None or (setting.append and taken.form == "snippet"):
         return replace(work, result=replace(work.result, merged=merged))
     # Without a base nobody knows what the caller removed on purpose, so it only learns what would have happened.
     why = "unknown here" if request.base_revision else "missing"
@@ -107,6 +117,22 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
         note=join_notes(note, merged.note),
     )
     return ActWork(contents={}, result=MergeOutcome(analysis), source=request.source)
+
+
+def _unwritten(request: MergeRequest, revision: str | None, note: str) -> ActWork[MergeOutcome]:
+    """Return the work that writes nothing and tells the caller why."""
+    answer = Merged(
+        status="analysis",
+        proposal=None,
+        path=request.path,
+        revision=revision,
+        blocks=[],
+        diff="",
+        conflicts=[],
+        verified=None,
+        note=note,
+    )
+    return ActWork(contents={}, result=MergeOutcome(answer), source=request.source)
 
 
 def merge_into_new_page(basis: MergeBasis) -> ActWork[MergeOutcome]:

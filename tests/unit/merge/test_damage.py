@@ -17,7 +17,8 @@ PAGE = (
 
 
 def wrong(after: str, before: str | None = PAGE) -> list[str]:
-    return find_damage("a.md", before, after, names=NAMES)
+    found = find_damage("a.md", before, after, names=NAMES)
+    return [*found.broken, *found.doubtful]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +40,23 @@ def wrong(after: str, before: str | None = PAGE) -> list[str]:
 )
 def test_what_a_write_broke_is_one_sentence(after: str, says: str) -> None:
     for ends in ("\n", "\r\n"):
-        found = find_damage("a.md", PAGE.replace("\n", ends), after.replace("\n", ends), names=NAMES)
+        found = wrong(after.replace("\n", ends), PAGE.replace("\n", ends))
         assert any(says in sentence for sentence in found), found
         assert all("\n" not in sentence for sentence in found)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        PAGE.replace("code\n```", "code\n"),
+        PAGE.replace("(b.md)", "(c.md)"),
+        PAGE.replace("\nText with", "```\nText with"),
+    ],
+)
+def test_a_link_to_nowhere_and_a_fence_without_an_end_may_be_meant(after: str) -> None:
+    found = find_damage("a.md", PAGE, after, names=NAMES)
+    assert not found.broken
+    assert found.doubtful
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,11 @@ PAGE = "---\nk: v\n---\n\n# T\n\nintro\n\n## A\n\nabout A\n\n### A1\n\nabout A1\
     "sent",
     [
         "# T\n\nfirst\n\nlast CHANGED\n",
-        "# T\n\nfirst\n\nlast CHANGED",
-        "\n# T\n\nfirst\n\nlast CHANGED\n\n\n",
+        "\n# T\n\nfirst\n\nlast CHANGED\n",
         "---\nk: v\n---\n\n# T\n\nfirst\n\nlast CHANGED\n",
         "\ufeff---\r\nk: v\r\n---\r\n\r\n# T\r\n\r\nfirst\r\n\r\nlast CHANGED\r\n",
     ],
-    ids=["as read", "no end", "more ends", "with front matter", "as it is"],
+    ids=["as read", "a line before", "with front matter", "as it is"],
 )
 def test_however_it_is_sent_only_what_was_changed_is_changed(sent: str) -> None:
     incoming, base = fit_to_page(sent, FILE, FILE)
@@ -48,20 +47,27 @@ def test_mixed_line_ends_stay_where_they_are() -> None:
     assert incoming == "a\r\nb\nnew\nc\r\nd\n"
 
 
-def test_a_file_without_a_last_line_end_keeps_none() -> None:
-    assert fit_to_page("a\nb\n", "a", "a") == ("a\nb", "a")
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+def test_the_end_of_the_file_is_what_the_caller_sent(end: str) -> None:
+    for was in ("a", "a\n", "a\n\n"):
+        assert fit_to_page("a\nb" + end, was, was) == ("a\nb" + end, was)
+
+
+def test_an_empty_front_matter_says_that_it_is_to_go() -> None:
+    page = "---\nk: v\n---\n\n# T\n"
+    assert fit_to_page("---\n---\n# T\n", page, page)[0] == "# T\n"
+    assert fit_to_page("# T\n", page, page)[0] == page
 
 
 @settings(max_examples=100)
 @given(st.sampled_from(["", "\ufeff"]), st.text(alphabet="ab \n\r-#|"))
 def test_what_was_read_and_sent_back_changes_nothing(bom: str, body: str) -> None:
-    """A tool shows LF and no BOM; front matter and the line ends at the end may get lost on the way."""
+    """A tool shows LF, no BOM and no front matter."""
     text = bom + body
     shown = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    for sent in (shown, shown.rstrip("\n"), shown + "\n"):
-        incoming, base = fit_to_page(sent, text, text)
-        if sent.strip() and not text.endswith("\n\r"):
-            assert (incoming, base) == (text, text)
+    incoming, base = fit_to_page(shown, text, text)
+    if shown.strip() and not shown.startswith("---\n---") and not text.endswith("\n\r"):
+        assert (incoming, base) == (text, text)
 
 
 def test_content_that_begins_with_the_heading_replaces_the_section_whole() -> None:
