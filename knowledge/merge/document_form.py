@@ -39,9 +39,9 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
 
     For a section: content that begins with its heading, or with another one of its level, replaces all of it, as does content
     with headings below it; content without headings replaces the section's own text, up to its first subsection.
-    Without one: a whole document if it begins with front matter, with the first heading of `base` or with another title, or if
-    it keeps half of the words of `base`; "unclear" if it has no heading and is about as long as `base`, of which it keeps less;
-    otherwise a snippet.
+    Without one: a whole document if it begins as `base` does, with front matter, or with a title of its own, or if
+    it keeps half of the words of `base`; otherwise "unclear" if it begins as `base` does or has no heading, and is long for a
+    part of it; otherwise a snippet.
 
     Raises:
         NoSuchSection: none has that name; carries those there are.
@@ -135,4 +135,11 @@ def _form(base: CutDocument, content: str) -> Form:
     # Words and not blocks: an edited page of one sentence has no block left as it was, and nearly all of its words.
     if had and 2 * (had & has).total() >= had.total():
         return "document"
-    return "unclear" if begins.kind != "heading" and 2 * has.total() >= had.total() >= SHORTEST_UNCLEAR else "snippet"
+    opening = next(piece for piece in base.pieces if piece.kind != "blank")
+    begins_alike = begins.text.strip(BLANK) == opening.text.strip(BLANK)
+    if had.total() < SHORTEST_UNCLEAR or (begins.kind == "heading" and not begins_alike):
+        return "snippet"
+    if 2 * has.total() >= had.total():
+        return "document" if begins_alike else "unclear"
+    # A page cut short, or its beginning with something new below: to guess here would remove the rest.
+    return "unclear" if begins_alike and 4 * has.total() >= had.total() else "snippet"

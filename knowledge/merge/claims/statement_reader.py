@@ -19,7 +19,7 @@ REMEMBERED = 16_384
 # The order decides: a date is no subtraction, a clock time no ratio, `1.2.3` no decimal.
 _TOKEN = re.compile(
     r"""
-      (?P<iso>(?<![\w.-])\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?(?![\w-]))
+      (?P<iso>(?<![\w./-])\d{4}(?:-\d{2}-|/\d{2}/)\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?(?![\w/-]))
     | (?P<dmy>(?<![\w.])\d{1,2}\.\d{1,2}\.\d{4}(?!\w))
     | (?P<slash>(?<![\w/])\d{1,2}/\d{1,2}/\d{4}(?![\w/]))
     | (?P<clock>(?<![\w:.])\d{1,2}:\d{2}(?!:?\d)(?:\s?[ap]\.?m\b\.?)?)
@@ -284,7 +284,7 @@ class _StatementReader:
 
     def _figure(self, at: int, token: Token) -> int:
         if token.kind == "iso":
-            year, month, day = (int(part) for part in token.text[:10].split("-"))
+            year, month, day = (int(part) for part in token.text[:10].replace("/", "-").split("-"))
             return self._date(at, at + 1, (year, month, day))
         if token.kind == "dmy":
             day, month, year = (int(part) for part in token.text.split("."))

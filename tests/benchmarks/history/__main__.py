@@ -17,8 +17,11 @@ from pathlib import Path
 
 import anyio
 
-from tests.benchmarks.history import merges, pieces
+from tests.benchmarks.history import edits, facts, merges, pieces
 from tests.benchmarks.history.repository import Repository
+
+SHOWN = 10
+"""Edits that were written otherwise, and are named."""
 
 
 def measure_merges(given: argparse.Namespace) -> None:
@@ -67,6 +70,34 @@ async def _pieces(given: argparse.Namespace) -> None:
             (given.write / f"{git_dir.parent.name}.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
 
 
+def measure_edits(given: argparse.Namespace) -> None:
+    """Print how many real edits are written byte for byte."""
+    print(edits.HEAD)
+    for git_dir in given.repositories:
+        with Repository(git_dir) as repository:
+            found = anyio.run(edits.score, repository.edits(), given.most)
+        print(found.row(git_dir.parent.name), flush=True)
+        for edit, why in found.others[:SHOWN]:
+            print(f"  {edit.commit[:10]} {edit.path}: {why}")
+
+
+def measure_facts(given: argparse.Namespace) -> None:
+    """Print what becomes of changed facts, rewordings and new facts."""
+    print(facts.HEAD)
+    for git_dir in given.repositories:
+        with Repository(git_dir) as repository:
+            found = [facts.answered(change) for change in facts.changes_of(repository.edits(), given.most)]
+        print(facts.table(git_dir.parent.name, found), flush=True)
+        if given.write:
+            given.write.mkdir(parents=True, exist_ok=True)
+            lines = [
+                f"{one.change.kind} {one.outcome} {one.change.path}\n- {one.change.old.strip()}\n+ {one.change.new.strip()}\n"
+                + "".join(f"  {verdict.reason}\n" for verdict in one.plan.verdicts)
+                for one in found
+            ]
+            (given.write / f"{git_dir.parent.name}-facts.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
 def main() -> None:
     """Run the measurement that is named first."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.history", description=__doc__.splitlines()[0])
@@ -84,6 +115,15 @@ def main() -> None:
     verb.add_argument("--seed", type=int, default=1)
     verb.add_argument("--write", type=Path, metavar="FOLDER", help="where to put every answer")
     verb.set_defaults(run=measure_pieces)
+    for name, run, what in (
+        ("edits", measure_edits, "real edits of whole pages, sent with their base"),
+        ("facts", measure_facts, "changed facts, rewordings and new facts, sent as evidence"),
+    ):
+        verb = verbs.add_parser(name, help=what)
+        verb.add_argument("repositories", nargs="+", type=Path, metavar="REPOSITORY.git")
+        verb.add_argument("--most", type=int, default=150, help="of each repository (default 150)")
+        verb.add_argument("--write", type=Path, metavar="FOLDER", help="where to put every answer")
+        verb.set_defaults(run=run)
     given = parser.parse_args()
     given.run(given)
 

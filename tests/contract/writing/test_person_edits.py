@@ -1,0 +1,142 @@
+"""What a person sends through a host is written as it was sent; what could be meant in two ways is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mcp_server.app.settings.settings import Settings
+from tests.support.hosts.writers import Writer, writing
+from tests.support.knowledge_bases.folders import write
+
+PAGE = """\
+---
+title: Backups
+---
+# Backups
+
+Copies of the database are made every night and kept for thirty days in another city.
+
+## Restore
+
+Ask the operators. They need the name of the database and the day.
+
+```sh
+restore --day monday
+```
+"""
+OTHER = "# Holidays\n\nThere are thirty days of holidays a year.\n\n## Requests\n\nAsk your team.\n"
+
+
+@asynccontextmanager
+async def connected(tmp_path: Path) -> AsyncIterator[Writer]:
+    files = {
+        "guides/backups.md": PAGE,
+        "guides/holidays.md": OTHER,
+        "log.md": "---\nappend: true\n---\n# Log\n\n- Begun.\n",
+    }
+    settings = Settings(kb=write(tmp_path / "kb", files), state_dir=tmp_path / "state", open_browser=False)
+    async with writing(settings) as writer:
+        yield writer
+
+
+async def edit(host: Writer, content: str, path: str = "guides/backups.md") -> dict[str, object]:
+    return await host.merge(path, content, base_revision=await host.revision(path))
+
+
+async def test_a_link_to_a_page_that_does_not_exist_yet_is_written_with_a_warning(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        answer = await edit(host, PAGE.replace("the operators", "the [operators](operators.md)"))
+        assert answer["status"] == "done"
+        assert "the link to 'operators.md' leads nowhere" in str(answer["note"])
+        assert "[operators](operators.md)" in host.text("guides/backups.md")
+
+
+async def test_a_fence_without_an_end_is_written_with_a_warning(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        answer = await edit(host, PAGE.replace("Ask the operators.", "~~~\nAsk the operators."))
+        assert answer["status"] == "done"
+        assert "never closed" in str(answer["note"])
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+async def test_the_page_ends_as_the_caller_sent_it(tmp_path: Path, end: str) -> None:
+    async with connected(tmp_path) as host:
+        await edit(host, PAGE.rstrip("\n") + " Done." + end)
+        assert host.text("guides/backups.md") == PAGE.rstrip("\n") + " Done." + end
+
+
+async def test_an_empty_front_matter_removes_that_of_the_page_and_none_keeps_it(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        body = PAGE.partition("---\n# ")[2]
+        await edit(host, f"# {body}")
+        assert host.text("guides/backups.md") == PAGE
+        await edit(host, f"---\n---\n# {body}")
+        assert host.text("guides/backups.md") == f"# {body}"
+
+
+async def test_a_translation_with_the_base_replaces_the_page(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        german = "---\ntitle: Sicherungen\n---\n# Sicherungen\n\nJede Nacht wird kopiert.\n\n## Zurück\n\nFrag den Betrieb.\n"
+        assert (await edit(host, german))["status"] == "done"
+        assert host.text("guides/backups.md") == german
+        assert (await edit(host, "# Copies\n\nRewritten from the first word to the last.\n"))["status"] == "done"
+        assert host.text("guides/backups.md").endswith("# Copies\n\nRewritten from the first word to the last.\n")
+
+
+async def test_a_page_of_front_matter_only_can_be_written_and_changed(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        assert (await host.merge("stub.md", "---\ntitle: Stub\n---\n"))["status"] == "done"
+        assert (await edit(host, "---\ntitle: Stub\ntags: [a]\n---\n", "stub.md"))["status"] == "done"
+        assert host.text("stub.md") == "---\ntitle: Stub\ntags: [a]\n---\n"
+
+
+async def test_whether_it_is_the_whole_page_or_a_part_is_asked_when_unclear(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        rewritten = (
+            "Nobody has to think about losing what was typed, since all of it goes to tape in the evening, says Ann. "
+            * 2
+        )
+        answer = await edit(host, rewritten)
+        assert (answer["status"], answer["diff"]) == ("analysis", "")
+        assert "not clear whether this is the whole page" in str(answer["note"])
+        assert host.text("guides/backups.md") == PAGE
+
+
+async def test_an_entry_of_a_log_takes_one_call_without_a_base(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        answer = await host.merge("log.md", "- Went on.\n")
+        assert answer["status"] == "done"
+        assert host.text("log.md").endswith("- Begun.\n- Went on.\n")
+
+
+async def test_text_whose_place_would_be_a_guess_is_written_with_the_call_that_the_answer_offers(
+    tmp_path: Path,
+) -> None:
+    async with connected(tmp_path) as host:
+        text = "Nobody may do it on a Friday.\n"
+        revision = await host.revision("guides/backups.md")
+        answer = await host.merge("guides/backups.md", text, source="zulip:ops/plans/1", base_revision=revision)
+        assert (answer["status"], answer["diff"]) == ("analysis", "")
+        assert {block["verdict"] for block in answer["blocks"]} == {"ask"}
+        assert host.text("guides/backups.md") == PAGE
+        place = next(one for one in answer["places"] if one["section"] == "Backups > Restore")
+        assert place["call"] == 'path="guides/backups.md", section="Backups > Restore"'
+        done = await host.merge(
+            place["path"], text, source="zulip:ops/plans/1", base_revision=revision, section=place["section"]
+        )
+        assert done["status"] == "done"
+        assert text in host.text("guides/backups.md").partition("## Restore")[2]
+
+
+async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_written(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        await host.call("kb_search", query="holidays")
+        answer = await host.merge("guides", "A request for holidays takes your team two days.\n")
+        assert (answer["status"], answer["diff"], answer["path"]) == ("analysis", "", "guides")
+        assert 0 < len(answer["places"]) <= 3
+        assert answer["places"][0]["path"] == "guides/holidays.md"
+        assert "send this call again" in str(answer["note"])

@@ -1,0 +1,55 @@
+"""A page says something already only if no word that decides differs."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.merge.claims.statements import implies, read_statement
+
+
+def says_already(existing: str, new: str) -> bool:
+    return implies(read_statement(existing, "en"), read_statement(new, "en"))
+
+
+@pytest.mark.parametrize(
+    ("existing", "new"),
+    [
+        ("Clients must retry.", "Clients should retry."),
+        ("Clients must retry and should back off.", "Clients should retry."),
+        ("Clients may retry the request.", "Clients must retry the request."),
+        ("Teammates have access by default.", "Teammates can have access by default."),
+        ("All teammates have access by default.", "No teammates have access by default."),
+        (
+            "The `foo` gate (disabled by default) lets you do X and is enabled by the admin.",
+            "The foo gate (enabled by default) lets you do X.",
+        ),
+        ("The server returns a 200 code.", "The server returns a 2xx code."),
+        ("The server returns a 2xx code.", "The server returns a 200 code."),
+        ("The API is in beta; the old API was alpha.", "The API is in alpha."),
+        ("The API is in beta.", "The API is stable."),
+        ("This works with Go 1.20 and Python 3.11.", "This works with Python 1.20."),
+        ("Please vote by the end of 2025/08/17.", "Please vote by the end of 2025-02-17."),
+        ("The token expires after 30 days.", "The token expires after 30 hours."),
+        ("Use staging for tests and production for users.", "Use production for tests."),
+        ("The office is in Berlin and the server in Oslo.", "The office is in Oslo."),
+        ("Releases happen every week, security fixes every day.", "Security fixes happen every week."),
+        ("The limit is 5 MB for free users and 50 MB for paid users.", "The limit is 50 MB for free users."),
+        ("Deploys run on Monday, reviews on Friday.", "Deploys run on Friday."),
+    ],
+)
+def test_a_statement_in_which_a_deciding_word_differs_is_not_said_already(existing: str, new: str) -> None:
+    assert not says_already(existing, new)
+
+
+@pytest.mark.parametrize(
+    ("existing", "new"),
+    [
+        ("An upload may be 32 MiB at most.", "an upload may be **32 MiB** at most"),
+        ("An upload may be 32 MiB at most.", "An upload may be 32768 KiB at most."),
+        ("Every file is checked for viruses and stored in Oslo.", "Every file is checked for viruses."),
+        ("The importer reads CSV files from the share.", "The importer reads the CSV files from a share"),
+        ("Please vote by the end of 2025/08/17.", "Please vote by the end of 2025-08-17."),
+    ],
+)
+def test_the_same_in_other_words_and_a_part_of_it_are_said_already(existing: str, new: str) -> None:
+    assert says_already(existing, new)
