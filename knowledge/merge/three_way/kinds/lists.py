@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.document.units import (
@@ -56,7 +57,7 @@ def join_list(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode, indent:
     loose = [gap for gap in gaps if gap]
     usual_gap = loose[0] if 2 * len(loose) > len(gaps) else ""
     merged = SequenceMerge(follow_moves(b, o, t, _likeness), join, gap=usual_gap).merged()
-    texts = _renumbered([part.text for part in merged.parts], b, o)
+    texts = _renumbered([part.text for part in merged.parts], (b, o, t))
     text = "".join(item + (part.gap or "") for item, part in zip(texts, merged.parts, strict=True))
     return PartJoin(text, merged.clashes)
 
@@ -154,22 +155,35 @@ def _dedented(line: str, columns: int) -> str:
     return spread[min(columns, len(spread) - len(kept)) :]
 
 
-def _renumbered(texts: list[str], base: Sequence[AlignedNode], ours: Sequence[AlignedNode]) -> list[str]:
-    """Return the items numbered in a row if the base's and ours are; as they are if a number would grow over nested lines."""
-    before = [[item.number for node in nodes if (item := _taken_apart(node.text))] for nodes in (base, ours)]
-    if max(map(len, before)) < 2:
+def _renumbered(texts: list[str], versions: Sequence[Sequence[AlignedNode]]) -> list[str]:
+    """Return the items numbered as the list is: in a row, or all alike, in the way of the side that changed it.
+
+    As they are if it is numbered otherwise, or if a number would grow over nested lines.
+    """
+    numberings = [_numbering(nodes) for nodes in versions]
+    base, ours, theirs = numberings
+    chosen = ours if theirs in (ours, base) or ours != base else theirs
+    if chosen is None or max(map(len, versions)) < 2:
         return texts
-    for numbers in before:
-        if not numbers or numbers[0] < 0 or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-            return texts
+    first, step = chosen
     found: list[str] = []
-    for number, text in enumerate(texts, before[1][0]):
-        at = _ITEM.match(text)
-        if not at or not at[3]:
+    for at, text in enumerate(texts):
+        item = _ITEM.match(text)
+        if not item or not item[3]:
             return texts
-        marker = f"{number}{at[4]}"
+        marker = f"{first + at * step}{item[4]}"
         # A wider marker moves the column of the content, and nested lines would fall out of the item.
-        if len(marker) != len(at[2]) and len(split_lines(text)) > 1:
+        if len(marker) != len(item[2]) and len(split_lines(text)) > 1:
             return texts
-        found.append(at[1] + marker + text[at.end(2) :])
+        found.append(item[1] + marker + text[item.end(2) :])
     return found
+
+
+def _numbering(nodes: Sequence[AlignedNode]) -> tuple[int, int] | None:
+    """Return the first number of a list and the step to the next, 1 or 0; None for any other list."""
+    numbers = [item.number for node in nodes if (item := _taken_apart(node.text))]
+    if not numbers or numbers[0] < 0:
+        return None
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    # One item alone may begin either kind; most lists count.
+    return (numbers[0], steps.pop() if steps else 1) if steps in ({0}, {1}, set()) else None

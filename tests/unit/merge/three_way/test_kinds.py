@@ -246,3 +246,14 @@ def test_what_was_joined_already_is_not_joined_again() -> None:
     theirs = with_(TABLE, ("| x |", "| xx |"), ("| b | 2 | y |\n", "| new | 0 | q |\n| b | 2 | y |\n"))
     once = clean(TABLE, ours, theirs)
     assert clean(TABLE, once, theirs) == once
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_list_that_one_side_numbers_otherwise_is_numbered_so(*, swapped: bool) -> None:
+    """Many writers number every item 1, so that an insertion changes one line."""
+    base, ones = "1. one\n2. two\n3. three\n", "1. one\n1. two\n1. three\n"
+    edited = "1. one\n2. two, changed\n3. three\n4. four\n"
+    ours, theirs = (edited, ones) if swapped else (ones, edited)
+    found = join(cut(base), cut(ours), cut(theirs))
+    assert not found.conflicts
+    assert found.text == "1. one\n1. two, changed\n1. three\n1. four\n"
