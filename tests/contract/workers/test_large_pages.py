@@ -148,11 +148,13 @@ async def test_the_check_after_a_large_write_runs_in_another_process(settings: S
 
 
 @pytest.mark.usefixtures("_only_elsewhere")
-async def test_a_large_write_that_breaks_a_link_is_still_taken_back(settings: Settings) -> None:
+async def test_a_large_write_of_evidence_that_leads_nowhere_is_still_taken_back(settings: Settings) -> None:
     async with writing(settings, level=3) as host:
-        edited = LARGE.replace("Text 77.", "See [more](nowhere/at-all.md).")
+        base = await host.revision("large.md")
         with pytest.raises(Exception, match="leads nowhere"):
-            await host.merge("large.md", edited, base_revision=await host.revision("large.md"))
+            await host.merge(
+                "large.md", f"{LARGE}\nSee [more](nowhere/at-all.md).\n", source="wiki:x", base_revision=base
+            )
         assert host.text("large.md") == LARGE
 
 

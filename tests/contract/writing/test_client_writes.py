@@ -100,7 +100,7 @@ async def test_a_page_of_one_sentence_is_edited_like_any_other(host: Writer) -> 
     await host.merge("small.md", "The build takes 10 minutes.")
     answer = await host.merge("small.md", "The build takes 12 minutes.", base_revision=await host.revision("small.md"))
     assert answer["blocks"][0]["reason"].startswith("replaces the text you read")
-    assert host.text("small.md") == "The build takes 12 minutes.\n"
+    assert host.text("small.md") == "The build takes 12 minutes."
     other = await host.merge("small.md", "Ask Ben about the cache.", base_revision=answer["revision"])
     assert "taken as something new" in other["note"]
     assert "12 minutes" in host.text("small.md")
@@ -252,13 +252,17 @@ async def test_a_directory_is_enough_of_a_place(host: Writer) -> None:
     said = "Rolling back the payment service is only possible while the previous colour still runs."
     await answers(host.client)
     answer = await host.merge("guides", said, source="code:ops/router.py")
-    assert answer["status"] == "analysis"
-    assert answer["path"] == DEPLOY
-    done = await host.merge(answer["path"], said, source="code:ops/router.py", base_revision=answer["revision"])
-    assert done["status"] == "done"
-    fresh = await host.merge(
-        "guides", "# Coffee machines\n\nDescale the espresso boiler monthly.\n", source="wiki:coffee"
+    assert (answer["status"], answer["diff"]) == ("analysis", "")
+    place = answer["places"][0]
+    assert (place["path"], place["section"].rpartition(" > ")[2]) == (DEPLOY, "Rolling back")
+    done = await host.merge(
+        DEPLOY, said, source="code:ops/router.py", section=place["section"], base_revision=await host.revision(DEPLOY)
     )
+    assert done["status"] == "done"
+    coffee = "# Coffee machines\n\nDescale the espresso boiler monthly.\n"
+    answer = await host.merge("guides", coffee, source="wiki:coffee")
+    assert "path='guides/coffee-machines.md' makes a page of its own" in answer["note"]
+    fresh = await host.merge("guides/coffee-machines.md", coffee, source="wiki:coffee")
     assert (fresh["status"], fresh["path"]) == ("done", "guides/coffee-machines.md")
 
 
@@ -420,7 +424,7 @@ async def test_line_ends_and_byte_order_mark_stay(host: Writer) -> None:
     (host.root / "dos.md").write_bytes("\ufeff# Dos\r\n\r\nOne.\r\n\r\nTwo.".encode())
     answer = await host.merge("dos.md", "# Dos\n\nOne more.\n\nTwo.\n", base_revision=await host.revision("dos.md"))
     assert answer["status"] == "done"
-    assert (host.root / "dos.md").read_bytes() == "\ufeff# Dos\r\n\r\nOne more.\r\n\r\nTwo.".encode()
+    assert (host.root / "dos.md").read_bytes() == "\ufeff# Dos\r\n\r\nOne more.\r\n\r\nTwo.\r\n".encode()
 
 
 @pytest.mark.parametrize("text", ["Ada owns it. It retries 3 times.", "- It retries 3 times.\n- Ada owns it."])
@@ -474,11 +478,13 @@ async def test_who_reads_recent_acts_is_not_told_who_wrote_to_whom_elsewhere(hos
     assert "Zoe" not in content.text
 
 
-async def test_a_write_that_breaks_a_link_is_taken_back_and_that_is_on_record(host: Writer) -> None:
+async def test_evidence_with_a_link_to_nowhere_is_taken_back_and_that_is_on_record(host: Writer) -> None:
     """The design, section 5: internal verification."""
     base = await host.revision(DEPLOY)
     with pytest.raises(Refused, match=r"undone.*'nowhere.md' leads nowhere"):
-        await host.merge(DEPLOY, "[Onboarding](nowhere.md)", section="See also", base_revision=base)
+        await host.merge(
+            DEPLOY, "Read [the plan](nowhere.md) first.", source="wiki:x", section="See also", base_revision=base
+        )
     assert host.text(DEPLOY) == PAGES[DEPLOY]
     content = (await host.client.read_resource("audit://recent")).contents[0]
     assert isinstance(content, TextResourceContents)
