@@ -257,7 +257,7 @@ class Weighing:
         `covers` says that the new text has every word of the old one. This is where it is decided whether evidence removes
         words: a source may correct, later, what it is known to have said in the same section; any other must cover the old
         text there and weigh at least as much (a tie goes to the newer). Everything else is added, held back, or put to a
-        person. See kb/decisions/0026 and 0053.
+        person. See kb/decisions/0026 and 0054.
         """
         if self.corrects(unit, number):
             return "allowed" if self.is_later(number) else "older"

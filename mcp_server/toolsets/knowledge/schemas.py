@@ -94,7 +94,7 @@ class MergeArguments(Arguments):
 
     path: Annotated[
         str,
-        Field(min_length=1, description="Page, e.g. 'guides/backup.md', or a directory: the server picks the page."),
+        Field(min_length=1, description="Page, e.g. 'guides/backup.md', or a directory, for places to choose from."),
     ]
     content: Annotated[
         str,

@@ -114,10 +114,11 @@ KB_MERGE = ToolSpec(
     arguments=schemas.MergeArguments,
     result=change_answers.Merged,
     result_notes={
-        "status": "partial: some blocks were written; conflict: none; analysis: dry run, or base_revision is needed",
+        "status": "partial: some blocks were written; conflict: none; analysis: none, see note",
         "proposal": "needs a person's approval; pass its id to proposal_status",
         "revision": "base_revision of your next merge",
-        "blocks.verdict": "retain keeps existing text; flag marks a contradiction",
+        "blocks.verdict": "retain keeps existing text; flag marks a contradiction; ask: not written, choose one of places",
+        "places.call": "arguments to send again",
         "conflicts.ours": "the page's text",
         "conflicts.theirs": "your text",
         "verified": "read back from disk as planned; null if nothing was written",

@@ -16,7 +16,7 @@ from knowledge.merge.evidence.place.vectors import TermVectors, count_terms
 from knowledge.merge.model import OfferedPlace
 
 SHARPENED = 3
-"""Power of a page's likeness: it weighs more than the section's (kb/decisions/0052)."""
+"""Power of a page's likeness: it weighs more than the section's (kb/decisions/0053)."""
 
 
 class CandidatePage(NamedTuple):

@@ -30,7 +30,7 @@ How = Literal["heading", "similarity", "new section", "append", "unsure"]
 SURE = 0.72
 """Share of all sections' likelihood from which a text is put into the likeliest; below, the caller is asked.
 
-Nine of ten texts with this share were cut out of that section, in four public documentation repositories (kb/decisions/0052).
+Nine of ten texts with this share were cut out of that section, in four public documentation repositories (kb/decisions/0053).
 """
 SURE_OF_PARENT = 0.85
 """The same for the section in which a new subsection is made."""
@@ -99,7 +99,7 @@ class SectionFeatures(NamedTuple):
 
 
 WEIGHTS = SectionFeatures(7.3, 3.6, 1.8, 0.9, 0.5, 1.2, -2.2)
-"""Fitted by a softmax over the sections of a page, on pieces cut out of public documentation (kb/decisions/0052)."""
+"""Fitted by a softmax over the sections of a page, on pieces cut out of public documentation (kb/decisions/0053)."""
 
 
 @dataclass(frozen=True, slots=True)
