@@ -13,7 +13,7 @@ class KnowledgeError(Exception):
     """Root of all errors that this package raises on purpose. `str(error)` is safe to show to a model or a person."""
 
     def __str__(self) -> str:
-        """Return the sentence. It may quote a library, and libraries quote addresses with their passwords."""
+        """Return the sentence without secrets: it may quote a library, and libraries quote addresses with their passwords."""
         return without_secrets(super().__str__())
 
 
@@ -26,7 +26,7 @@ class InvalidPath(KnowledgeError):
 
 
 class NoSuchPath(KnowledgeError):
-    """Nothing is there; the message names similar paths that exist."""
+    """Nothing exists at this path; the message names similar paths that exist."""
 
     def __init__(self, path: str, nearest: Sequence[str] = ()) -> None:
         self.path = path
@@ -123,7 +123,7 @@ class WriteUndone(KnowledgeError):
 
 
 class UnwritableDocument(KnowledgeError):
-    """The document can't be written, moved or removed; everything that was begun is undone."""
+    """The document can't be written, moved or removed; everything already done was undone."""
 
     def __init__(self, path: str, reason: str, mend: str) -> None:
         self.path, self.reason, self.mend = path, reason, mend
@@ -142,7 +142,7 @@ class DocumentBusy(KnowledgeError):
 
 
 class KeepsChanging(KnowledgeError):
-    """Somebody kept saving the document while it was to be written. All of these saves are in its history."""
+    """Somebody kept saving the document while the server tried to write it. All of these saves are in its history."""
 
     def __init__(self, path: str, tries: int) -> None:
         self.path = path
@@ -299,12 +299,12 @@ def _short(text: str) -> str:
 
 
 def _ends(path: str) -> str:
-    """Return `path`; of a very long one the end, which says more than the beginning."""
+    """Return `path`, or only the end of a very long one, which says more than its beginning."""
     return path if len(path) <= 80 else "..." + path[-77:]
 
 
 def _listed(names: Sequence[str], separator: str = ", ", room: int = 120) -> str:
-    """Return as many of `names` as there is room for, at least one, and dots for the others."""
+    """Return as many of `names` as fit in `room` characters, at least one, with dots for the others."""
     shown: list[str] = []
     for name in names:
         short = name if len(name) <= room else name[: room - 3] + "..."
@@ -316,7 +316,7 @@ def _listed(names: Sequence[str], separator: str = ", ", room: int = 120) -> str
 
 
 class TooManyPending(KnowledgeError):
-    """A principal has as many waiting proposals as it may have."""
+    """A principal already has the most waiting proposals that it may have."""
 
     def __init__(self, principal: str, most: int) -> None:
         self.principal = principal
@@ -386,7 +386,7 @@ def _duration(seconds: int) -> str:
 
 
 class QuotaReached(KnowledgeError):
-    """A database refused to exceed the quota of that kind; the caller makes an `OverQuota` of it. Nothing was stored."""
+    """A database refused to exceed the quota of that kind; the caller turns it into an `OverQuota`. Nothing was stored."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

@@ -1,4 +1,4 @@
-"""When a lease ends: after its time, and no later because a clock was set back since. Pure."""
+"""Decides when a lease ends: after its time, even if a clock was set back since. Pure."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ChangedQuery:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """`differences` by measure, over the queries with an answer that both runs have; `tokens` over those where both reached it.
+    """`differences` are by measure, over queries with an answer that both runs have; `tokens` is over those where both reached it.
 
     `better` and `worse` begin with the largest change. `only_before` and `only_after` are queries that only one run has.
     """

@@ -17,7 +17,7 @@ import numpy as np
 T = TypeVar("T", bound=Hashable)
 
 ROUNDS = 2_000
-"""Resamplings of a bootstrap: then the ends of the interval are steady in the third digit."""
+"""Resamplings of a bootstrap: enough for the ends of the interval to be steady in the third digit."""
 SEED = 1
 TAIL = 0.025
 """Intervals are 95 %."""
@@ -52,17 +52,17 @@ def reciprocal_rank(ranked: Sequence[T], relevant: Collection[T]) -> float:
 
 
 def distinct(ranked: Iterable[T], k: int | None = None) -> list[T]:
-    """Return the first `k` different ones in their order."""
+    """Return the first `k` distinct items in their order."""
     return list(dict.fromkeys(ranked))[:k]
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the average, 0 of nothing."""
+    """Return the average, or 0 without values."""
     return math.fsum(values) / len(values) if values else 0.0
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which `share` (0..1) of `values` are, interpolated between neighbours; 0 of nothing.
+    """Return the value below which `share` (0..1) of `values` are, interpolated between neighbours; 0 without values.
 
     Source: Hyndman, Fan, "Sample quantiles in statistical packages", 1996, definition 7.
     """
@@ -89,7 +89,7 @@ def bootstrap(values: Sequence[float]) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class MetricDifference:
-    """The average change over the same queries. `chance` is how likely a change of that size is without a reason."""
+    """The average change over the same queries. `chance` is how likely a change of that size is by chance alone."""
 
     mean: float
     low: float

@@ -59,7 +59,7 @@ class QueryEntry:
 
 
 def read_queries(text: str, name: str) -> list[LabelledQuery]:
-    """Return the queries of a set in their order; the file's `name` tells the form and is in errors.
+    """Return the queries of a set in their order; the file's `name` decides the format and appears in errors.
 
     Raises:
         BadQuerySet: with the file's name, the line and what is wrong there.
@@ -85,7 +85,7 @@ def from_json_lines(text: str, name: str) -> Iterator[QueryEntry]:
 
 
 def refuse_repeated(queries: Sequence[LabelledQuery], name: str) -> None:
-    """Return if the set has queries and each has its own id.
+    """Check that the set has queries and that each has its own id.
 
     Raises:
         BadQuerySet: it is empty, or an id is used twice.

@@ -45,7 +45,7 @@ def carries_out(entry: HistoryEntry) -> str | None:
 
 
 def require_sound(entry: HistoryEntry) -> None:
-    """Return if the entry can be recorded.
+    """Check that the entry can be recorded.
 
     Raises:
         ValueError: a time has no zone, or origins belong to no page of the act.

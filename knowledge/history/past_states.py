@@ -1,4 +1,4 @@
-"""The part of the ledger that readers use: it keeps what they were shown as bases, and has the earlier states of pages."""
+"""The readers' part of the ledger: keeps what they were shown as bases of later writes, and returns earlier states of pages."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class KeptState:
 class FileChange:
     """One file of an act: revisions before and after, None where there is no file. `moved_from` is the page's former path.
 
-    Equal revisions mean that the act left the page unchanged and only learned more about it, or has restored it. A page
+    Equal revisions mean that the act left the page unchanged and only recorded more about it, or restored it. A page
     that moves has two changes: its old path (`after` None), and its new one with `moved_from`.
 
     `staged` is the name of the temporary file in the same directory that has the new bytes before they are exchanged and
@@ -66,7 +66,7 @@ class Actor:
 class Intent:
     """An act that has begun. Until it is committed or dropped, the next holder of its files' locks may have to finish it.
 
-    `entry` is committed if it turns out to have happened.
+    `entry` is committed if the act turns out to have happened.
     """
 
     id: str
@@ -197,7 +197,7 @@ class Ledger(Protocol):
     async def content(self, path: str, revision: str) -> bytes | None:
         """Return the bytes of that state of the page, or None if it never was one, or is no longer kept.
 
-        The states of a page that was moved include those at its former paths, until then.
+        The states of a page that was moved include those that it had at its former paths until it moved.
 
         Raises:
             CorruptDatabase: the kept bytes have changed.
@@ -231,15 +231,15 @@ class Ledger(Protocol):
 
         Origins and history of a page that moved are found under the new path. Where bytes have changed, the page's
         history gets a line, its states before and after are kept for good, and there is an event `doc` with the path. A
-        contradiction that is on record and open is not recorded twice. The new link follows the end of the chain as kept,
-        so that a tail cut off before stays missing.
+        contradiction that is on record and open is not recorded twice. The new link follows the recorded end of the
+        chain, so that a tail cut off earlier still shows as missing.
 
         An act that carries out a proposal of `trust.ports` (`entry.proposal`, unless it was `undone`) ends it as executed in
         the same transaction, with an event `proposal`. That is why an approved proposal is carried out once, whichever
         processes try. An id without a proposal is ignored.
 
         Raises:
-            UnknownIntent: there is no such intent, or no longer: somebody else finished or dropped it. Nothing is recorded.
+            UnknownIntent: the intent does not exist (any more): somebody else finished or dropped it. Nothing is recorded.
             ProposalSettled: the proposal is not approved, or no longer. Nothing is recorded.
             CorruptDatabase: the end of the chain is missing, or there are records behind it. Nothing is recorded.
             ValueError: origins of a page that the act does not leave behind.
@@ -247,7 +247,7 @@ class Ledger(Protocol):
         ...
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
-        """Return the page's history, newest first, from the line after `before`; also from before a move.
+        """Return the page's history, newest first, from the line after `before`, including lines from before a move.
 
         Other pages at that path, earlier or later, are part of it too: each line has its path.
         """

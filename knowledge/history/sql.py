@@ -116,7 +116,7 @@ INSERT INTO forge.revision ({_COLUMNS}, before, made_at, seq, path_key, moved_fr
 SELECT {_IN_POSTGRES}, %(before)s, %(at)s, seq, %(path_key)s, %(moved_from_key)s FROM forge.chain_end
 """,  # noqa: S608 - constants
 )
-# Nothing, if the newest line is this very revision.
+# Adds nothing if the newest line already has this revision.
 _OUTSIDE = SqlPair(
     f"""
 WITH last (revision) AS (SELECT (SELECT revision FROM revision WHERE path = :path ORDER BY id DESC LIMIT 1))
@@ -132,7 +132,7 @@ SELECT {_IN_POSTGRES}, last.revision, %(at)s, %(path_key)s, %(moved_from_key)s
 FROM last WHERE last.revision IS DISTINCT FROM %(revision)s
 """,  # noqa: S608 - constants
 )
-# A revision is the beginning of a digest, so that it is looked up as a range of digests.
+# A revision is the beginning of a digest, so it is looked up as a range of digests.
 _IN_HISTORY = """
 UPDATE forge.page_state SET in_history = true
 WHERE path_key = %(path_key)s AND digest BETWEEN %(low)s AND %(high)s AND NOT in_history
@@ -184,9 +184,8 @@ WHERE settled_at IS NULL AND id < %(below)s AND (
 ) ORDER BY id DESC LIMIT %(limit)s
 """
 _SETTLE = "UPDATE forge.contradiction SET settled_at = %s WHERE id = ANY(%s::bigint[]) AND settled_at IS NULL"
-# Every path that the page had, the present one first: its lines below `below` are the page's; it was moved away at `until`.
-# A page is followed to where it lay before a move from before all lines of that act: the act may itself say that there is nothing
-# at the old path any more.
+# Every path that the page had, the present one first. At each path, only lines below `below` are the page's; it left at `until`.
+# For a former path, `below` is the first line of the act that moved the page, because that act may also record the old path as gone.
 _NAMES = """
 WITH RECURSIVE name (path_key, below, until) AS (
     SELECT %(path_key)s::bytea, %(ever)s::bigint, 'infinity'::timestamptz
@@ -227,7 +226,7 @@ SELECT line.* FROM ends CROSS JOIN LATERAL (
 ) AS line ORDER BY line.id DESC LIMIT %(limit)s
 """,  # noqa: S608 - constants
 )
-# By the sequence of an act, two pages that change places in it are one step.
+# By `seq`, which all lines of an act share, so that two pages that swap places in it are one step.
 _TOLD_BY = SqlPair(
     """
 WITH RECURSIVE told (path, seq, newest) AS (
@@ -285,7 +284,7 @@ def _forget_in_sqlite(
 _FORGET = SqlPair(_forget_in_sqlite, "SELECT forge.forget(%s::bytea[], %s::bytea[], %s)")
 
 ASIDE_BYTES = 64 * 1024
-"""To pack or unpack less takes no longer than to hand it to another thread."""
+"""Packing or unpacking less takes no longer than handing it to another thread."""
 
 
 class SqlLedger:
@@ -306,7 +305,7 @@ class SqlLedger:
         return revision_of(digest)
 
     async def _storing(self, contents: Mapping[bytes, bytes]) -> list[Part]:
-        """Return the statements that store the contents. They are packed before the transaction, for whose end others wait."""
+        """Return the statements that store the contents. They are packed before the transaction, because others wait for its end."""
         # In one order, so that two callers cannot wait for each other.
         digests = sorted(contents)
         known = {digest for (digest,) in await self._tables.read(_KEPT, (digests,))}
@@ -379,7 +378,7 @@ class SqlLedger:
             sides = (found.existing.path, found.new.path)
             same = (contradiction_key(found), contradiction_text(found))
             parts.append((_FLAG, (entry.at, storable(entry.actor.principal), *sides, *same)))
-        # Last but for the events: all that change a proposal hold the end of the chain first, then the proposal, then the counter.
+        # Last except for the events: every change of a proposal locks the end of the chain, then the proposal, then the counter.
         if proposal is not None:
             parts.append((CARRY_OUT, (proposal, entry.at)))
         if changed:
@@ -404,7 +403,7 @@ class SqlLedger:
         return [path for path, _ in rows]
 
     async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
-        """Return open contradictions, newest first, of which a side lies at or below `path`."""
+        """Return open contradictions, newest first, with a side at or below `path`."""
         values = {"place": path or "", "below": FOR_EVER if after is None else after, "limit": limit}
         rows = await self._tables.read(_FLAGS, values)
         return [Flag(id_, moment(at), who, contradiction(text)) for id_, at, who, text in rows]
@@ -440,7 +439,7 @@ class SqlLedger:
 
 
 async def _aside(work: Callable[[], T], size_bytes: int) -> T:
-    """Return what `work` returns; on another thread if other calls would have to wait for it."""
+    """Return the result of `work`, run on another thread if other calls would have to wait for it."""
     return await anyio.to_thread.run_sync(work) if size_bytes > ASIDE_BYTES else work()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 """A stored time before or after these is read as the nearer one. Another program can write times that no `datetime` can represent,
-such as `infinity`; to these limits a span can be added without an error."""
+such as `infinity`; a span can be added to these limits without an error."""
 
 
 def aware(at: datetime) -> datetime:
@@ -46,7 +46,7 @@ def moment(kept: int | datetime) -> datetime:
 
 
 def moment_if_any(kept: int | datetime | None) -> datetime | None:
-    """Return `moment(value)`, or None for None."""
+    """Return `moment(kept)`, or None for None."""
     return None if kept is None else moment(kept)
 
 

@@ -41,7 +41,7 @@ LARGE_BYTES = 64_000
 APART_BYTES = 4_000_000
 """Bytes of large pages that are indexed in one step; a run can be stopped between steps."""
 KEYWORD_EVERY_S = 2.0
-"""How often a long run brings the keyword index up, so that searches find what is stored."""
+"""How often a long run brings the keyword index up to date, so that searches find what is stored."""
 EMBED_S = 30.0
 """How long pages wait for the vectors of a batch; then they are stored without, and get them later."""
 TURN_S = 0.001
@@ -190,7 +190,7 @@ class Indexer:
         return await self._settle(await _in_thread(look), await self._known(asked), fence=fence, everything=False)
 
     async def catch_up(self) -> bool:
-        """Bring the keyword index up to the store; return whether that worked. A failure is reported as a problem."""
+        """Bring the keyword index up to date with the store; return whether that worked. A failure is reported as a problem."""
         try:
             async with self._catching_up:
                 if self._keyword is None:
@@ -515,7 +515,7 @@ class Indexer:
 
     async def _index_apart(self, run: _IndexingRun, large: deque[_Large]) -> None:
         """Index these pages in steps of bounded size, each in another process. A page that takes too much is left out."""
-        # If there is nothing else to do, removals join the first step: a renamed page has one of its names at any moment.
+        # If there is nothing else to do, removals join the first step, so that a renamed page always has one of its names.
         nothing_else = run.total == len(large) + len(run.removals)
         with_removals = nothing_else and len(run.removals) <= BATCH_REMOVALS and _bytes(large) <= APART_BYTES
         alone = False
@@ -562,7 +562,7 @@ class Indexer:
             self._advance(run, len(step) + len(removals))
 
     async def index_here(self, pages: PageBatch) -> IndexedPages:
-        """Does the work of `Apart` in this process.
+        """Do the work of `Apart` in this process.
 
         Raises:
             LeaseLost, StorageError, VaultUnavailable: as for `reconcile`.

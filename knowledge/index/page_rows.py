@@ -83,7 +83,7 @@ class DirectoryTrust:
         self._known: dict[str, bool] = {}
 
     def untrusted(self, directory: str) -> bool:
-        """Return the settings in the files; each is read once. An `_index.md` that cannot be read counts as untrusted."""
+        """Return whether the files mark `directory` as untrusted; each is read once. An unreadable `_index.md` counts as untrusted."""
         if directory not in self._known:
             above = bool(directory) and self.untrusted(parent(directory))
             self._known[directory] = above or self._says_untrusted(directory)

@@ -50,7 +50,7 @@ class KeywordIndex(Protocol):
     """
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index lacks, and return the number of rows.
+        """Add the store's rows that this index lacks, and return their number.
 
         Several processes may call it at once (one works, the others wait or return 0), and it may be killed.
         """
@@ -72,7 +72,7 @@ class KeywordIndex(Protocol):
         ...
 
     async def position(self) -> IndexPosition:
-        """Return up to where searches find the store's rows; an empty generation if there is nothing yet. Cheap."""
+        """Return the position up to which searches find the store's rows; an empty generation if there is nothing yet. Cheap."""
         ...
 
     async def close(self) -> None:
@@ -84,7 +84,7 @@ class VectorIndex(Protocol):
     """Ranks chunks by the angle between their vector and a question's. May raise `EngineUnavailable` as above."""
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index lacks, as a keyword index does; 0 if searches do that."""
+        """Add the store's rows that this index lacks, as a keyword index does; return 0 if searches do that."""
         ...
 
     async def search(
@@ -105,7 +105,7 @@ class VectorIndex(Protocol):
         ...
 
     async def position(self) -> IndexPosition | None:
-        """Return up to where searches find the store's rows, counted as `IndexStore.space` does; None if always all."""
+        """Return the position up to which searches find the store's rows, as in `IndexStore.space`; None if they always find all."""
         ...
 
     async def close(self) -> None:
@@ -163,12 +163,12 @@ Known = tuple[Stamp, str, int]
 
 @dataclass(frozen=True, slots=True)
 class PageBatch:
-    """Pages to index, each with what the index has of it, and pages to remove in the same transaction."""
+    """Pages to index, each with the index's data about it, and pages to remove in the same transaction."""
 
     jobs: tuple[tuple[str, Known | None], ...]
     removals: tuple[str, ...]
     stored: frozenset[str]
-    """Those of the pages that are in the index."""
+    """The pages of the batch that are already in the index."""
     reuse: bool
     """Whether the index may have vectors of the same texts."""
     embedder: IndexIdentity
@@ -189,7 +189,7 @@ class Apart(Protocol):
     """Indexes pages in another process, which ends if the caller is cancelled."""
 
     async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
-        """Store the pages and bring the keyword index up to them. `size` is their size in bytes.
+        """Store the pages and bring the keyword index up to date with them. `size` is their size in bytes.
 
         Raises:
             TooMuchWork: it took more time or memory than one step may; possibly nothing was stored.

@@ -30,7 +30,7 @@ NO_VECTOR = (b"", bytes(32))
 async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity | None) -> None:
     """Prepare `index` for `wanted`; an empty one for `at_once` instead, if given.
 
-    That is an embedder that is always available, so that a first index need not wait for a slow one. When the index is
+    `at_once` is always available, so that a first index need not wait for a slow embedder. When the index is
     filled, begin again with `wanted`.
     """
     recorded = (await index.space()).identity
@@ -98,7 +98,7 @@ class Renewal:
 
 
 async def _one_by_one(embedder: Embedder, texts: Sequence[str], error: Exception) -> NDArray[np.float32]:
-    """Return zeros for a text that cannot be embedded: it is found by its words. If none can, raise `error`."""
+    """Return the vectors, zeros for a text that cannot be embedded: words still find it. If none can be, raise `error`."""
     import numpy as np  # loaded with the embedder; a run without work does not need it
 
     found: list[NDArray[np.float32] | None] = []

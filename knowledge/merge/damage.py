@@ -1,6 +1,6 @@
 """Damage that a write has done to a page: looked for after every write, so that the write can be undone, or its sender warned. Pure.
 
-Only what was sound before counts. A page may be odd; a write must not make it so.
+Only damage to something that was sound before counts: a page may be odd, but a write must not make it so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _PageReading(NamedTuple):
 class PageDamage(NamedTuple):
     """What a write has done to a page, one plain sentence each.
 
-    `broken` makes the page unreadable for a program or an editor. `doubtful` may be meant: links that lead nowhere yet, code
+    `broken` makes the page unreadable for a program or an editor. `doubtful` may be intended: links that lead nowhere yet, code
     without an end, headings in it.
     """
 

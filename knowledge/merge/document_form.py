@@ -1,4 +1,4 @@
-"""Works out the whole document that a caller means who sent a document, one of its sections, or a snippet without a place. Pure."""
+"""Works out which whole document a caller means by the document, section or snippet that they sent. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEGINNING = 60
 
 
 class TakenContent(NamedTuple):
-    """How content was understood: `text` is the whole document that it means, or for a snippet itself; `section` its place."""
+    """How content was understood: `text` is the whole document that it means, or the snippet itself; `section` is its place."""
 
     form: Form
     text: str
@@ -44,8 +44,8 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     part of it; otherwise a snippet.
 
     Raises:
-        NoSuchSection: none has that name; carries those there are.
-        AmbiguousName: several have.
+        NoSuchSection: no section has that name; the error lists those that exist.
+        AmbiguousName: several sections have it.
     """
     if section is not None:
         return _for_section(base, content, path, section)
@@ -117,7 +117,7 @@ def _headings(pieces: Sequence[DocumentPiece]) -> list[_Heading]:
 def _form(base: CutDocument, content: str) -> Form:
     if not base.text.strip(BLANK + BOM):
         return "document"
-    # Mostly the beginning tells, and that is quick to cut.
+    # Usually the beginning is enough, and it is quick to cut.
     pieces = cut("".join(split_lines(content)[:BEGINNING])).pieces
     begins = next((piece for piece in pieces if piece.kind != "blank"), None)
     if begins is None:
@@ -141,5 +141,5 @@ def _form(base: CutDocument, content: str) -> Form:
         return "snippet"
     if 2 * has.total() >= had.total():
         return "document" if begins_alike else "unclear"
-    # A page cut short, or its beginning with something new below: to guess here would remove the rest.
+    # A page cut short, or its beginning with something new below: guessing here could remove the rest.
     return "unclear" if begins_alike and 4 * has.total() >= had.total() else "snippet"

@@ -195,7 +195,7 @@ class MergePlan:
     """The outcome of a merge that was not written yet. `text` equals the current document when nothing would be written.
 
     `origins` belong to the units of `text`, in order. `form` is how the incoming text was understood, `note` is for the
-    caller beside the verdicts.
+    caller, in addition to the verdicts.
     """
 
     text: str

@@ -1,7 +1,7 @@
 """Text that a caller sent, in the conventions of the file it is for. Pure.
 
-A caller was shown LF lines, no BOM and no front matter, and sends that back. None of it is a change by the caller. An empty front
-matter at the beginning says that it is to go.
+A caller was shown LF lines, no BOM and no front matter, and sends that back. None of this is a change by the caller. An empty front
+matter at the beginning asks to remove the front matter.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _with_end(text: str, end: str | None) -> str:
 
 
 def _with_ends_of(text: str, base: str) -> str:
-    """Return `text` where lines that `base` has end as they do there, and others as the line before them."""
+    """Return `text` with the line ends of `base` on lines that it has; other lines end as the line before them."""
     lines, known = split_lines(text), split_lines(base)
     ends = [line[len(bare(line)) :] for line in known]
     same = dict(matches([bare(line) for line in lines], [bare(line) for line in known]))

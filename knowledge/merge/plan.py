@@ -53,7 +53,7 @@ def merge(
         return _edited(base, current, incoming, evidence, setting)
     plan = weigh(current, cut(incoming.text), evidence, setting, section=incoming.section or None)
     origins = [one if one.revision or one.by else replace(one, by=setting.by) for one in plan.origins]
-    # The sender of evidence has read its base at most: neither where the evidence went nor what others wrote since.
+    # The sender of evidence knows the base at most, not where the evidence went or what others wrote since.
     return replace(plan, origins=origins, known=None if base.text == current.text else base.text)
 
 

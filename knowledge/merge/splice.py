@@ -96,7 +96,7 @@ class PageSplicer:
         if len(lines) < len(insertions):
             written = (end + end).join(self.with_ends(one.text) for one in insertions if one.block)
             text += written + end if start == first and not text else end + written + end
-            # The page is not cut in two to look at it: thousands of blocks may go into a long page.
+            # Matched in place, without slicing the page: thousands of blocks may go into a long page.
             if _HAS_TEXT.match(page, start):
                 text += end
         if start > first and not page.endswith(("\n", "\r"), 0, start):
@@ -119,10 +119,10 @@ class PageSplicer:
         return found
 
     def is_kept(self, after: Spliced, touched: frozenset[int], put_in: Sequence[Unit]) -> bool:
-        """Return whether every unit but the `touched` ones still reads as it did, and what was put in reads as it was meant.
+        """Return whether every unit but the `touched` ones still reads as it did, and the new text reads as it was meant.
 
         A fence that is never closed, a line that becomes the continuation of a paragraph, a row that makes a table of the
-        text above it: all of them change how text reads that nobody touched.
+        text above it: each of these changes how untouched text reads.
         """
         now = {unit.line: unit for unit in units(cut(after.text))}
         for line, number in after.unit_of.items():

@@ -74,7 +74,7 @@ def outbox_entry_of(row: Sequence[Any]) -> OutboxEntry:
 
 
 def newest_mentions(mentions: Sequence[Mention]) -> list[Mention]:
-    """Return the mentions as they are stored, of each page and origin only the newest (the last of equally old ones), sorted."""
+    """Return the mentions as stored, sorted; only the newest for each page and origin (the last of equally old ones)."""
     found: dict[tuple[str, str], Mention] = {}
     for mention in mentions:
         aware(mention.at)

@@ -1,6 +1,6 @@
 """The contract of an outbox. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-An outbox lies in the state database of its knowledge base. Every method is one transaction. Times are passed in, aware UTC. An outbox
+An outbox is in the state database of its knowledge base. Every method is one transaction. Times are passed in, aware UTC. An outbox
 holds no text of a task or message: only hashes, ids, names of places and links.
 """
 
@@ -63,7 +63,7 @@ class Outbox(Protocol):
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
         """Record that `outbox_entry` is about to be done and return it; or return an equal one, and record nothing.
 
-        Equal is, among those that have not failed: the entry of the same proposal; else the newest entry of the same principal, tool
+        Equal, among those that have not failed, are: the entry of the same proposal; else the newest entry of the same principal, tool
         and digest that is `begun` or `unsure`, however old; and, without a proposal, also one that was begun up to `within` before.
         Of any number of callers at once exactly one gets its own entry back. A returned entry that is begun survives a power cut.
 
@@ -115,7 +115,7 @@ class Outbox(Protocol):
         ...
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember which pages were mentioned where; of the same page and origin the newest counts.
+        """Remember which pages were mentioned where; for the same page and origin, the newest counts.
 
         Only the newest 50 of each page are kept, and 50,000 in all: mentions are written by strangers. Titles may be cut.
         """

@@ -159,7 +159,7 @@ class SqlOutbox:
         return len(await self._tables.write((_FORGET, (aware(ended_before), limit))))
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember which pages were mentioned where; of the same page and origin the newest counts."""
+        """Remember which pages were mentioned where; for the same page and origin, the newest counts."""
         rows = [(m.path, m.origin, m.title, m.url, m.at) for m in newest_mentions(mentions)]
         if not rows:
             return

@@ -108,7 +108,7 @@ class Vault:
         return tuple(self._problems)
 
     def check(self) -> None:
-        """Return if the folder can be used now.
+        """Check that the folder can be used now.
 
         Raises:
             VaultUnavailable: as `open`.
@@ -366,7 +366,7 @@ def printable(path: str) -> str:
 def read_steadily(descriptor: int, path: str) -> tuple[bytes, os.stat_result]:
     """Return the bytes of an open file as they were at one moment, and what the file looked like then.
 
-    For a file that keeps changing: the latest bytes, and what it looked like before they were read.
+    If the file keeps changing, they are the latest bytes, and what it looked like before they were read.
 
     Raises:
         UnreadableDocument: it is larger than `LARGEST_BYTES`.

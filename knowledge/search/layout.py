@@ -78,7 +78,7 @@ def share(place: int, count: int, room: int, *, least: int = SHORTEST_SNIPPET) -
 
     Each gets at least `least` if there is enough for all.
     """
-    # Computed for each snippet again: what a short one leaves over goes to those after it.
+    # Recomputed for each snippet: what a short one leaves over goes to those after it.
     weights = [1 / (1 + FADING * at) for at in range(place, count)]
     faded = int(room * weights[0] / sum(weights))
     left = room - (count - place - 1) * least

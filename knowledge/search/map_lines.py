@@ -29,7 +29,7 @@ FRONT_PAGES = ("readme", "index", "home", "overview")
 FEWEST_WORDS = 4
 """A shorter sentence ("See below.") describes nothing."""
 SAMPLED = 12
-"""Children of each kind that a model is shown of a directory."""
+"""Children of each kind in a directory that a model is shown."""
 FEWEST_CHILDREN = 2
 """A directory with a single page is described by that page."""
 MOST_CHILDREN = 200
@@ -88,7 +88,7 @@ class Entries:
         return await self._made(wanted) if self._made and wanted else {}
 
     async def _forget_old(self) -> None:
-        """Forget what was remembered before the index changed. Without lines of a model nothing is remembered."""
+        """Drop entries cached before the index changed. Without a model's lines nothing is cached."""
         if not self._made:
             return
         at = await self._index.position(), await self._index.progress()

@@ -34,8 +34,7 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
 
     Raises:
         UnsafeStateDirectory: it would be inside the knowledge base (links are followed), it is not a folder, or another account
-        owns
-            or may write it or a database in it, and so could have decided who is trusted.
+            owns or may write it or a database in it, and so could have decided who is trusted.
     """
     root = root.resolve()
     folder = (override.expanduser() if override else default_state_dir(root)).resolve()

@@ -73,7 +73,7 @@ def others_could_write(path: Path, opened: int | None = None) -> Exposure | None
 def others_could_read(path: Path, opened: int | None = None) -> Exposure | None:
     """Return how another account could get at a secret in this file or folder, or None.
 
-    Stricter than for writing: no group has any permission, and a read-only mount is no excuse. `path` and `opened` are those of
+    Stricter than for writing: no group has any permission, and a read-only mount is no excuse. `path` and `opened` are as for
     `others_could_write`.
     """
     if not hasattr(os, "geteuid"):

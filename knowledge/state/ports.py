@@ -116,7 +116,7 @@ class StateStore(Protocol):
         ...
 
     async def give_back(self, *, spare: bool = True) -> bool:
-        """Give some free space back to the file system, in a moment; return whether there is more. With `spare` some is left."""
+        """Quickly give some free space back to the file system; return whether there is more. With `spare` some is left."""
         ...
 
     @property
@@ -215,7 +215,7 @@ class StateStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give everything back; afterwards no method may be called."""
+        """Release everything; afterwards no method may be called."""
         ...
 
 
@@ -408,7 +408,7 @@ class IndexIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Whose vectors an index holds now. Only vectors of the same `position.generation` may be compared with each other.
+    """The embedder whose vectors an index holds. Only vectors of the same `position.generation` may be compared with each other.
 
     The position is that of the vectors: when they are exchanged its generation changes, while that of the texts stays. `coming` is
     the identity of the vectors that are being made beside them.
@@ -420,7 +420,7 @@ class Space:
 
     @property
     def wanted(self) -> IndexIdentity:
-        """Return the identity that the vectors of all chunks are to have in the end."""
+        """Return the identity that the vectors of all chunks will finally have."""
         return self.coming or self.identity
 
 
@@ -584,5 +584,5 @@ class IndexStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give everything back; afterwards no method may be called."""
+        """Release everything; afterwards no method may be called."""
         ...

@@ -1,6 +1,6 @@
 """The port under every store in the state database: statements in transactions, the same for SQLite and PostgreSQL.
 
-A statement is written once, in PostgreSQL's words, and `sqlite/dialect.py` translates it for SQLite. Where the two databases need
+A statement is written once, in PostgreSQL's dialect, and `sqlite/dialect.py` translates it for SQLite. Where the two databases need
 different statements, an `SqlPair` holds both. Where PostgreSQL has a stored function, to save round trips, SQLite has one in
 Python.
 """
@@ -45,7 +45,7 @@ class StateTransaction(Protocol):
 
 
 TransactionBody = Callable[[StateTransaction], Awaitable[T]]
-"""In SQLite it runs to its end without a break, in a thread: it may await nothing but the transaction."""
+"""In SQLite it runs to its end without interruption, in a thread: it may await nothing but the transaction."""
 
 
 class StateTables(Protocol):

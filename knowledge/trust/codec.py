@@ -213,10 +213,10 @@ def superseded(
     most_pending: int,
     quotas: Quotas | None = None,
 ) -> Sequence[str]:
-    """Return which of its principal's pending proposals (id, kind and bytes) it takes the place of.
+    """Return which of its principal's pending proposals (id, kind and bytes) `proposal` replaces.
 
     Raises:
-        TooManyPending: those that would be left are as many as there may be.
+        TooManyPending: without the replaced ones, as many as allowed are still pending.
         OverQuota: it would exceed the allowed number of bytes.
     """
     gone = [id_ for id_, _, _ in pending if id_ in replacing]

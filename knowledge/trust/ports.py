@@ -1,9 +1,8 @@
 """The contract of trust records. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-They are stored in the state database of their knowledge base, beside the ledger. A person's decision is put on the audit chain in
-the same
-transaction. Every method is one transaction. Times are passed in, aware UTC. Every change of a proposal publishes a change event
-`proposal` with its id.
+They are stored in the state database of their knowledge base, beside the ledger. A person's decision is put on the audit chain
+in the same transaction. Every method is one transaction. Times are passed in, aware UTC. Every change of a proposal publishes a
+change event `proposal` with its id.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ class Proposal:
 
     @property
     def open(self) -> bool:
-        """Return whether something is still to happen to it."""
+        """Return whether anything can still happen to it."""
         return self.state == "pending" or self.underway
 
     @property
@@ -212,7 +211,7 @@ class TrustRecords(Protocol):
         neither for that nor for the bytes that may wait. A superseded proposal is shortened, unless the new one was made from it.
 
         Raises:
-            TooManyPending: there are as many already. Nothing is recorded.
+            TooManyPending: `most_pending` are pending already. Nothing is recorded.
             OverQuota: it is more than `quotas` allow its principal. Nothing is recorded.
             ValueError: there is one with that id. Nothing is recorded.
         """
@@ -293,7 +292,7 @@ class TrustRecords(Protocol):
         error: str | None = None,
         successor: str | None = None,
     ) -> Proposal | None:
-        """End an approved proposal. A proposal that the ledger has ended as executed only gets its result, once. None if neither."""
+        """End an approved proposal. A proposal that the ledger has ended as executed only gets its result, once. Otherwise None."""
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:

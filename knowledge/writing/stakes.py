@@ -110,7 +110,7 @@ class Appraiser:
     def _marks(self, path: str, raw: bytes) -> frozenset[str]:
         """Return the marks of a page at that path: the lineage it was fetched from, and whether it is untrusted.
 
-        An index is judged by its own front matter and the folders above: what its own folder says on disk is what it says itself.
+        An index is judged by its own front matter and the folders above it: its folder's setting on disk is the index's own.
         """
         found = head(raw)
         folder = parent(path)

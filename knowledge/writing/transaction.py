@@ -200,7 +200,7 @@ class Transaction:
     async def _merge_met(self, path: str, found: FoundPage, leftovers: _Leftovers) -> bool:
         """Keep the text that an act displaced for a moment, if it has been overwritten since; return whether the page was written.
 
-        Their editor read the page in that moment, so their save misses it, and it was never seen at the page.
+        An editor that read the page in that moment has not seen this text, so its save removed it unknowingly.
         """
         while met := leftovers.take_met(path):
             oldest, *later = met
@@ -273,7 +273,7 @@ class Transaction:
                 return ActDone(work.result, {c.path: c.before for c in changes}, record, tuple(wrong))
             record = await self._ledger.commit(intent.entry, intent_id=intent.id)
         except OutcomeUnknown:
-            swap.keep_staged()  # the next to come sees in the ledger whether it is on record
+            swap.keep_staged()  # the next process sees in the ledger whether the act is on record
             raise
         except BaseException:
             await self._keep_saves(await anyio.to_thread.run_sync(swap.try_undo), swap)

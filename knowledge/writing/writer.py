@@ -289,7 +289,7 @@ class Writer:
     async def _run(self, plan: WritePlan[Any, Any], approval: Approval | None) -> tuple[ActDone[Any], Sequence[str]]:
         """Carry out the act, if its effect is still what was decided; check what it wrote, and undo it if that is wrong.
 
-        A person's edit is not undone for what may be meant; warnings say what that is.
+        A person's edit is not undone for faults that may be intended; warnings name them.
         """
         is_edit = isinstance(plan.request, MergeRequest) and plan.request.source == USER
         warnings: list[str] = []

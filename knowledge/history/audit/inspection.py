@@ -33,7 +33,7 @@ async def records_of(ledger: Ledger, *, after: int = 0) -> AsyncIterator[AuditRe
 async def inspect(ledger: Ledger, *, noted: tuple[int, bytes] | None = None) -> Inspection:
     """Return the breaks in the chain; `noted` is its end as somebody saw it earlier.
 
-    Only with an end that was noted elsewhere can one tell that a tail was cut off together with the end kept beside the chain.
+    Only an end noted elsewhere reveals that a tail was cut off together with the end kept beside the chain.
     """
     check, count = ChainCheck(), 0
     found: list[Broken] = []

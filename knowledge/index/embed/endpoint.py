@@ -167,7 +167,7 @@ class EndpointEmbedder:
         try:
             return await self._ask(texts, self._patience.tries)
         except _TextsRefused as refused:
-            # These texts, or everything?
+            # Are these texts at fault, or would any text be refused?
             try:
                 await self._ask([PROBE], self._patience.tries)
             except _TextsRefused:

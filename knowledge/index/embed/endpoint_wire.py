@@ -57,7 +57,7 @@ def sendable(text: str) -> str:
 def vectors_of(reply: bytes, count: int, dimensions: int) -> NDArray[np.float32]:
     """Return the `count` vectors in the order of the texts, each of `dimensions` numbers (0: of any one length).
 
-    A row may contain NaN, but not every row of several.
+    Rows may contain NaN, unless there are several and all of them do.
 
     Raises:
         MalformedReply: the number of vectors is wrong, their indexes or lengths don't match, or it is not such a reply.

@@ -76,7 +76,7 @@ class FastEmbedder:
             model = self._loaded = self._loaded or self._load()
             sent = {place: f"{self._prefix}{text}" for place, text in enumerate(texts) if text.strip()}
             run = model.query_embed if self._asking else model.passage_embed
-            # Without any text, a probe tells how long vectors are.
+            # Without any text, a probe shows how long vectors are.
             asked = list(sent.values()) or ([] if self._dimensions else ["knowledge"])
             vectors = [np.asarray(row, np.float32) for row in run(asked, batch_size=BATCH)] if asked else []
         if vectors:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 KINDS = ("fastembed", "endpoint")
 """Kinds of embedders that take a model: `FORGE_EMBEDDER=fastembed:MODEL`."""
 RECIPE = 1
-"""Goes up when the same text is given to a model in another way."""
+"""Goes up when the same text is given to a model in a different way."""
 _RECORDED = re.compile(
     rf"(?P<kind>{'|'.join(KINDS)}):"
     r"(?P<model>.+?)(?:@(?P<dimensions>\d+))?(?:\+(?P<prefixes>[0-9a-f]{8}))?"

@@ -23,7 +23,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name of model and recipe; under a different name an index makes its vectors again."""
+        """Return the name of model and recipe; under a different name an index rebuilds its vectors."""
         ...
 
     @property

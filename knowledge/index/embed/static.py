@@ -47,7 +47,7 @@ class StaticEmbedder:
 
     @property
     def name(self) -> str:
-        """Return the name of model and recipe; any change of the vectors needs another one."""
+        """Return the name of model and recipe; any change of the vectors needs a new name."""
         return "static-l2_supercat-256/2"
 
     @property

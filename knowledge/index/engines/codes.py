@@ -94,7 +94,7 @@ def _empty(at: IndexPosition, capacity: int = 1024, dimensions: int = 0) -> _Tab
 
 
 class CodesVectorIndex:
-    """Keeps 49 bytes a chunk in memory, and vectors up to `MEMORY_BYTES`; the first search reads them, later ones what is new."""
+    """Keeps 49 bytes a chunk in memory, and vectors up to `MEMORY_BYTES`; the first search reads them, later ones read what is new."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
@@ -272,7 +272,7 @@ def _estimates(lanes: NDArray[np.uint64], vector: NDArray[np.float32]) -> NDArra
 
 
 def _nearest(table: _Table, vector: NDArray[np.float32], wanted: int, docs: frozenset[int] | None) -> NDArray[np.intp]:
-    """Return the rows with the nearest codes, at least `wanted` if there are as many; usually all at the last distance."""
+    """Return the rows with the nearest codes, at least `wanted` if there are as many, and usually all ties at the largest distance."""
     admitted = table.alive[: table.size]
     if docs is not None:
         chosen = np.fromiter(docs, np.int64, len(docs))

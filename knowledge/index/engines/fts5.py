@@ -56,7 +56,7 @@ class Fts5KeywordIndex:
         self._connection: apsw.Connection | None = None
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index lacks, and return the number of rows.
+        """Add the store's rows that this index lacks, and return their number.
 
         Each batch is one transaction, together with the position that it reaches. Of several processes one works and the
         others return at once.
@@ -76,7 +76,7 @@ class Fts5KeywordIndex:
             taken += len(delta.texts) + len(delta.removed)
 
     async def position(self) -> IndexPosition:
-        """Return up to where searches find the store's rows."""
+        """Return the position up to which searches find the store's rows."""
 
         def read() -> IndexPosition:
             with self._opened() as connection:
@@ -106,7 +106,7 @@ class Fts5KeywordIndex:
             self._forget()
 
     def _take(self, after: IndexPosition, delta: Delta) -> bool:
-        """Store `delta` and return True, or False if another process has moved the file on from `after`."""
+        """Store `delta` and return True, or False if another process has moved the file past `after`."""
         rows = [(row.seq, row.doc, spelled(self._terms(row))) for row in delta.texts]
         with self._opened() as connection:
             connection.execute("begin immediate")

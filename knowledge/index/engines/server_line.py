@@ -129,7 +129,7 @@ class ServerIndex(ABC, Generic[M]):
         """Whether the leftovers of crashed processes on the server were deleted."""
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and the server lacks, and return the number of rows.
+        """Add the store's rows that the server lacks, and return their number.
 
         Returns 0 at once while another process is doing it.
         """
@@ -153,17 +153,17 @@ class ServerIndex(ABC, Generic[M]):
 
     @abstractmethod
     async def _fill(self, store: IndexStore, *, restart: bool) -> tuple[int, bool]:
-        """Bring the server up to the store; return the number of rows, and whether it is complete.
+        """Bring the server up to date with the store; return the number of rows, and whether the server is complete.
 
-        It does not if the store started over in the meantime. With `restart` the index in use is not extended.
+        It is not if the store started over in the meantime. With `restart` the index in use is not extended.
         """
 
     @abstractmethod
     async def _read_mark(self, *, wait: bool) -> M | None:
-        """Return the mark of what serves; None if nothing does. With `wait` the request may take long."""
+        """Return the mark of the index in use; None if there is none. With `wait` the request may take long."""
 
     async def mark(self, *, fresh: bool = False) -> M | None:
-        """Return the mark of what serves, at most `FRESH_S` old, or just read; None if nothing does."""
+        """Return the mark of the index in use, at most `FRESH_S` old, or with `fresh` just read; None if there is none."""
         if fresh:
             # Outside the lock: this may take a minute, and searches wait for the lock.
             self._serves(await self._read_mark(wait=True))

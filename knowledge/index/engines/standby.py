@@ -1,7 +1,7 @@
 """A search server with an embedded engine that answers while the server can't, and says so.
 
-The embedded engine alone is caught up by indexing: it is on this machine. Servers are filled by a task of their own, so
-that no page waits for them.
+Indexing fills only the embedded engine, which is on this machine. A separate task fills the servers, so that no page
+waits for them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ E = TypeVar("E", bound=KeywordIndex | VectorIndex)
 
 
 class _Standby(Generic[E]):
-    """Asks `primary`, the server called `name`; if it is down or has nothing of the store's generation, `spare`."""
+    """Asks `primary`, the server called `name`; if it is down or has nothing of the store's generation, asks `spare`."""
 
     def __init__(self, name: str, primary: E, spare: E) -> None:
         self._name, self.primary, self.spare = name, primary, spare
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Bring the spare up to the store, and return the number of rows."""
+        """Bring the spare up to date with the store, and return the number of rows."""
         return await self.spare.catch_up(store)
 
     async def close(self) -> None:

@@ -70,7 +70,7 @@ class TantivyKeywordIndex:
         self._reading: _Reading | None = None
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index lacks, and return the number of rows.
+        """Add the store's rows that this index lacks, and return their number.
 
         Returns 0 at once while another process is doing it.
         """
@@ -100,7 +100,7 @@ class TantivyKeywordIndex:
         return work.taken
 
     async def position(self) -> IndexPosition:
-        """Return up to where searches find the store's rows."""
+        """Return the position up to which searches find the store's rows."""
         reading = self._reading
         if reading is None or reading.stamp != _stamp(self._folder / _APPLIED):
             reading = await anyio.to_thread.run_sync(self._current)

@@ -93,18 +93,18 @@ class SqliteIndexStore:
             self.rebuilt = _reopen_or_replace(self._database) or self.rebuilt
 
     async def position(self) -> IndexPosition:
-        """Return the position; a file with which another process has replaced this one counts at once."""
+        """Return the position; if another process has replaced the file, the new file's position."""
         self._follow()
         rows: Any = self._database.query("SELECT generation, seq FROM meta")
         return IndexPosition(*rows[0])
 
     async def begin(self, identity: IndexIdentity) -> bool:
-        """Return whether the content stays; if not, the store is empty now and has another generation."""
+        """Return whether the content was kept; if not, the store is now empty and has a new generation."""
         self._follow()
         return await self._database.write(partial(sqlite_write.begin, identity))
 
     async def space(self) -> Space:
-        """Return whose vectors are stored, and which are being made."""
+        """Return which embedder's vectors are stored, and which are being made."""
         self._follow()
         return sqlite_vectors.space_of(self._database.query(sqlite_vectors.META))
 

@@ -18,7 +18,7 @@ _LACKING_NONE = f"FROM vector JOIN code USING (seq) WHERE half = x'' AND seq > ?
 
 
 def space(c: apsw.Connection) -> Space:
-    """Return whose vectors are stored, and which are being made."""
+    """Return which embedder's vectors are stored, and which are being made."""
     return space_of(c.execute(META).fetchall())
 
 

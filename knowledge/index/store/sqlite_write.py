@@ -61,7 +61,7 @@ def record_of(row: Any) -> DocumentRecord:
 
 
 def begin(identity: IndexIdentity, c: apsw.Connection) -> bool:
-    """Return whether the content stays; if not, it is deleted and a new generation begins."""
+    """Return whether the content was kept; if not, it is deleted and a new generation begins."""
     found = sqlite_vectors.space(c).identity
     filled = c.execute("SELECT 1 FROM document LIMIT 1").fetchall()
     if found.recipe == identity.recipe and (found.same_vectors(identity) or filled):

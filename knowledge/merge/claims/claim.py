@@ -19,7 +19,7 @@ from knowledge.merge.claims.statement_reader import REMEMBERED, Claim, read
 from knowledge.pages.markdown.language import STOP_WORDS
 
 ROUGH = 4
-"""Letters from the beginning of a word that are enough to see whether two statements may be about the same."""
+"""Letters from the beginning of a word that are enough to see whether two statements may be about the same thing."""
 LONGEST_TEXT, MOST_STATEMENTS = 100_000, 1_000
 """How much of one text is read; the parts of a page that are compared are far smaller."""
 LONGEST = 2_000

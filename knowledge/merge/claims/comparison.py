@@ -1,8 +1,8 @@
 """The rules by which two claims contradict each other, agree, or are unrelated, found without a model. Pure.
 
 Two claims have the same subject when their words that are not figures, negations or antonyms are nearly the same. A word that
-replaces another weighs against it: it may be the subject itself ("the cache holds 5 GB", "the queue holds 6 GB"). A word that
-only one side adds hardly does. Then values are paired by the words near them, and negations and antonyms compared.
+replaces another weighs against that: it may be the subject itself ("the cache holds 5 GB", "the queue holds 6 GB"). A word that
+only one side has weighs little. Then values are paired by the words near them, and negations and antonyms compared.
 
 In doubt two claims are unrelated: a false alarm costs a person's attention, and what is not flagged is still merged by its
 confidence. The thresholds were chosen on half of the pairs in tests/unit/merge/claims/contradictions.jsonl and measured on the
@@ -27,9 +27,9 @@ from knowledge.merge.claims.statement_reader import Claim, Polar
 RelationWord = Literal["contradict", "agree", "unrelated"]
 
 SAME_SUBJECT = 0.62
-"""Likeness of the words from which another figure is a contradiction."""
+"""Similarity of the words from which a different figure is a contradiction."""
 SWAPPED_SUBJECT = 0.74
-"""... where each side has a word that the other has not: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
+"""... where each side has a word that the other lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
 NEARLY_SAME = 0.78
 """... for a negation or an antonym: "caching is enabled for static files" does not contradict "disabled for dynamic pages"."""
 ALIKE = 0.5
@@ -41,7 +41,7 @@ SUBSTITUTED = 1.5
 ADDED = 0.35
 """The same for a word that only one side has."""
 PART_OF = 0.7
-"""How much of a shared word two terms count that share a stem: `timeout`, `timeouts`; `Frist`, `Kündigungsfrist`."""
+"""How much two terms with a common stem count, where 1 is a shared word: `timeout`, `timeouts`; `Frist`, `Kündigungsfrist`."""
 POLE_ALONE = 0.6
 """How much a word that has an opposite weighs where the other side has neither end of its axis."""
 SPELLED_ALIKE = 0.8
@@ -53,7 +53,7 @@ NEAR_BEFORE, NEAR_AFTER = 4, 3
 MOST_VALUES = 24
 """Figures of one statement; one with more is data."""
 MOST_TERMS = 80
-"""The same of terms that the other side does not have."""
+"""The same for terms that the other side does not have."""
 
 _PLACEHOLDERS = frozenset(
     ("-", "\u2013", "\u2014", "na", "n/a", "n. a.", "tbd", "todo", "?", "...", "none", "unknown", "unbekannt", "k. a.")
@@ -83,7 +83,7 @@ UNRELATED = StatementRelation("unrelated")
 
 
 class _Match(NamedTuple):
-    """How far two claims have one subject: `score` 0..1, and the terms that only one side has."""
+    """How far two claims share one subject: `score` 0..1, and the terms that only one side has."""
 
     score: float
     shared: float
@@ -312,7 +312,7 @@ def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
 
 
 def _opposite_conditions(ours: Claim, theirs: Claim) -> tuple[str, str] | None:
-    """Return the condition of each side if it is the opposite of the other's, and all that differs."""
+    """Return the condition of each side if the two are opposites and nothing else differs."""
     left, right = ours.conditions - theirs.conditions, theirs.conditions - ours.conditions
     if len(left) != 1 or len(right) != 1 or [v.text for v in ours.values] != [v.text for v in theirs.values]:
         return None

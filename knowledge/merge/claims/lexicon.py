@@ -40,7 +40,7 @@ NOT_NEGATING = re.compile(rf"\b(?:{'|'.join(_phrases(_TABLES['not_negating']))})
 OPPOSITES: Mapping[str, tuple[str, str]] = _TABLES["opposites"]
 SORTS: tuple[str, ...] = (*_TABLES["sorts"]["qualifying"], *_TABLES["sorts"]["other"])
 QUALIFYING: int = len(_TABLES["sorts"]["qualifying"])
-"""So many of `SORTS`, from the first, set a statement apart even when only one side names one of their words."""
+"""How many of `SORTS`, from the first on, set a statement apart even when only one side names one of their words."""
 SYNONYMS = _by_word((group.split()[0], group) for group in _TERMS["synonyms"])
 GENERIC = _words(_TERMS["generic"])
 JOINING = _words(_TERMS["joining"])

@@ -9,10 +9,10 @@ from knowledge.merge.claims.lexicon import GENERIC, OPPOSITES, QUALIFYING, SORTS
 from knowledge.search.query.analysis import stem
 
 REMEMBERED = 65_536
-"""Words whose place in the tables is kept; a page has a few thousand."""
+"""Words whose place in the tables is cached; a page has a few thousand."""
 
 CLOSE_ONLY = frozenset({"when", "compare", "mandate", "same", "truth", "inclusive", "grow", "positive", "success"})
-"""Axes whose words also stand side by side in ordinary text ("before the first and after the last"): they are opposites only
+"""Axes whose words also occur side by side in ordinary text ("before the first and after the last"): they are opposites only
 where the rest of the statements is nearly the same."""
 
 _DENYING_PREFIXES = ("un", "in", "im", "ir", "il", "non", "non-", "dis", "nicht")

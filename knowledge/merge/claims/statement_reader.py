@@ -14,7 +14,7 @@ from knowledge.merge.claims.quantities import Bound, Value, readings
 from knowledge.pages.markdown.language import STOP_WORDS
 
 REMEMBERED = 16_384
-"""Statements that are kept: those of several long pages, so that what did not change is not read again."""
+"""Statements that are cached: those of several long pages, so that unchanged ones are not read again."""
 
 # The order decides: a date is no subtraction, a clock time no ratio, `1.2.3` no decimal.
 _TOKEN = re.compile(

@@ -24,7 +24,7 @@ from knowledge.pages.markdown.language import detect
 from knowledge.search.query.analysis import analyzer, is_stop_word, stem, words
 
 REMEMBERED = 8192
-"""Sentences that are kept read."""
+"""Sentences whose reading is cached."""
 LOOKED_AT = 4000
 """Characters of a statement that are compared; a longer one is data."""
 MOST_ORDERED = 300
@@ -281,8 +281,8 @@ def likeness(one: StatementReading, other: StatementReading) -> float:
 def implies(existing: StatementReading, new: StatementReading) -> bool:
     """Return whether a reader of `existing` learns nothing from `new`: the same, in other words, or a part of the same.
 
-    In other words only as long as each word that decides (must, all, enabled, 2xx) is in both. As a part only in one run: of
-    "the office is in Berlin and the server in Oslo", "the office is in Oslo" is no part.
+    Other words count as the same only if each deciding word (must, all, enabled, 2xx) is in both. A part must be one run of
+    words: "the office is in Oslo" is no part of "the office is in Berlin and the server in Oslo".
     """
     if existing.folded == new.folded:
         return True
@@ -337,7 +337,7 @@ def covers(new: StatementReading, old: StatementReading) -> bool:
 
 
 def keeps_words(new: str, old: str) -> bool:
-    """Return whether `new` has every word of `old`, as often; case aside."""
+    """Return whether `new` has every word of `old`, as often, ignoring case."""
     return Counter(_WORD.findall(old.casefold())) <= Counter(_WORD.findall(new.casefold()))
 
 

@@ -99,7 +99,7 @@ class _Lines(NamedTuple):
         return _Lines(self.texts[first:last], self.starts[first:last])
 
     def shifted(self, widths: Sequence[int]) -> _Lines:
-        """Return the lines without so many characters at the beginning of each."""
+        """Return the lines without the first characters of each, as many as its width."""
         texts = [line[width:] for line, width in zip(self.texts, widths, strict=True)]
         return _Lines(texts, [start + width for start, width in zip(self.starts, widths, strict=True)])
 

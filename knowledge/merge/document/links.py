@@ -67,7 +67,7 @@ def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
 def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
     """Return the text of `page`, which may itself move, with links that keep their targets.
 
-    `moves` gives new paths by old ones, `names` are those before the move. A link stays of its kind: relative, from the root,
+    `moves` gives new paths by old ones, `names` are those before the move. A link keeps its form: relative, from the root,
     by name while that names one page only, with its suffix or without, with the words it shows. A link that still leads
     there, and every other character, stays as it is.
     """
@@ -124,7 +124,7 @@ class _Move:
         return beside is not None and led in _in_order(beside)
 
     def _lost(self, link: LinkSpan, written: str) -> str:
-        """Return a broken link, leading to the same missing place: it may be there for others, or tomorrow."""
+        """Return a broken link that leads to the same missing place: the page may exist for others, or be created later."""
         # Relative ones would point somewhere else from the new folder.
         if link.wiki or link.path.startswith("/") or parent(self.page) == parent(self.now):
             return written
@@ -242,7 +242,7 @@ def _shortened(written: str, led: str, leads: str) -> Iterator[str]:
 
 
 def _wiki_paths(link: LinkSpan, now: str, leads: str) -> Iterator[str]:
-    """Yield what a wiki link to `leads` may hold: a name if it was one, else a path of the same kind; then any that fits."""
+    """Yield targets for a wiki link to `leads`: a name if it was one, else a path of the same kind; then any that fits."""
     short = leads if is_markdown(link.path) or not is_markdown(leads) else without_suffix(leads)
     if "/" not in link.path:
         yield short.rpartition("/")[2]

@@ -25,7 +25,7 @@ CLEARER_BY = 0.05
 SAME_SECTION = 0.03
 """Bonus for staying in the same section."""
 FEW_WORDS = 6
-"""Up to so many words, letters are compared: one changed word of three is not a third of the text."""
+"""Up to this many words, letters are compared: one changed word of three is not a third of the text."""
 RARE = 24
 """The most texts that may share a word for it to make two texts candidates."""
 MOST_CANDIDATES = 24

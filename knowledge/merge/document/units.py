@@ -20,7 +20,7 @@ BLANK = " \t\r\n"
 
 REMEMBERED = 24
 REMEMBERED_CHARACTERS = 500_000
-"""Longer texts are cut each time, and not kept."""
+"""Longer texts are cut each time, and not cached."""
 REMEMBERED_SECTIONS = 1_024
 """Versions of a page differ in a few of their sections: the others are cut once."""
 LONGEST_SECTION = 10_000
@@ -162,7 +162,7 @@ def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterato
 def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_SectionLines]:
     """Yield the stretches of `text` from one `#` heading to the next, from `start` on.
 
-    Cut one by one they can be remembered one by one. A line that looks like a heading may be code: that is known only when
+    Cut one by one, they can also be cached one by one. A line that looks like a heading may be code: that is known only when
     the text above it has been cut.
     """
     enough = 0

@@ -1,6 +1,6 @@
 """Weighing evidence, which comes without a base, against a page.
 
-What is decided where:
+Each decision has one place:
 
 - a duplicate, a paraphrase, a text that covers another: `implies`, `is_paraphrase`, `covers` in `claims/statements.py`;
 - a contradiction: `claims/comparison.py`, looked for in `weigh/`;

@@ -81,7 +81,7 @@ def confidence(
         days = (_aware(now) - _aware(observed_at)).total_seconds() / 86_400
         recency = 1.0 if days <= 0 else float(0.5 ** (days / rules.half_life_days))
     allowed = rules.authority_of(source)
-    # A claim that is no number claims nothing.
+    # A claimed authority that is not a number counts as 0.
     given = allowed if authority is None else 0.0 if math.isnan(authority) else min(allowed, max(0.0, authority))
     support = min(len(independent(source, corroborated_by)), ENOUGH_SOURCES) / ENOUGH_SOURCES
     weights = rules.weights
@@ -102,14 +102,14 @@ def confidence_in(claim: IncomingEvidence | Origin, *, now: datetime, rules: Rul
 
 
 def independent(source: str, lineages: Iterable[str]) -> tuple[str, ...]:
-    """Return the lineages among these that are not the claim's own, each once, in order; unknown sources are no witnesses."""
+    """Return the lineages among these that are not the claim's own, each once, in order; unknown sources do not count."""
     own = lineage_of(source)
     found = dict.fromkeys(map(lineage_of, lineages))
     return tuple(lineage for lineage in found if lineage not in (own, UNKNOWN))
 
 
 def same_lineage(one: str, other: str) -> bool:
-    """Return whether both sources are one voice. Two unknown sources are never one voice."""
+    """Return whether both sources have the same lineage. Two unknown sources never do."""
     lineage = lineage_of(one)
     return lineage != UNKNOWN and lineage == lineage_of(other)
 
@@ -148,7 +148,7 @@ def _lasting_url(locator: str) -> str:
     try:
         parts = urlsplit(locator)
     except ValueError:
-        # `http://[` and other addresses that are none.
+        # Invalid addresses, such as `http://[`.
         return locator
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, ""))
 
@@ -210,7 +210,7 @@ def _changed_rules(rules: Rules, wanted: Mapping[object, object], problems: list
 
 
 def _weights(before: Weights, wanted: object, problems: list[str]) -> Weights:
-    """Return the weights with the named ones changed; all are refused where one of them is no weight."""
+    """Return the weights with the named ones changed; all are refused if one of them is not a valid weight."""
     if not isinstance(wanted, Mapping):
         problems.append(f"`merge.weights` is `{_shown(wanted)}`, not a mapping; ignored")
         return before

@@ -1,4 +1,4 @@
-"""The plan that comes of a weighing: the changes that can be written, and where each unit then comes from. Pure."""
+"""The plan that results from a weighing: the changes that can be written, and where each unit then comes from. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knowledge.merge.model import BlockVerdict, Form, MergePlan, Origin, Unit, u
 from knowledge.merge.splice import Spliced
 
 MOST_VERDICTS = 80
-"""Verdicts told one by one; of more, those that change nothing are only counted."""
+"""Verdicts listed one by one; if there are more, those that change nothing are only counted."""
 
 
 def plan_of(w: Weighing, form: Form) -> MergePlan:
@@ -45,7 +45,7 @@ def plan_of(w: Weighing, form: Form) -> MergePlan:
 
 
 def _accept(w: Weighing, changes: Sequence[PageChange], kept: list[PageChange]) -> None:
-    """Add to `kept` the changes that can be written with it, found by halves: mostly it is one of many that cannot."""
+    """Add to `kept` the changes that can be written with it, found by halving: usually only one of many cannot."""
     if not changes:
         return
     if _written(w, [*kept, *changes]) is not None:

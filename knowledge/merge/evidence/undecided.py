@@ -26,7 +26,7 @@ LEAST_WORDS, LONGEST = 3, 400
 MOST_CHARACTERS = 12_000
 """The most characters sent to the model at once."""
 LEAST_LIKENESS = 0.3
-"""Below it two statements have different subjects: the share of their words plus their likeness in meaning."""
+"""Share of common words plus likeness in meaning; below this, two statements have different subjects."""
 
 
 class Pair(NamedTuple):
@@ -48,7 +48,7 @@ def undecided(
 ) -> tuple[Pair, ...]:
     """Return the pairs of statements that are near each other and may yet contradict each other, the nearest first.
 
-    Duplicates, contradictions by the rules, and what comes from the lineage that the page has it from are decided already.
+    Duplicates, contradictions by the rules, and text of the page from the evidence's own lineage are decided already.
     The arguments are those of `weigh`.
 
     Raises:
@@ -57,7 +57,7 @@ def undecided(
     w = Weighing(current, evidence, setting)
     compare_content(w, content, w.find_section(section) if section is not None else None)
     new = _left_by_rules(w)[:MOST_NEW]
-    # The evidence's own lineage may say otherwise later.
+    # The evidence's own lineage may contradict what it said before: that is a correction.
     there = [
         old
         for old in prose_statements(w)

@@ -114,7 +114,7 @@ class Weighing:
             for unit, origin in zip(self.units, setting.origins, strict=True)
         ]
         self.is_recorded = [origin is not None for origin in setting.origins]
-        # The page is no witness of what comes to it.
+        # The page cannot corroborate what is merged into it.
         own = lineage_of(f"kb:{setting.page.path}")
         self.verified = tuple(one for one in dict.fromkeys(map(lineage_of, evidence.corroborated_by)) if one != own)
         self.weight = self._confidence_in(replace(evidence, corroborated_by=self.verified))
@@ -269,7 +269,7 @@ class Weighing:
     def corrects(self, unit: Unit, number: int) -> bool:
         """Return whether an incoming unit is its source's own correction of a unit of the page, or a person decided for it.
 
-        A presumed origin is none: nobody knows who wrote that text. Nor is a like statement in another section about the same.
+        A presumed origin does not count: nobody knows who wrote that text. A similar statement in another section is not the same one.
         """
         if self.is_rejected(number):
             return True
@@ -353,7 +353,7 @@ class Weighing:
     def offer(self, numbers: Sequence[int], placement: Placement) -> None:
         """Say that texts are not written because their place would be a guess, and where they could go.
 
-        Only the places of the first such texts are offered: sent again with one of them, the rest is asked about next.
+        Only places for the first such texts are offered; once these are sent again with a place, the next ones are asked about.
         """
         path = self.setting.page.path
         # The text before the first heading has no name to ask for it by.
@@ -410,7 +410,7 @@ class Weighing:
     def replace_text(
         self, there: int, text: str, verdict: int, *, part: Span | None = None, keeps_origin: bool = False
     ) -> None:
-        """Change a unit of the page to `text`, or only a part of it. For text that `replacing` allows to go."""
+        """Change a unit of the page to `text`, or only a part of it. Only for text that `replacing` lets go."""
         begin, end = part or (0, len(self.units[there].text))
         start, old = self.splicer.span(there)[0], self.units[there]
         self.changes.append(

@@ -1,4 +1,4 @@
-"""Joining what two sides made of a document. Pure.
+"""Joins the changes that two sides made to a document. Pure.
 
 Blocks are matched first, then joined one by one, each by its kind. The result is cut again: it must be the blocks that were
 planned, or it is not written (kb/decisions/0022).
@@ -249,7 +249,7 @@ def _items(text: str) -> frozenset[str]:
 
 
 def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:
-    """Return blocks joined by plain lines where that is clean and leaves every block whole that must be."""
+    """Return blocks joined by plain lines where that has no conflict and breaks no block that must stay whole."""
     joined = join_by_lines(base, ours, theirs)
     if joined is None:
         return None

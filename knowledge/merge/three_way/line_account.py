@@ -18,7 +18,7 @@ from knowledge.merge.three_way.sequence import Clash, KeptPart, SequenceMerge
 _ROUNDS = 4
 _NEAR = 0.5
 _MANY = 300
-"""Lines that one line is compared with, all of them up to so many."""
+"""Lines that one line is compared with; up to this many, it is compared with all."""
 _NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
 
 
@@ -136,7 +136,7 @@ def _unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
 
 
 def _nearly_unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
-    """Return new lines that are nearly what stays because of a clash, and removed ones that are nearly what a clash keeps out."""
+    """Return new lines that are nearly lines kept by a clash, and removed lines that are nearly lines refused by a clash."""
     staying, refused = _staying_and_refused(merge.clashes)
     there = {kept.ours for kept in merge.kept}
     came = _lines_of(kept.node.text for kept in merge.kept if kept.ours < 0)
@@ -145,7 +145,7 @@ def _nearly_unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
 
 
 def _staying_and_refused(clashes: Iterable[Clash]) -> tuple[Counter[str], Counter[str]]:
-    """Return the lines of what clashes that are not theirs and stay, and those that are theirs alone."""
+    """Return the lines of clashes that stay though theirs lacks them, and those that only theirs has."""
     staying: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     for clash in clashes:
@@ -181,7 +181,7 @@ def _near(lines: Iterable[str], others: Iterable[str]) -> set[str]:
 
 
 def _take_back(merge: SequenceMerge, doubled: set[str]) -> bool:
-    """Replace every part with such lines by our version; return whether there was any."""
+    """Replace every part that holds doubled lines with our version; return whether there was any."""
     found: list[KeptPart] = []
     for kept in merge.kept:
         mine = merge.ours[kept.ours] if kept.ours >= 0 else None
@@ -197,7 +197,7 @@ def _take_back(merge: SequenceMerge, doubled: set[str]) -> bool:
 
 
 def _put_back(merge: SequenceMerge, lost: set[str]) -> bool:
-    """Put back of ours what holds such lines; return whether there was any."""
+    """Put back our parts that hold lost lines; return whether there was any."""
     if not lost:
         return False
     there = {kept.ours for kept in merge.kept}

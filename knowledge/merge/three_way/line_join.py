@@ -1,6 +1,6 @@
-"""The difference of two sequences, and joining what two sides made of one. Pure, and close to linear whatever comes in.
+"""Compares two sequences, and joins the changes that two sides made to one. Pure, and close to linear for any input.
 
-Sequences are of lines, or of anything else that has a key. Matched are first anchors (keys that both sides have once, in their
+Sequences are of lines, or of anything else that has a key. Anchors are matched first (keys that both sides have once, in their
 longest common order), then the shortest edit between two anchors; where that would take long, equal keys in order of
 appearance. `difflib` is quadratic for repeated lines, of which tables and code are full (kb/decisions/0022).
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions, Likeness, align_versions, likeness
 
 SUBSTANCE = 12
-"""Letters and digits that a text must have for its leaving here and turning up there to be a move: `---` and `{` come and go."""
+"""Letters and digits a text must have to count as moved when it disappears here and appears there: `---` and `{` come and go."""
 
 
 class _MovedRun(NamedTuple):
@@ -41,7 +41,7 @@ def follow_moves(
 def _move_in_both(
     runs: Sequence[_MovedRun], base: Sequence[AlignedNode], other: Sequence[AlignedNode], to_other: Sequence[int]
 ) -> tuple[list[AlignedNode], list[AlignedNode]]:
-    """Return `base` and `other` with what one side moved where it put it."""
+    """Return `base` and `other` with the parts that one side moved in the place where it put them."""
     there = list(to_other)
     # A part that the other side moved too is the same part, wherever that side has it.
     for x, y in _elsewhere(base, other, there):
@@ -64,7 +64,7 @@ def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: S
     groups: list[list[tuple[int, int]]] = []
     for x, y in _elsewhere(base, mover, to):
         last = groups[-1][-1] if groups else None
-        # Parts that left together and came together are one run; between them only what is gone, or new.
+        # Parts that left together and came together are one run; between them there are only removed or new parts.
         if (
             last
             and last[1] < y
@@ -93,7 +93,7 @@ def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: S
 
 
 def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the parts that are gone from their place and are, once, in another."""
+    """Return the parts that left their place and appear exactly once elsewhere."""
     taken = {y for y in to if y >= 0}
     gone = [((node.kind, node.key), at) for at, node in enumerate(base) if to[at] < 0]
     new = [((node.kind, node.key), at) for at, node in enumerate(side) if at not in taken]
@@ -111,7 +111,7 @@ def _segment(
     there: Sequence[int],
     owner: Mapping[int, int],
 ) -> _MovedRun | None:
-    """Return the part of `other` that is that run with what was added to it, and before what it goes; None if it is not one part.
+    """Return the stretch of `other` that is that run with additions, and what it goes before; None if it is not one stretch.
 
     `there` gives the index of each part of `base` in `other`, `owner` the reverse.
     """
@@ -131,7 +131,7 @@ def _segment(
 
 
 def _moved(nodes: Sequence[AlignedNode], runs: Sequence[_MovedRun]) -> list[AlignedNode]:
-    """Return the nodes with each run before what it goes before; where new neighbours meet, the gap is open."""
+    """Return the nodes with each run in its new place; the gap between new neighbours is left open."""
     away = {at for run in runs for at in range(run.start, run.end)}
     coming: dict[int, list[int]] = {}
     for run in runs:

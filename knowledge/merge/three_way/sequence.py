@@ -1,4 +1,4 @@
-"""Joining what two sides made of a sequence of blocks, items or rows. Pure.
+"""Joins the changes that two sides made to a sequence of blocks, items or rows. Pure.
 
 A change by one side only is taken. A part that both changed is handed to a function that knows its kind; where that cannot join
 the two, our side stays and the difference is reported as a clash.
@@ -54,11 +54,11 @@ class JoinedSequence(NamedTuple):
 Join = Callable[[AlignedNode, AlignedNode, AlignedNode], PartJoin]
 """Joins the versions of one part: base, ours, theirs."""
 Rescue = Callable[[str, str, str], "Sequence[AlignedNode] | None"]
-"""A last try at what clashes: base, ours, theirs."""
+"""A last try at joining parts that clash: base, ours, theirs."""
 
 
 class SequenceMerge:
-    """Three versions of a sequence, and what comes of them. `gap` goes between parts that no side has next to each other."""
+    """Three versions of a sequence, and their merge. `gap` goes between parts that no side has next to each other."""
 
     def __init__(self, versions: AlignedVersions, join: Join, *, gap: str = "", rescue: Rescue | None = None) -> None:
         self.base, self.ours, self.theirs, self.to_ours, self.to_theirs = versions
@@ -112,7 +112,7 @@ class SequenceMerge:
     ) -> bool:
         """Return whether a side's `hunk` changes what was changed between `low` and `high`.
 
-        An addition to a section that the other side, whose changes there are `others`, took out does so as well.
+        An addition to a section that the other side, whose changes there are `others`, removed does so as well.
         """
         if hunk.start < high or (hunk.start == high == low == hunk.end):
             return True

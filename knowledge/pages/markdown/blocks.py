@@ -109,7 +109,7 @@ class _Scanner:
     no_comment_end: bool = False
     """The rest of the text has no `%%`: so it is searched at most once, however many lines begin a comment."""
     no_rule: str = ""
-    """The character that the rest of this line is known not to be a rule of."""
+    """The character of which the rest of this line is known to be no rule."""
 
     def run(self, first: int) -> Scan:
         lines = self.lines
@@ -246,7 +246,7 @@ class _Scanner:
         end = found.end()
         content = _spaces(line, end)
         empty = content == len(line)
-        # Only an item with text, and of a numbered list only number 1, may interrupt a paragraph, and not if it underlines it.
+        # Only an item with text, and of a numbered list only number 1, may interrupt a paragraph, and not if its mark underlines that.
         interrupts = self.leaf == "paragraph" and matched == len(self.containers)
         if interrupts and (empty or (found[2] and int(found[2]) != 1) or _SETEXT.match(line, begin)):
             return None

@@ -24,7 +24,7 @@ _CODES = {name: code for code, language in _LANGUAGES.items() for name in langua
 _TELLING_LETTERS = {
     code: re.compile(f"[{language['letters']}]") for code, language in _LANGUAGES.items() if "letters" in language
 }
-"""They decide between neighbours that share most of their stop words."""
+"""Letters that decide between related languages, which share most of their stop words."""
 _SCRIPTS = {
     code: re.compile(f"[{letters}]")
     for code, letters in {

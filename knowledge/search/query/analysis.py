@@ -148,7 +148,7 @@ _recent = _Recent()
 
 
 class _Memory(dict[str, T]):
-    """A cache of `find`. When full, the newest quarter is dropped: what came first is mostly frequent."""
+    """A cache of `find`. When full, the newest quarter is dropped: what came first is usually frequent."""
 
     def __init__(self, find: Callable[[str], T], most: int, longest: int) -> None:
         super().__init__()

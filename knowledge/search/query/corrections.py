@@ -19,9 +19,9 @@ from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem
 from knowledge.state.ports import IndexPosition, IndexStore
 
 SHORTEST = 4
-"""Letters from which on a word is corrected."""
+"""Letters that a word must have to be corrected."""
 TWO_EDITS_FROM = 9
-"""Letters from which on two edits are tried."""
+"""Letters that a word must have for two edits to be tried."""
 MOST_CORRECTED = 10
 MOST_FORMS = 20
 VOCABULARY_S = 10.0

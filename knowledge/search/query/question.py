@@ -11,7 +11,7 @@ from knowledge.search.query.corrections import Correct, corrected_query, find_co
 from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48
-"""Distinct words that are searched; of a longer question (a pasted log) the rarest."""
+"""Distinct words that are searched; from a longer question (a pasted log), the rarest."""
 TYPO_WEIGHT = 0.9
 PREFIX_WEIGHT = 0.6
 OTHER_LANGUAGE_WEIGHT = 0.5

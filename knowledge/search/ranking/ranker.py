@@ -32,7 +32,7 @@ COVERAGE_CHUNKS = 10
 COVERAGE_BOOST = 0.2
 """Added to a chunk that has every word of the question, where the best chunk has 1."""
 FEWEST_TERMS = 2
-"""Words of a question from which on feedback is used."""
+"""Words that a question must have for feedback to be used."""
 MOST_READ = 2_000
 """Characters of a chunk that feedback reads; few have more, and their beginning says what they are about."""
 TRIES = 3

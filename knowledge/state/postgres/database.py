@@ -213,7 +213,7 @@ class PostgresAddress:
 class Pool:
     """A few connections that calls share. If no connection can be made, the call fails at once with the reason.
 
-    A connection that the server closed while it was idle is found out before it is used, without a round trip.
+    A connection that the server closed while it was idle is detected before it is used, without a round trip.
     """
 
     def __init__(self, server: PostgresAddress, *, most: int = MOST_CONNECTIONS) -> None:
@@ -238,7 +238,7 @@ class Pool:
     async def write(self, *statements: Statement) -> list[tuple[Any, ...]]:
         """Run the statements in one transaction, sent in one go, and return the rows of the last one.
 
-        If the caller is cancelled, all of it is done or nothing.
+        If the caller is cancelled, either all of it is done or nothing.
 
         Raises:
             OutcomeUnknown: the connection was lost during the commit, so either is possible.

@@ -85,7 +85,7 @@ class PostgresSchema:
         return known
 
     async def _require_ours(self, connection: Connection, place: str) -> None:
-        """Return unless another role owns the schema or anything in it, or may add to it.
+        """Check that no other role owns the schema or anything in it, or may add to it.
 
         Raises:
             DatabaseRefused: another role does.

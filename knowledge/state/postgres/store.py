@@ -98,7 +98,7 @@ class PostgresStateStore(SqlStateStore):
 
     @property
     def gives_back(self) -> bool:
-        """Return that no rewriting is needed."""
+        """Return True: no rewriting is needed."""
         return True
 
     async def rewrite(self) -> bool:

@@ -84,7 +84,7 @@ def bytes_of(texts: Sequence[str]) -> int:
 
 
 def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: int, at: datetime) -> None:
-    """Return if the principal may use `amount` more; `slots` are those that count, oldest first.
+    """Check that the principal may use `amount` more; `slots` are those that count, oldest first.
 
     Raises:
         OverQuota: it may not; the error says when it may.
@@ -103,7 +103,7 @@ def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: in
 
 
 def require_room_waiting(quotas: Quotas, principal: str, waiting: int, amount: int, at: datetime) -> None:
-    """Return if the principal may have `amount` more bytes of pending proposals, in addition to `waiting`.
+    """Check that the principal may have `amount` more bytes of pending proposals, in addition to `waiting`.
 
     Raises:
         OverQuota: it may not.

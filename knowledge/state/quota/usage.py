@@ -34,7 +34,7 @@ _COUNT = SqlPair(_count_in_sqlite, "SELECT forge.charge(%s, %s, %s, NULL, %s, %s
 
 
 async def hold_quotas(t: StateTransaction, principal: str) -> None:
-    """Make others wait that use quotas of the principal. It comes first in a transaction, before any other lock."""
+    """Make other transactions that use quotas of the principal wait. It comes first in a transaction, before any other lock."""
     await t.execute(LOCK, (f"quota {principal}",))
 
 

@@ -57,7 +57,7 @@ def load_schema(name: str, application_id: int, *, durable: bool) -> SqliteSchem
 
 
 def require_safe_engine(found: str) -> None:
-    """Return if processes may share a WAL database with SQLite version `found`.
+    """Check that processes may share a WAL database with SQLite version `found`.
 
     Raises:
         UnsafeDatabaseEngine: it is older than the version that fixed the WAL-reset bug.
@@ -198,8 +198,8 @@ class Database:
     async def write(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
         """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
 
-        A write that is not `durable` survives a killed process, and a power cut only if a later durable write did. If the caller is
-        cancelled, all of it is done or nothing: the transaction begins and ends in its own thread.
+        A write that is not `durable` survives a killed process, and a power cut only if a later durable write does. If the caller is
+        cancelled, either all of it is done or nothing: the transaction begins and ends in its own thread.
         """
         return await anyio.to_thread.run_sync(partial(self.write_now, work, durable=durable))
 

@@ -192,7 +192,7 @@ class FileSet:
 
 
 def require_nameable(path: str) -> None:
-    """Return if a file may be made at `path` on every system that people copy knowledge bases to.
+    """Check that a file may be made at `path` on every system that people copy knowledge bases to.
 
     Raises:
         InvalidPath: a part is the name of a device on Windows, or ends in a dot or a blank.

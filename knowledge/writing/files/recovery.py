@@ -109,7 +109,7 @@ class Recovery:
     async def sweep(self, *, older_than_s: float = ORPHANED_S) -> int:
         """Remove staged files that belong to no act; text that is in no history is kept first.
 
-        A power cut leaves such files: intents survive a killed process, but not always that.
+        A power cut leaves such files: intents survive a killed process, but not always a power cut.
         """
         before = self._now().timestamp() - older_than_s
         orphans = await anyio.to_thread.run_sync(lambda: list(self._files.orphans(before=before)))

@@ -69,7 +69,7 @@ class SaveWatch:
         self._running = False
 
     def wrote(self, paths: Iterable[str]) -> None:
-        """Look at these pages for some seconds from now on."""
+        """Check these pages for some seconds from now on."""
         if not self._running:
             return
         now = monotonic()
@@ -79,7 +79,7 @@ class SaveWatch:
         self._more.set()
 
     def take(self, files: Sequence[Displaced]) -> None:
-        """Look at these files for some seconds, then close them."""
+        """Check these files for some seconds, then close them."""
         now = monotonic()
         self._displaced.extend(_WatchedFile(now + LET_GO_S, file) for file in files)
         if not self._running:

@@ -1,4 +1,4 @@
-"""Replaces the files of an act together, and takes that back.
+"""Replaces the files of an act together, and can take that back.
 
 Nothing is ever overwritten. The new bytes are staged beside the page, durable, and trade names with it atomically; then the
 displaced bytes are compared with what the act had read. If they differ, somebody who takes no lock, such as an editor, has saved
@@ -156,9 +156,9 @@ class _FileSwap:
         return found.raw == self.change.seen.raw
 
     def read_back(self) -> None:
-        """Return if the page has the bytes that it was given, or a save that somebody made over them since.
+        """Check that the page has the bytes that it was given, or a save that somebody made over them since.
 
-        Such a save is dealt with when somebody next looks at the page.
+        Such a save is handled when the page is next checked.
         """
         found = found_at(self.folder, self.name, self.change.path)
         if found.raw != self.change.raw and self._is_as_staged(found):
@@ -204,8 +204,8 @@ class _FileSwap:
             except FileNotFoundError:
                 # Somebody removed the page: it stays removed, and their save is kept.
                 return [*saves, *self._saved(back.raw)]
-            # An editor that was still writing the displaced file may have finished; and whoever has read our write, which was the
-            # page until now, may save over this without having seen it. So it is remembered too.
+            # An editor that was still writing the displaced file may have finished; and anyone who has read our write, which was
+            # the page until now, may save over this without having seen it. So it is remembered too.
             self._meet(self._look(self.name))
             displaced = self._hold_ours(ours)
             if displaced.raw == ours or self._is_as_staged(displaced):

@@ -4,8 +4,8 @@ A lock is the system's lock on an empty file in the state directory. Pages share
 does not grow and nothing has to be removed; two pages with the same file only wait for each other for some milliseconds.
 A writer polls for the lock, at first often, then less and less; after a while it queues: before each lock there is a gate, and the
 holder of the gate waits for the lock in the system, in a thread, and is woken at once. So under overload the latest are served soon
-and the others within a bounded time, instead of everybody waiting for everybody; and a lock is not idle until one particular process
-has woken up.
+and the others within a bounded time, instead of everybody waiting long; and a free lock does not stay idle while one particular
+process wakes up.
 
 Source: adaptive LIFO, B. Maurer, "Fail at Scale", ACM Queue 13 (2015); a mutex with a starvation mode, Go's sync.Mutex (2016).
 """
@@ -31,7 +31,7 @@ SLOTS = 256
 """An act on very many pages holds all of them, and some systems let a process open only a thousand files."""
 LONGEST_WAIT_S = 15.0
 POLLING_S = 1.5
-"""How long a writer polls before it queues. With less, more of the early ones wait long; with more, more of all."""
+"""How long a writer polls before it queues. With a shorter time more of the early ones wait long, with a longer one more of all."""
 FIRST_PAUSE_S = 0.002
 LONGEST_PAUSE_S = 0.25
 PAUSE_GROWTH = 1.6

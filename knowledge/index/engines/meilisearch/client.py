@@ -48,7 +48,7 @@ def open_session(ca: Path | None, connections: int) -> requests.Session:
 class MeilisearchConnection:
     """The requests to the server, in the thread that makes them. Methods that change something return the task's number.
 
-    A client for each request, because a client stores the headers of the request under way; all share one session.
+    Each request has its own client, because a client stores the headers of its current request; all share one session.
     """
 
     def __init__(self, url: str, key: str | None, session: requests.Session, limit_s: float) -> None:
@@ -173,7 +173,7 @@ def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> Serve
         problem = f"{shown} redirects; set FORGE_MEILI_URL to the address that it redirects to"
         return ServerFailure(problem, again=False)
     if isinstance(error, MeilisearchTimeoutError | TimeoutError):
-        # A search has waited long enough.
+        # Only a write is repeated: a search has waited long enough.
         return ServerFailure(f"{shown} does not answer within {limit_s:.0f} s", again=limit_s == WRITE_S)
     if isinstance(error.__cause__, requests.exceptions.SSLError):
         problem = f"{shown} has a certificate that is not trusted; FORGE_MEILI_CA names a file of certificates to trust"

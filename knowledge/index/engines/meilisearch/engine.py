@@ -126,7 +126,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
     # --- the mark -----------------------------------------------------------------------------------------------------
 
     async def position(self) -> IndexPosition:
-        """Return up to where searches find the store's rows, as it was at most `FRESH_S` ago."""
+        """Return the position up to which searches find the store's rows, as it was at most `FRESH_S` ago."""
         mark = await self.mark()
         return mark.at if mark else NOWHERE
 

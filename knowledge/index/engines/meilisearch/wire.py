@@ -32,7 +32,7 @@ PAYLOAD_BYTES = 8_000_000
 PAYLOAD_ROWS = 10_000
 SHORTEST_STEM = 4
 FORGIVEN = (5, 9)
-"""Letters from which on Meilisearch tolerates one typing error, and two: its defaults, and our own rule."""
+"""Word lengths from which Meilisearch tolerates one typing error, and two: its defaults, and also our own rule."""
 
 _FIELDS = {"path": "places", "kind": "kind", "source": "sources", "tags": "tags"}
 """The names of `filter_words` in the index."""
@@ -63,7 +63,7 @@ SETTINGS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class IndexMark:
-    """Up to where an index has the store's rows, and its shape."""
+    """The position up to which an index has the store's rows, and its shape."""
 
     at: IndexPosition
     shape: int
@@ -151,7 +151,7 @@ class FilterRestriction:
 
 
 def restriction(docs: Collection[int] | None, filters: Filters | None) -> FilterRestriction:
-    """Return the filter as words if they say everything, else as document numbers if there are few, else wider."""
+    """Return the filter in words if they express all of it, else as document numbers if these are few, else a wider one."""
     words = [f"{_FIELDS[field]} = {_key(value)}" for field, value in filter_words(filters)]
     expression = " AND ".join(words) or None
     if docs is None or (words and not has_times(filters)):

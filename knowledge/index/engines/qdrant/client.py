@@ -113,7 +113,7 @@ def _refused_key(shown: str, code: object) -> ServerFailure:
 
 
 def _sentence(error: UnexpectedResponse) -> str:
-    """Return the server's own sentence, shortened. It is about structure, not about content."""
+    """Return the server's own sentence, shortened. It concerns structure, not content."""
     try:
         sentence = error.structured()["status"]["error"]
     except (ValueError, KeyError, TypeError):

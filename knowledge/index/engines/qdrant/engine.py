@@ -43,7 +43,7 @@ NOTHING = Both((), (), ())
 
 @dataclass(frozen=True, slots=True)
 class _CollectionQuery:
-    """A question as the collection takes it. Either side may be missing."""
+    """A question in the form that a collection takes. Either side may be missing."""
 
     words: Mapping[int, float] | None
     meaning: Sequence[float] | None
@@ -157,7 +157,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
     async def _serving(
         self, question: _CollectionQuery, store: IndexStore | None, *, fresh: bool
     ) -> CollectionMark | None:
-        """Return the mark of what serves, if it is of the store's generation; numbers of another one are other chunks.
+        """Return the mark of the collection in use, if it has the store's generation; in another one the numbers mean other chunks.
 
         Raises:
             EngineUnavailable: the store has started over and the new collection is not complete.
@@ -242,7 +242,7 @@ class QdrantVectorIndex:
         return list(found.vectors)
 
     async def position(self) -> IndexPosition | None:
-        """Return up to where searches find the store's vectors."""
+        """Return the position up to which searches find the store's vectors."""
         mark = await self._engine.mark()
         return IndexPosition(mark.generation, mark.seq) if mark else NOWHERE
 
@@ -283,7 +283,7 @@ class QdrantKeywordIndex:
         return await self._engine.search(terms=terms, vector=vector, limit=limit, docs=docs, filters=filters)
 
     async def position(self) -> IndexPosition:
-        """Return up to where searches find the store's texts."""
+        """Return the position up to which searches find the store's texts."""
         mark = await self._engine.mark()
         return IndexPosition(mark.texts, mark.seq) if mark else NOWHERE
 

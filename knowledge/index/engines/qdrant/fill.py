@@ -1,7 +1,7 @@
 """Filling a Qdrant collection from the store. Imports the client's package, so it is imported with the first request.
 
 A collection contains one generation of one knowledge base. Its point 0 is its mark: no chunk has that number, and it has
-no vectors, so no search finds it. It says up to where the store's rows are here. It is written after them, so whatever a
+no vectors, so no search finds it. It records how far the store's rows are here. It is written after them, so whatever a
 killed process left behind is beyond the mark, and the next process deletes it.
 """
 
@@ -40,14 +40,14 @@ ROWS = 2_000
 """Rows between two marks."""
 POINTS = 256
 BYTES = 2_000_000
-"""Most points, and approximately most bytes, of a request."""
+"""The most points, and roughly the most bytes, of a request."""
 AT_ONCE = 4
 """Parallel requests; waiting for their answers adapts our speed to the server's."""
 NO_LIMIT = 2**62
 
 
 class Filling:
-    """Brings one collection up to the store. Only the holder of the lock does it."""
+    """Brings one collection up to date with the store. Only the holder of the lock does it."""
 
     def __init__(self, line: QdrantLine, name: str, options: QdrantOptions, terms: Terms | None) -> None:
         self._line, self._name, self._options, self._terms = line, name, options, terms
@@ -119,7 +119,7 @@ class Filling:
                 tasks.start_soon(send, points)
 
     async def _delete_beyond(self, mark: CollectionMark) -> None:
-        """Delete what a killed process wrote beyond the mark: the store may have removed it since, unreported."""
+        """Delete what a killed process wrote beyond the mark: the store may have removed it since without reporting that."""
         while True:
             beyond, _ = await self._line.do(
                 lambda client: client.scroll(

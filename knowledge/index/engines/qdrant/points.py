@@ -41,7 +41,7 @@ INDEXED: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class QdrantOptions:
-    """How collections are stored. Other options make a new collection, which then replaces the old one."""
+    """How collections are stored. Different options need a new collection, which then replaces the old one."""
 
     shards: int = 1
     replicas: int = 1

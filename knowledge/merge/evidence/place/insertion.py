@@ -42,7 +42,7 @@ def place_new_texts(w: Weighing) -> None:
 
 
 def _followed_units(w: Weighing) -> dict[int, int]:
-    """Return, by the line of an incoming unit, the unit of the page that the last known one before it is.
+    """Return, by the line of an incoming unit, the page's unit that equals the last known incoming one before it.
 
     Text that came together stays together: only units under the same heading count.
     """
@@ -52,7 +52,7 @@ def _followed_units(w: Weighing) -> dict[int, int]:
     for number, unit in enumerate(w.incoming):
         if unit.section in last:
             found[unit.line] = last[unit.section]
-        # "Owners:" is on the page many times: what followed it once tells nothing.
+        # "Owners:" is on the page many times: what followed it once says nothing.
         known = w.matched.get(number)
         if (
             known is not None
@@ -69,7 +69,7 @@ def _first_line(unit: Unit) -> str:
 
 
 def _put_beside(w: Weighing, new: NewText, followed: int | None) -> bool:
-    """Put a text right after the unit of the page that it belongs to, as an item if that is one; return whether there is one.
+    """Put a text right after the unit of the page that it belongs to, as an item if that is one; return whether it exists.
 
     That is the unit that it says more about, in the section where the text belongs, or the one that it `followed` as it came.
     """

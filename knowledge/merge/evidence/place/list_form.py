@@ -42,7 +42,7 @@ def folded_lines(text: str) -> list[str]:
 
 
 def folded_text(text: str) -> str:
-    """Return `text` as it is put in: LF line ends, none at its end."""
+    """Return `text` as it is inserted: LF line ends, none at its end."""
     return folded_ends(text).rstrip(" \t\n")
 
 
@@ -70,7 +70,7 @@ def in_form_of(old: Unit, new: Unit) -> str:
 
 
 def _item_of(text: str) -> ItemForm:
-    """Return the parts of an item; a text that is none has no marker."""
+    """Return the parts of an item; a text that is not one has no marker."""
     folded = folded_ends(text)
     found = _ITEM.match(folded)
     if not found:

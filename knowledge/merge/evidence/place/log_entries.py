@@ -13,7 +13,7 @@ from knowledge.merge.splice import Insertion
 
 
 def append_entry(w: Weighing, content: CutDocument, within: PageSection | None) -> None:
-    """Put an entry of a log at its end, or its head, as it is; nothing if all of it is there already."""
+    """Add `content` as an entry at the end or the head of a log, unchanged; add nothing if all of it is already there."""
     w.within, w.content, w.incoming = within, content, units(content)
     for unit in w.incoming:
         if unit.kind == "front":

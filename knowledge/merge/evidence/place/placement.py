@@ -161,7 +161,7 @@ def is_reference(section: PageSection, page: CutDocument) -> bool:
 
 
 def _closes_text(piece: DocumentPiece) -> bool:
-    """Return whether a piece only closes a text: link definitions, footnotes, a line of where to read on."""
+    """Return whether a piece only closes a text: link definitions, footnotes, a pointer to further reading."""
     if piece.kind != "paragraph":
         return False
     lines = [line for line in piece.text.splitlines() if line.strip() and not line.startswith(("    ", "\t"))]
@@ -193,7 +193,7 @@ def from_meaning(likeness: float) -> float:
 
 
 def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace:
-    """Return a place that the caller may choose; without a section, that page, where the text's own heading says the rest."""
+    """Return a place that the caller may choose; without a section it is the page, and the text's own heading says the rest."""
     name = section_name(section)
     call = f"path={json.dumps(path, ensure_ascii=False)}"
     if name:
@@ -301,7 +301,7 @@ class Placer:
     # Sections by their headings
 
     def named(self, path: Sequence[str]) -> PageSection | None:
-        """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one."""
+        """Return the section that this heading path leads to, from the root or from anywhere; None unless exactly one fits."""
         key = tuple(path)
         if key not in self._named:
             self._named[key] = self._find_named(tuple(map(folded_heading, key)))

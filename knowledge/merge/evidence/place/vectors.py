@@ -11,9 +11,9 @@ from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import analyzer
 
 MOST_HOLDING = 300
-"""Documents that one text is compared with because of one word: a word that more of them have tells nothing."""
+"""Documents that one text is compared with because of one word: a word that more of them have says nothing."""
 REMEMBERED = 2048
-"""Texts, mostly sections and blocks, whose terms are kept."""
+"""Texts, mostly sections and blocks, whose terms are cached."""
 
 
 @lru_cache(REMEMBERED)
@@ -23,7 +23,7 @@ def count_terms(text: str, language: str) -> Counter[str]:
 
 
 def times(counts: Counter[str], factor: int) -> Counter[str]:
-    """Return the counts of a text that is repeated so many times."""
+    """Return the counts of a text that is repeated `factor` times."""
     return Counter({term: count * factor for term, count in counts.items()})
 
 

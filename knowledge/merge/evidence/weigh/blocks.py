@@ -17,7 +17,7 @@ MOST_COMPARED = 400
 
 
 def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
-    """Decide what becomes of a block that is no prose."""
+    """Decide on a block that is not prose."""
     target = w.target(unit.section)
     if (same := w.index.equal(unit, lambda at: w.comparable(at, target, alone=True))) is not None:
         w.unchanged(number, same)

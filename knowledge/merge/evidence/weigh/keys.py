@@ -50,7 +50,7 @@ def _meet_key(w: Weighing, unit: Unit, key: str, there: int) -> None:
     if had.issuperset(_entries(other, folded=True)) or implies(_read(w, mine), _read(w, other)):
         w.unchanged(-1, there)
         return
-    # A list of tags only grows: a tag that did not come was not taken back.
+    # A list of tags only grows: a tag missing from the evidence was not withdrawn.
     if all(_value(entry, key_name(entry)).startswith(("[", "- ")) for entry in (old.text, unit.text)):
         _add_values(w, unit, there, [value for value in _entries(other) if value.casefold() not in had])
         return

@@ -1,7 +1,7 @@
 """Weighing sentences: duplicate, contradiction, paraphrase or new. Pure.
 
 First `compare_prose` finds out how every statement of the content relates to the page, then `weigh_prose` decides unit by unit.
-In that order, since what another part of the same content confirms must not be corrected by this one.
+In that order, because a unit must not correct text that another part of the same content confirms.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _file_contradiction(
 ) -> None:
     """File a contradiction: a correction by the same source, what that said earlier, or a dispute that a person decides."""
     if w.is_elsewhere(found.unit, old.unit):
-        # What one source says in two sections is about two things: customers' servers and the company's own.
+        # If one source says both in two sections, they are about two things: customers' servers and the company's own.
         found.new.append(new)
     elif not w.corrects(found.unit, old.unit):
         found.disputes.append(_dispute(new, old, comparison))
@@ -204,8 +204,8 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
     if found.disputes:
         w.flag(unit, found.disputes)
     elif found.doubts:
-        # Weighed as it would be without the model, and then not written: so a model adds nothing to the page, and what
-        # becomes of the other units is what the rules say.
+        # Weighed as it would be without the model, and then not written: so a model adds nothing to the page, and
+        # the rules alone decide on the other units.
         before = len(w.verdicts), len(w.changes), len(w.new_texts), set(w.supported)
         _settle(w, number, unit, own, found)
         del w.verdicts[before[0] :], w.changes[before[1] :], w.new_texts[before[2] :]
@@ -238,7 +238,7 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
 
 
 def _paraphrases_to_add(w: Weighing, unit: Unit, found: UnitFindings, replaced: int | None) -> Iterator[Statement]:
-    """Yield the paraphrases that are put beside the old text; one that is weaker than that is not written."""
+    """Yield the paraphrases that are put beside the old text; one that is weaker than the old text is not written."""
     for new, old in found.paraphrases:
         if old.unit == replaced:
             continue
@@ -249,7 +249,7 @@ def _paraphrases_to_add(w: Weighing, unit: Unit, found: UnitFindings, replaced: 
 
 
 def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: UnitFindings) -> int | None:
-    """Replace the unit of the page whose every statement the new one covers, if it may; return which, None for none."""
+    """Replace the unit of the page whose every statement the new one covers, if it may; return its number, or None."""
     related = dict.fromkeys(old.unit for _, old in (*found.corrections, *found.paraphrases))
     others = {old.unit for old in found.duplicates} | {old.unit for _, old in (*found.paraphrases, *found.outdated)}
     for there in related:

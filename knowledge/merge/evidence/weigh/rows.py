@@ -74,7 +74,7 @@ def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None)
         return set(columns) <= set(table.columns) and table.columns[0] in columns
 
     found = [table for table in _tables(w, target) if fits(table)]
-    # A table under a heading that has none like it means the one elsewhere, unless the section was asked for.
+    # If the section has no such table, one elsewhere is meant, unless the caller named the section.
     if not found and target is not None and w.within is None:
         found = [table for table in _tables(w, None) if fits(table)]
     exact = [table for table in found if table.columns == tuple(columns)]
@@ -177,7 +177,7 @@ def _write_cells(w: Weighing, unit: Unit, old: TableRow, cells: Mapping[int, str
         after = "" if cell.start < cell.end else " "
         text = text[: cell.start] + before + cells[at] + after + text[cell.end :]
     if fills:
-        # The row says nothing else than before: it stays its source's.
+        # The row still says what it said, so it keeps its source.
         reason = f"fills empty cells: {w.weight}"
         verdict = w.verdict("update", w.units[old.unit].section, reason, old.unit)
     else:

@@ -60,7 +60,7 @@ def key_name(entry: str) -> str:
 
 
 def _keys(text: str) -> list[AlignedNode] | None:
-    """Return the keys with the comments above them, None if there is anything but plain keys, each there once."""
+    """Return the keys with the comments above them, None unless there are only plain keys, each once."""
     lines = split_lines(text)
     starts = front_starts(lines)
     if not starts:

@@ -156,9 +156,9 @@ def _dedented(line: str, columns: int) -> str:
 
 
 def _renumbered(texts: list[str], versions: Sequence[Sequence[AlignedNode]]) -> list[str]:
-    """Return the items numbered as the list is: in a row, or all alike, in the way of the side that changed it.
+    """Return the items renumbered in the style of the list, counting up or all alike; the side that changed the style decides.
 
-    As they are if it is numbered otherwise, or if a number would grow over nested lines.
+    They stay as they are in a list of any other style, or if a number would get wider above nested lines.
     """
     numberings = [_numbering(nodes) for nodes in versions]
     base, ours, theirs = numberings

@@ -53,7 +53,7 @@ class TableParts(NamedTuple):
 
 
 def join_table(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> PartJoin:
-    """Return what both sides made of a table; None for its text where a column was removed that the other side still filled."""
+    """Return the merge of a table; its text is None where one side removed a column that the other still filled."""
     b, o, t = _taken_apart(base.text), _taken_apart(ours.text), _taken_apart(theirs.text)
     columns = _join_columns(b, o, t)
     if columns is None:
