@@ -35,7 +35,7 @@ class NoSuchPath(KnowledgeError):
 
 
 class NoSuchSection(KnowledgeError):
-    """The document has no such heading; `sections` are those it has."""
+    """The document has no such heading; `sections` lists the headings it has."""
 
     def __init__(self, path: str, section: str, sections: Sequence[str]) -> None:
         self.path, self.section, self.sections = path, section, tuple(sections)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 CLOCKS_APART_S = 60.0
-"""How far the clocks of machines that share a state may differ before one ignores the other's leases."""
+"""How far the clocks of machines that share a state may differ before one machine ignores another's leases."""
 
 
 def latest_end(now: datetime, lease_s: float) -> datetime:

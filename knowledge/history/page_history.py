@@ -40,6 +40,7 @@ class PageHistory:
         """
         path, raw, revision = await self._page(name)
         key = question({"of": "history", "path": path})
+        # One line more than is shown tells whether the list continues.
         lines = await self._ledger.history(path, limit=limit + 1, before=_place(cursor, key))
         if not lines and raw is None:
             raise NoSuchPath(path)
@@ -58,6 +59,7 @@ class PageHistory:
             path = await self._names.locate(name)
             file = await anyio.to_thread.run_sync(self._vault.read, path)
         except NoSuchPath as error:
+            # A removed page has no name any more, but its history is kept under its path.
             path = clean_path(name)
             for candidate in (path, f"{path}.md"):
                 if await self._ledger.history(candidate, limit=1):

@@ -332,6 +332,7 @@ class Indexer:
             return []
         flipped = []
         for directory in [parent(path) for path in paths if path == index_of(parent(path))]:
+            # The nearest indexed `_index.md` above has the trust that was recorded for this directory.
             above = directory
             record = await self.index.document(index_of(above))
             while record is None and above:
@@ -346,6 +347,7 @@ class Indexer:
 
     async def _pipeline(self, run: _IndexingRun) -> None:
         """Do all jobs of `run`; the first error of any stage stops the others."""
+        # One batch may wait before each stage: the stages overlap, and a slow one holds up those before it.
         to_embed, embeds = anyio.create_memory_object_stream[list[Outcome]](1)
         to_store, stores = anyio.create_memory_object_stream[_Ready](1)
         async with first_error() as stages:
@@ -453,6 +455,7 @@ class Indexer:
                     embedder = await self._embedder(run.embedder)
                     vectors = await embedder.embed(list(texts.values()))
                     return dict(zip(texts, await _in_thread(partial(packed, vectors)), strict=True))
+                # Only reached when the time has run out.
                 run.no_vectors = f"{run.embedder.embedder} takes longer than {EMBED_S:.0f} s"
             except EmbedderUnavailable as error:
                 run.no_vectors = str(error)
@@ -464,7 +467,7 @@ class Indexer:
     ) -> dict[str, str]:
         """Add to `vectors`, and return the documents that cannot be embedded, with reasons.
 
-        If none can, the embedder is at fault: raise `error`.
+        If none of several can, the embedder is at fault: raise `error`.
         """
         failed = {}
         for one in prepared:
@@ -500,6 +503,7 @@ class Indexer:
         except StorageError:
             raise
         except Exception as error:
+            # Not even a removal works: the database is at fault, not a page.
             if len(changes) == 1 and isinstance(changes[0], Remove):
                 raise
             log.exception("a batch cannot be stored; trying its documents one by one")
@@ -544,6 +548,7 @@ class Indexer:
                     large.extendleft(reversed(step))
                     alone = True  # to find out which one it is
                     continue
+                # They were not done in this step: `_next_batch` does them at the end.
                 with_removals = False
                 path = step[0].path
                 self._report(path, f"it takes too much work to index: {error.why}; split the page")

@@ -66,7 +66,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class UnusablePage:
-    """A document that exists but cannot be indexed. It is removed from the index: nobody could read it there either."""
+    """A document that exists but cannot be indexed. It is removed from the index: a page that is found must be readable."""
 
     path: str
     reason: str

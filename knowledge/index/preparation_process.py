@@ -133,7 +133,7 @@ class PreparingProcess:
 def serve() -> None:
     """Answer requests from standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when a run ends
-    # Nothing else may write to the pipe of answers: what prints goes to standard error.
+    # Nothing else may write to the pipe of answers: prints go to standard error.
     wire = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer

@@ -78,7 +78,7 @@ def _broken_front_matter(before: str | None, old: _PageReading, new: _PageReadin
         return [new.front_problem]
     if before is None or not old.has_keys or new.body:
         return []
-    # A front matter that was removed is no damage; one that is still there, further down, is.
+    # Removing front matter is not damage; front matter that is still there, but further down, is.
     moved = "\n".join(old.lines[: old.body]) in "\n".join(new.lines)
     return ["the front matter is no longer at the beginning of the page, so it is read as text"] if moved else []
 

@@ -38,7 +38,7 @@ class Insertion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spliced:
-    """A page after it was written to. `unit_of` gives the old number of a unit by its line now; new units are missing."""
+    """A page after it was written to. `unit_of` maps the line of a unit now to its old number; new units are missing."""
 
     text: str
     unit_of: Mapping[int, int]

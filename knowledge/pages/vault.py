@@ -344,7 +344,7 @@ class Vault:
             os.close(here)
 
     def _open_and_compare(self, path: str) -> int:
-        """Open the file where there is no openat: then see that it is the one that the path really leads to."""
+        """Open the file on systems without openat, then check that it is the one that the path really leads to."""
         descriptor = os.open(self._absolute(path), FILE_FLAGS)
         try:
             real = os.lstat(self._absolute(self.resolve(path)))

@@ -267,7 +267,7 @@ def _marks_in(cursor: str, key: str) -> list[str]:
     """Return the marks in a cursor.
 
     Raises:
-        BadCursor: it belongs to another question, or is no cursor at all.
+        BadCursor: it belongs to another question, or is not a cursor.
     """
     length = len(base64.urlsafe_b64encode(bytes(MARK_BYTES)))
     marks = cursor[KEY_DIGITS:]

@@ -42,7 +42,7 @@ def others_could_replace(path: Path) -> Exposure | None:
     current, left, links = Path(path.anchor), list(path.parts[1:]), 0
     while True:
         step = (current.parent if left[0] == ".." else current / left[0]) if left else current
-        # In a sticky folder, for example /tmp, nobody replaces another account's file, but anybody creates a missing one.
+        # In a sticky folder, for example /tmp, nobody can replace another account's file, but anybody can create a missing one.
         entered = bool(left) and os.path.lexists(step)
         if not (home and current in home.parents) and (found := _writable(current, entered=entered)):
             return found

@@ -78,7 +78,7 @@ def cut_in(line: str | None) -> ShortenedTexts | None:
 
 
 def readable(made: Callable[[Any], MadeT], rows: Iterable[Any]) -> list[MadeT]:
-    """Return `made` of each row that can be read; one that another program spoiled must not hide all others."""
+    """Return the result of `made` for each readable row; one that another program spoiled must not hide the others."""
     found = []
     for row in rows:
         try:
@@ -145,7 +145,7 @@ def shortened_proposal(proposal: Proposal, why: str, room: int = MOST_KEPT) -> P
 
 
 def _shorter(text: str, room: int, why: str) -> str:
-    """Return JSON of the same form in about so many characters."""
+    """Return JSON of the same form in about `room` characters."""
     if len(text) <= room:
         return text
     value = json.loads(text)
@@ -237,7 +237,7 @@ def counted_size(proposal: Proposal) -> int:
 
 
 def only_time_differs(before: TrustRecord, after: TrustRecord) -> bool:
-    """Return whether the two are equal but for the time."""
+    """Return whether the two differ in nothing but the time."""
     return replace(after, updated_at=before.updated_at) == before
 
 

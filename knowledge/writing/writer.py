@@ -233,7 +233,7 @@ class Writer:
         Raises:
             ConfiguresNow, UnmarksNow: because of the page's current text, more would be at stake than when it was planned.
             EffectChanged: the effect would differ from the one that a person approved.
-            WriteUndone: what was written was found wrong and undone.
+            WriteUndone: the written pages were found wrong, and the act was undone.
         """
         request, page = plan.request, self._vault.find(plan.request.path)
         if len(request.content) + (page.stamp.size if page else 0) > LARGE_CHARACTERS:

@@ -56,6 +56,7 @@ def body_around(entry: HistoryEntry) -> tuple[str, str]:
         "decision": entry.decision,
         "intent": entry.intent,
         "outcome": entry.outcome,
+        # Fields that not every act has are left out where empty, so that records of acts on pages keep their form.
         **({"call": entry.actor.call} if entry.actor.call else {}),
         **({} if entry.trust_record is None else {"standing": asdict(entry.trust_record)}),
         **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
@@ -98,6 +99,7 @@ class ChainCheck:
             yield broken(record, f"comes after record {self.seq}: reordered or inserted")
         elif record.seq > self.seq + 1:
             yield _missing(self.seq + 1, record.seq - 1)
+            # The digest before the gap is unknown, so the next record cannot be checked against it.
             self._digest = None
         written = fields_of(record).get("seq")
         if not isinstance(written, int):

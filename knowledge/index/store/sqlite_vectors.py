@@ -48,6 +48,7 @@ def want(identity: IndexIdentity, c: apsw.Connection) -> None:
     if found.wanted.same_vectors(identity):
         return
     c.execute("DELETE FROM coming")
+    # Back to the embedder in use: no new vectors are needed.
     in_use = found.identity.same_vectors(identity)
     coming = (None, None) if in_use else (identity.embedder, identity.dimensions)
     c.execute("UPDATE meta SET coming_embedder = ?, coming_dimensions = ?", coming)
@@ -56,6 +57,7 @@ def want(identity: IndexIdentity, c: apsw.Connection) -> None:
 def lacking(after: int, limit: int, c: apsw.Connection) -> Sequence[LackingRow]:
     """Return at most `limit` chunks above `after` without a vector of the wanted embedder."""
     rows: Any = c.execute(
+        # Limited before the join, so that only the texts of the returned rows are read.
         f"SELECT seq, digest, section, text FROM (SELECT seq, digest {_lacking(c)} ORDER BY seq LIMIT ?) "  # noqa: S608 - constants
         "JOIN chunk USING (seq) ORDER BY seq",
         (after, limit),
@@ -94,6 +96,7 @@ def swap(fence: int, c: apsw.Connection) -> bool:
     else:
         return True
     c.execute("DELETE FROM coming")
+    # A new generation of vectors: engines must not compare them with those of the old one.
     c.execute("UPDATE meta SET space = lower(hex(randomblob(8))), coming_embedder = NULL, coming_dimensions = NULL")
     return True
 

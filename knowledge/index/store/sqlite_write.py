@@ -130,6 +130,7 @@ class _Batch:
 
     def touch(self, change: Touch) -> None:
         stamp = change.stamp
+        # The document came in this batch already, and the update needs its row.
         if change.path in self._unwritten:
             self._flush_rows()
         self._c.execute(

@@ -95,7 +95,7 @@ def compare_values(ours: Value, theirs: Value) -> Relation:
             # "March 2026" and "1 March 2026" can both be true.
             if all(a == b for a, b in known):
                 best = "compatible"
-    # "Until March" and "in February" can both be true; nobody says from when "until" counts.
+    # "Until March" and "in February" can both be true; "until" does not say from when.
     if best == "differs" and (ours.bound in ("least", "most")) != (theirs.bound in ("least", "most")):
         return "compatible"
     return best

@@ -16,7 +16,7 @@ from knowledge.pages.markdown.language import STOP_WORDS
 REMEMBERED = 16_384
 """Statements that are cached: those of several long pages, so that unchanged ones are not read again."""
 
-# The order decides: a date is no subtraction, a clock time no ratio, `1.2.3` no decimal.
+# The order decides: a date is not a subtraction, a clock time not a ratio, `1.2.3` not a decimal.
 _TOKEN = re.compile(
     r"""
       (?P<iso>(?<![\w./-])\d{4}(?:-\d{2}-|/\d{2}/)\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?(?![\w/-]))
@@ -210,7 +210,7 @@ class _StatementReader:
             self.pending += not self._is_harmless_negation(at)
             return True
         if word in ("possible", "möglich", "possibly"):
-            # "It is not possible": the word is no subject, so the negation goes to the word before it.
+            # "It is not possible": the word is not a subject, so the negation goes to the word before it.
             self.ends_denied |= self.pending > 0
             return True
         if word in lexicon.CONDITIONS:
@@ -313,7 +313,7 @@ class _StatementReader:
         ):
             # "Rust 1.92.0 (released 2025-12-11)": the date only says more about the version.
             return after
-        # A day is mostly what is stated; a year, or what a sentence opens with, says when the rest held.
+        # A day is usually the statement itself; a year, or a date that opens the sentence, says when the rest held.
         opens = at <= 3 or all(day is None for _, _, day in parts)
         value = Value("date", self._span(at, after), parts=parts, scope=opens and self._is_scope(at))
         return self._bounded(at, after, value)

@@ -282,7 +282,7 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
     """Return whether a reader of `existing` learns nothing from `new`: the same, in other words, or a part of the same.
 
     Other words count as the same only if each deciding word (must, all, enabled, 2xx) is in both. A part must be one run of
-    words: "the office is in Oslo" is no part of "the office is in Berlin and the server in Oslo".
+    words: "the office is in Oslo" is not part of "the office is in Berlin and the server in Oslo".
     """
     if existing.folded == new.folded:
         return True

@@ -1,4 +1,4 @@
-"""Telling a log from a page, and taking a text out from under the date that it came with. Pure."""
+"""Tells a log from a page, and removes the dates that a text came under. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Unwrapped(NamedTuple):
 
 
 def dated_heading(text: str) -> str | None:
-    """Return the date that a heading consists of, None if it is no entry of a log."""
+    """Return the date that a heading consists of, None if it is not an entry of a log."""
     found = _WRAPPER.match(_words(text))
     return found["date"] if found else None
 

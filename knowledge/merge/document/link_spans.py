@@ -30,7 +30,7 @@ DEEPEST = 12
 REMEMBERED_CHARACTERS = 500_000
 """Longer pages are read each time."""
 MOST_PARENTHESES = 32
-"""Nested parentheses in a target; one with more is no target (CommonMark asks for at least 32)."""
+"""Nested parentheses in a target; one with more is not a target (CommonMark asks for at least 32)."""
 
 _TOKEN = re.compile(r"\\.|`+|<|!?\[|\]", re.DOTALL)
 _WIKI = re.compile(r"\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
@@ -257,7 +257,7 @@ def _item_widths(texts: Sequence[str]) -> list[int]:
 
 
 def _columns(blanks: str, begin: int) -> int:
-    """Return how many columns white space fills that begins in column `begin`; a tab goes to the next multiple of 4."""
+    """Return how many columns `blanks` fill if they begin in column `begin`; a tab extends to the next multiple of 4."""
     return len((" " * begin + blanks).expandtabs(4)) - begin
 
 

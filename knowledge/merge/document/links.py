@@ -269,7 +269,7 @@ def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
 
 
 def _written(link: LinkSpan, before: str, path: str) -> str:
-    """Return `path` as it is written in the link, each part as it was written `before` where it is the same."""
+    """Return `path` as it is written in the link: unchanged parts as they were written `before`, others escaped as needed."""
     kept = {unescaped_path(part, link.form): part for part in before.split("/")}
     never = _NEVER_IN_HTML if link.form == "html" else _NEVER_BARE
     if link.bracketed and "%20" not in before:

@@ -19,7 +19,7 @@ from knowledge.pages.claim_source import UNKNOWN_AUTHORITY
 from knowledge.search.query.analysis import words
 
 NEAR = 0.7
-"""Share of two texts, 0..1, from which they are one text before and after an edit."""
+"""Likeness, 0..1, from which two texts count as one text before and after an edit."""
 CLEARER_BY = 0.05
 """How much nearer the nearest text must be than the next."""
 SAME_SECTION = 0.03
@@ -131,7 +131,7 @@ class _Tracing:
         self.taken: set[int] = set()
 
     def pair_equal(self, unit_keys: Sequence[object], origin_keys: Sequence[object]) -> None:
-        """Pair those of the same key, in order where there are as many of one as of the other, or where it does not matter."""
+        """Pair those of the same key, in order, if there are equally many units and origins, or all these origins are alike."""
         waiting: defaultdict[object, list[int]] = defaultdict(list)
         for index in self.indexes:
             if index not in self.taken:

@@ -232,7 +232,7 @@ def units(document: CutDocument) -> tuple[Unit, ...]:
 
     These are the keys of the front matter with the comments above them, the outermost list items with everything in them,
     the rows of tables (the head is one, the line of dashes is not), and every other piece as a whole. Blank lines and rules
-    are no units.
+    are not units.
     """
     found: list[Unit] = []
     for number, piece in enumerate(document.pieces):
@@ -274,7 +274,7 @@ def item_starts_in(text: str) -> tuple[int, ...]:
 
 
 def item_starts(lines: Sequence[str]) -> tuple[int, ...]:
-    """Return the indexes of the lines at which the outermost items of the list begin; only the first if it is no list."""
+    """Return the indexes of the lines at which the outermost items of the list begin; only the first if it is not a list."""
     blocks = scan(lines).blocks
     if len(blocks) == 1 and blocks[0].kind == "list" and blocks[0].start == 0:
         return blocks[0].items

@@ -18,7 +18,7 @@ MOST_VERDICTS = 80
 def plan_of(w: Weighing, form: Form) -> MergePlan:
     """Return the plan with every change that can be carried out.
 
-    A change is not written if text around it would read otherwise with it, and its verdict says so.
+    A change is not written if it would change how the text around it reads; its verdict then says so.
     """
     spliced = _written(w, w.changes)
     # Code with an unclosed fence, a row under a paragraph: such a text turns what is around it into something else.
@@ -57,7 +57,7 @@ def _accept(w: Weighing, changes: Sequence[PageChange], kept: list[PageChange]) 
 
 
 def _written(w: Weighing, changes: Sequence[PageChange]) -> Spliced | None:
-    """Return the page with these changes; None if anything on it would read otherwise than meant."""
+    """Return the page with these changes; None if anything on it would read differently than intended."""
     spliced = w.splicer.written(
         [change.insertion for change in changes if change.insertion is not None],
         [change.replacement for change in changes if change.replacement is not None],

@@ -44,7 +44,7 @@ LONGEST_SIDE = 500
 PARALLEL = 2
 """Keys that two sections have in common if they say the same things about different subjects."""
 ONE_SUBJECT = 0.6
-"""Likeness from which two statements may have one subject. If only one unit of the page has it, that is the one that is meant."""
+"""Likeness from which two statements may have one subject. If only one unit of the page reaches it, that unit is meant."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]

@@ -21,7 +21,7 @@ LOOKED_AT = 4_000
 REMEMBERED = 1_024
 """Texts whose words are remembered, as one is compared with several others."""
 BODY = 7
-"""The level of every part that is no heading: below all headings."""
+"""The level of every part that is not a heading: below all headings."""
 
 _WORDS = re.compile(r"[\u2e80-\U0003ffff]|[^\W\u2e80-\U0003ffff]+")
 _NAMED = frozenset({"heading", "item", "row", "key"})

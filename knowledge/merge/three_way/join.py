@@ -38,7 +38,7 @@ _EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "
 """Kinds joined by lines, with how many lines at their beginning and end must stay: what opens and closes them."""
 _CALLOUT = re.compile(r"[ \t]*>[ \t]*\[!")
 _WHOLE = frozenset({"front", "fence", "html", "quote", "comment", "code", "table"})
-"""Kinds of which half means something else: joining by plain lines must leave them as one side has them."""
+"""Kinds of blocks whose half means something else: joining by plain lines must leave them as one side has them."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NO_FRONT = "---\n---\n"
 _ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")

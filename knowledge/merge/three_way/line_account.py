@@ -1,7 +1,7 @@
 """The check that a joined sequence holds every line as often as both sides want it. Pure.
 
-A block that one side moved while the other changed it can end up in both places, or in none. Then the other side's half of it is
-taken back and reported as a clash.
+A block that one side moved while the other changed it can end up in both places, or in none. Then the other side's change is undone
+and reported as a clash.
 """
 
 from __future__ import annotations

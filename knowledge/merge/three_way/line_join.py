@@ -149,6 +149,7 @@ def merge_lines(
     """
 
     def meet(low: int, high: int, hunk: LineHunk, _others: Sequence[LineHunk]) -> bool:
+        # Two insertions at one place meet although neither covers a line.
         return hunk.start < high or (hunk.start == high and (strict or low == high == hunk.end))
 
     parts: list[JoinedLines] = []
@@ -183,7 +184,7 @@ def joined_lines(parts: Iterable[JoinedLines]) -> list[str] | None:
 
 
 def join_insertions(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """Return two insertions at one place as one: what both have once, otherwise ours before theirs."""
+    """Return two insertions at one place as one: lines of both appear once, the others ours before theirs."""
     found: list[str] = []
     start = first = 0
     for x, y in [*matches(ours, theirs), (len(ours), len(theirs))]:
@@ -268,6 +269,7 @@ def _walked_back(trace: Sequence[dict[int, int]], d: int, x: int, y: int) -> lis
         came = k + 1 if k == -depth or (k != depth and best[k - 1] < best[k + 1]) else k - 1
         before_x = best[came]
         before_y = before_x - came
+        # Diagonal steps are the matches.
         while x > before_x and y > before_y and x > 0 and y > 0:
             x, y = x - 1, y - 1
             found.append((x, y))
@@ -276,7 +278,7 @@ def _walked_back(trace: Sequence[dict[int, int]], d: int, x: int, y: int) -> lis
 
 
 def _in_order_of_appearance(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the matches of the first `x` with the first `x`, the second with the second, as far as they are in one order."""
+    """Return the matches of the first `x` with the first `x`, the second with the second, and so on; only those in one order."""
 
     def numbered(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
         seen: Counter[int] = Counter()

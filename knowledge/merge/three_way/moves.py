@@ -59,7 +59,7 @@ def _move_in_both(
 
 
 def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: Sequence[int]) -> list[_MovedRun]:
-    """Return the runs of parts that were moved, in the order in which they are now."""
+    """Return the runs of parts that were moved, in their new order."""
     taken = {y for y in to if y >= 0}
     groups: list[list[tuple[int, int]]] = []
     for x, y in _elsewhere(base, mover, to):

@@ -109,7 +109,7 @@ class _Scanner:
     no_comment_end: bool = False
     """The rest of the text has no `%%`: so it is searched at most once, however many lines begin a comment."""
     no_rule: str = ""
-    """The character of which the rest of this line is known to be no rule."""
+    """The rest of this line is known not to be a rule of this character."""
 
     def run(self, first: int) -> Scan:
         lines = self.lines
@@ -250,6 +250,7 @@ class _Scanner:
         interrupts = self.leaf == "paragraph" and matched == len(self.containers)
         if interrupts and (empty or (found[2] and int(found[2]) != 1) or _SETEXT.match(line, begin)):
             return None
+        # After more than four spaces, only one belongs to the marker, and the text is indented code.
         padding = 1 if empty or content - end > 4 else content - end
         self._open_container(number, _Container(found[1] or found[3], end - at + padding, empty), matched)
         return min(end + padding, len(line))
@@ -260,6 +261,7 @@ class _Scanner:
         if char == self.no_rule:
             return False
         found = _RULE.match(line, begin) is not None
+        # In `* * * * x` each `*` opens an item, and each would search the rest of the line for a rule again.
         if not found and line.count(char, begin, begin + 200) > 2:
             self.no_rule = char
         return found
@@ -363,6 +365,7 @@ class _Scanner:
     def _comment(self, number: int) -> int:
         """Return the line after the Obsidian comment that begins here, or 0; an unclosed comment hides nothing."""
         line = self.lines[number]
+        # A comment that ends on its first line is part of a paragraph.
         if line.find("%%", 2) > 0 or self.no_comment_end:
             return 0
         for last in range(number + 1, len(self.lines)):

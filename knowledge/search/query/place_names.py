@@ -33,7 +33,7 @@ class Places:
         """Return map lines: the places below `directory` that `query` names, best first, then the children of the first one.
 
         `names` are matches of the whole question. `near` are the paths of pages that search found: directories above
-        them match by their plain names as well.
+        them also match by their bare names.
         """
         found: dict[str, MapEntry] = {}
         for match in names:

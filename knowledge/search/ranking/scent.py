@@ -33,7 +33,7 @@ ORDINARY_CHARACTERS = 1_200
 REST = slice(9, 20)
 """The tenth to the twentieth nearest passage, which are about as near to any question."""
 LEAST_COSINE = 0.3
-"""Cosines below this are noise, so a passage can't stand out from the rest by more than its share of this."""
+"""Cosines below this are noise: how far such a passage stands out is measured against this value instead."""
 
 FULL, HALF = 0.95, 0.5
 LONGEST_STEP = 150

@@ -43,10 +43,12 @@ class Ear:
             connection = await self._server.connect()
             try:
                 await connection.execute(f'LISTEN "{self._channel}"'.encode())
+            # Also on cancellation, since nobody else would close the connection.
             except BaseException:
                 await connection.close()
                 raise
         except (StorageError, Error) as error:
+            # Only at the first of several failures in a row.
             if not self._pause_s:
                 log.warning("cannot listen for changes (%s); looking for them every %.1f s instead", error, DEAF_LOOK_S)
             self._pause_s = min(max(DEAF_LOOK_S, 2 * self._pause_s), LONGEST_PAUSE_S)

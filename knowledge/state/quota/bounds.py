@@ -87,7 +87,7 @@ def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: in
     """Check that the principal may use `amount` more; `slots` are those that count, oldest first.
 
     Raises:
-        OverQuota: it may not; the error says when it may.
+        OverQuota: there is no room; the error says when there is.
     """
     used = sum(one for _, one in slots)
     if used + amount <= bound.most:
@@ -106,7 +106,7 @@ def require_room_waiting(quotas: Quotas, principal: str, waiting: int, amount: i
     """Check that the principal may have `amount` more bytes of pending proposals, in addition to `waiting`.
 
     Raises:
-        OverQuota: it may not.
+        OverQuota: there is no room.
     """
     if waiting + amount > quotas.pending_bytes:
         most, setting = quotas.pending_bytes, "FORGE_QUOTA_PENDING"

@@ -89,6 +89,7 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     current = cut(basis.text)
     base = current if basis.base is None else cut(basis.base)
     taken = as_document(base, request.content, path=request.path, section=request.section)
+    # Evidence and entries of a log are never a whole page, so there is nothing to ask.
     if taken.form == "unclear" and (request.source != USER or setting.append):
         taken = taken._replace(form="snippet")
     if taken.form == "unclear":

@@ -135,7 +135,7 @@ class MoveActs:
                 if records and records[0].seq == line.seq:
                     body = json.loads(records[0].body)["changes"]
                     changes = [_PastChange(c["path"], c["before"], c["after"]) for c in body]
-                    # A page in which the move only rewrote a link goes back alone.
+                    # A page in which the move only rewrote a link is restored alone.
                     moved = any(c.path == path for c in changes if c.before is None or c.after is None)
                     if moved and revision in [c.before for c in changes if c.after is None]:
                         return changes
@@ -165,6 +165,7 @@ class MoveActs:
                     if moves:
                         raise PageGone(source, request.revision)
                     continue  # a page that was removed since then stays removed
+                # Somebody has made another page at the old path since.
                 if moves and contents[change.path] is not None:
                     raise PageExists(change.path)
                 text, found = _rejoined(then, text_of(source, now), was)
@@ -200,6 +201,7 @@ class MoveActs:
     async def _carried(self, path: str, before: str, after: str) -> Sequence[Origin]:
         """Return the origins of the units of `before` for those of `after`, which differ in links only."""
         then, now = units(cut(before)), units(cut(after))
+        # A new link text changed how the page is cut, so the units do not correspond one by one.
         if len(then) != len(now):
             return await self._known(path, now)
         found = await self._traced(path, then)

@@ -94,6 +94,7 @@ class CrossPageClaims:
         before = self._waiting.pop(written.path, None)
         units_before = before.units if before is not None and before.actor.principal == written.actor.principal else ()
         self._waiting[written.path] = replace(written, units=[*units_before, *written.units][-MOST_UNITS:])
+        # The oldest write is given up: a finding less does no harm, a queue without a bound would.
         while len(self._waiting) > MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._idle = anyio.Event() if self._idle.is_set() else self._idle

@@ -31,7 +31,7 @@ def place_new_texts(w: Weighing) -> None:
         if head is None and _put_beside(w, new, followed.get(new.unit.line)):
             continue
         target = w.target(new.unit.section)
-        # Texts for one place go there together; without any place, those of one piece of the content do.
+        # Texts for one place are inserted together; texts without a place are grouped by their piece of the content.
         key: object = ("new", head) if head is not None else ("in", target, new.unit.piece if target is None else -1)
         groups.setdefault(key, (head, []))[1].append(new)
     for head, news in groups.values():

@@ -1,4 +1,4 @@
-"""Writing a text in the form of the place that it goes to: as an item of that list, as that paragraph. Pure."""
+"""Writes a text in the form of its place: as an item of that list, or like that paragraph. Pure."""
 
 from __future__ import annotations
 

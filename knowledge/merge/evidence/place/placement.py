@@ -36,7 +36,7 @@ SURE_OF_PARENT = 0.85
 """The same for the section in which a new subsection is made."""
 MOST_OFFERED = 3
 NEIGHBOUR = 0.5
-"""Share from which a new section is made right after the sibling that it is most like, else at the end."""
+"""Share from which a new section goes right after its most similar sibling; below it, at the end."""
 FITS_IN_MEANING = 0.45
 """Likeness in meaning that counts as none: vectors of any two texts have something in common."""
 BLOCK_FITS = 0.12

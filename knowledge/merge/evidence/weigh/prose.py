@@ -60,7 +60,7 @@ def compare_prose(w: Weighing) -> None:
 
 
 def _equal(w: Weighing, unit: Unit) -> int | None:
-    """Return the unit of the page that is the same, in the section that the content names."""
+    """Return the page's unit with the same text, in the section that the content names."""
     target = w.target(unit.section)
     return w.index.equal(unit, lambda at: w.lies_within(at, target))
 
@@ -151,7 +151,7 @@ def _contradicted(
 def _readings(w: Weighing, old: Statement, new: Statement) -> list[StatementReading]:
     """Return the reading of an old statement, and the one with the heading above it, where that is its subject.
 
-    Under "Recency" a page says "Halves every 180 days", of which "recency halves every 90 days" is a contradiction.
+    Under "Recency" a page says "Halves every 180 days", which "recency halves every 90 days" contradicts.
     """
     if not old.section or w.units[old.unit].kind not in _PROSE:
         return [old.reading]
@@ -162,7 +162,7 @@ def _readings(w: Weighing, old: Statement, new: Statement) -> list[StatementRead
 
 
 def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator[tuple[Statement, StatementRelation]]:
-    """Yield the statements of the page that a model holds to contradict this one, where the rules do not."""
+    """Yield the statements of the page that contradict this one according to a model, but not by the rules."""
     for doubt in w.evidence.doubts:
         if doubt.new == new.reading.text:
             for old in prose_statements(w):
@@ -216,7 +216,7 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
 
 
 def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: UnitFindings) -> None:
-    """Settle a unit that nobody disputes: what it corrects, what it says better, what it adds."""
+    """Settle a unit without disputes: the text it corrects, the text it says better, and the text it adds."""
     contested = [pair for pair in found.corrections if (pair[1].unit, pair[1].span) in w.repeated]
     for new, old in contested:
         w.retain(unit, old.unit, "other text in this call repeats the existing statement", new)
@@ -266,7 +266,7 @@ def _may_replace(w: Weighing, number: int, there: int) -> bool:
     old, new = w.units[there], w.incoming[number]
     if old.kind not in _PROSE or there in w.replaced_units:
         return False
-    # An item with a list or code in it is no paragraph without its marker.
+    # Without its marker, an item with a list or code in it is not one paragraph.
     if old.kind == "paragraph" and [piece.kind for piece in cut(bare_text(new)).pieces] != ["paragraph"]:
         return False
     # A whole page sent as evidence repeats most of this page; what it repeats elsewhere stays as it is.

@@ -193,7 +193,7 @@ def _new_row(w: Weighing, unit: Unit, placed: Mapping[int, str], meeting: _Table
     if there.rows and not w.units[there.rows[-1].unit].text.lstrip().startswith("|"):
         text = text[2:-2]
     at = bisect_right(keys, folded_cell(placed.get(0, ""))) if meeting.is_sorted else len(keys)
-    # Before the first row there is the line of dashes, which is no unit.
+    # Before the first row there is the line of dashes, which is not a unit.
     after = w.splicer.last_line(there.rows[at - 1].unit) if at else w.units[there.head].line + 1
     verdict = w.verdict("integrate", section, f"new row of the table under {quoted_section(section)}: {w.weight}")
     expected = (unit._replace(text=text),)
