@@ -171,6 +171,7 @@ ON CONFLICT (path_key) DO UPDATE SET revision = excluded.revision, packed = excl
 """,
 )
 _TRACKED = "SELECT revision, packed FROM forge.origin WHERE path_key = %(path_key)s"
+# A contradiction that is on record and open is not recorded twice.
 _FLAG = """
 INSERT INTO forge.contradiction (found_at, principal, existing_path, new_path, same, told) VALUES (%s, %s, %s, %s, %s, %s)
 ON CONFLICT (same) WHERE settled_at IS NULL DO NOTHING

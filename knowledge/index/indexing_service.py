@@ -108,6 +108,7 @@ class IndexingService:
         return lease
 
     async def _release(self) -> None:
+        # Shielded, so that a process that is stopped frees the lease instead of leaving it to expire.
         with anyio.move_on_after(RENEW_S, shield=True):
             try:
                 await self._state.release_lease(self._lease, self._holder)
@@ -180,6 +181,7 @@ class IndexingService:
             reason = str(error)
         self._trouble("watch", f"files cannot be watched ({reason}); they are compared every few seconds instead")
         self._watch_ended = True
+        # Wakes `_follow`, which starts over without watching.
         if started.is_set():
             self._arrived.set()
         started.set()
@@ -187,6 +189,7 @@ class IndexingService:
     def _collect(self, paths: set[str]) -> None:
         self._pending |= paths
         if len(self._pending) > MOST_PENDING:
+            # The path of the root: everything is compared.
             self._pending = {""}
         self._arrived.set()
 
@@ -225,6 +228,7 @@ class IndexingService:
         while True:
             with anyio.move_on_after(HEARTBEAT_S):
                 await self._arrived.wait()
+            # Only pages that were just indexed have changed again.
             if self._pending and self._pending <= last_indexed:
                 await anyio.sleep_until(rested_at)
             paths, self._pending, self._arrived = self._pending, set(), anyio.Event()
@@ -258,6 +262,7 @@ class IndexingService:
     async def _publish(self, outcomes: Outcomes) -> None:
         if not outcomes.changed:
             return
+        # Very many changes become one event about the whole map.
         few = len(outcomes.changed) <= MOST_EVENTS
         try:
             await self._state.publish(*(("doc", outcomes.changed) if few else ("map", ("",))))

@@ -210,7 +210,7 @@ class MergePlan:
     cut: CutDocument | None = None
     """`text` in pieces, if already known."""
     known: str | None = None
-    """The document as the caller knows it after this, without what others wrote since the base; None where that is `text`."""
+    """The document as the caller will know it, without what others wrote since the base; None if that equals `text`."""
 
 
 @lru_cache(maxsize=20_000)

@@ -18,7 +18,7 @@ _EMPTY_FRONT = re.compile(r"---[ \t]*\r?\n---[ \t]*(?:\r?\n)+")
 def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
     """Return `incoming` and `base` with the BOM and line ends of `current`, `incoming` with the front matter of `base`.
 
-    Line ends are changed in a text that uses one kind only, to the one kind of `current`. Where the base mixes them, each line
+    If a text and `current` use one kind of line end each, the text gets that of `current`. If the base mixes them, each line
     that is in it keeps the end it has there.
     """
     if not current:

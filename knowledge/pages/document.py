@@ -201,6 +201,7 @@ def section_tokens(document: Document) -> dict[int, int]:
         while open_headings and open_headings[-1].level >= level:
             done = open_headings.pop()
             start = line_ends[done.line - 2] if done.line > 1 else 0
+            # Rounded up, as `count_tokens` does.
             tokens[done.line] = -(-(before - start) // 4)
 
     for heading in document.headings:
@@ -276,6 +277,7 @@ def _title(path: str, metadata: Mapping[str, object], headings: Sequence[Heading
         if heading.level == 1 and heading.text:
             return heading.text[:LONGEST_TITLE]
     name = path.rpartition("/")[2]
+    # An index page is named after the folder that it describes.
     if name == INDEX_NAME and parent(path):
         name = parent(path).rpartition("/")[2]
     return readable(name)
@@ -304,6 +306,7 @@ def _first_sentence(text: str, block: Block) -> str:
     if _ONLY_LINKS.match(text) or text.startswith(("|", "[TOC]", "$$")) or re.match(r"\[[^\]]+\]:", text):
         return ""
     read = plain(re.sub(r"!\[[^\[\]]*+\](?:\([^()]*+\))?", "", text))
+    # A line of tags is not a sentence.
     if not _WORDY.search(re.sub(r"(?<!\S)#\S+", "", read)):
         return ""
     # A sentence of a few characters is an abbreviation or a number with a dot, so the next end is taken.
@@ -336,6 +339,7 @@ def _listed(metadata: Mapping[str, object], *keys: str, split: bool) -> list[str
     for key in keys:
         value = metadata.get(key)
         for item in value if isinstance(value, list) else [value]:
+            # `True` is an int in Python.
             if isinstance(item, bool) or not isinstance(item, (str, int, float)):
                 continue
             if split and not isinstance(value, list):

@@ -199,6 +199,7 @@ class _FrontMatterBuilder:
             holder.key = str(value)
         else:
             key, holder.key = holder.key, None
+            # YAML's merge key: keys that the mapping has itself win.
             if key == "<<" and isinstance(value, dict):
                 for name, inner in value.items():
                     holder.value.setdefault(name, inner)
@@ -241,6 +242,7 @@ def _salvaged(block: Sequence[str]) -> dict[str, object]:
     for line in block:
         pair = _KEY_LINE.match(line)
         value = pair[2].strip() if pair and pair[2] else ""
+        # A value that begins with one of these is YAML structure, not text.
         if pair and value and value[0] not in "[{&*|>!%@`":
             found[pair[1]] = value.strip("\"'")
     return found

@@ -229,8 +229,8 @@ class Vault:
         Files that vanish meanwhile are left out silently.
 
         Raises:
-            VaultUnavailable: the knowledge base's folder cannot be listed, or went away before the end. Only then a caller
-                must not conclude that a document which was not yielded is gone.
+            VaultUnavailable: the knowledge base's folder cannot be listed, or went away before the end. Then a caller must
+                not conclude that documents which were not yielded are gone.
         """
         self._problems, self.problem_count = [], 0
         self.check()

@@ -191,6 +191,7 @@ class RememberedLines:
             except StorageError as error:
                 logger.warning("maps are shown without the model's lines: %s", error)
         found = {key: self._known[key] for key in keys if key in self._known}
+        # After `found` is made, because the oldest may be among the requested ones.
         while len(self._known) > self._most:
             self._known.popitem(last=False)
         return found

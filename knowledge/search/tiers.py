@@ -78,6 +78,7 @@ class Tiers:
         record = await self._index.directory(directory)
         progress = await self._index.progress()
         complete = 0 < progress.total <= progress.done
+        # Until all files are indexed, the files decide whether the directory exists.
         if (record is None or not complete) and not self._is_directory(directory):
             raise NoSuchPath(directory, await self._nearest(directory))
         own = await self._children(directory, complete=complete)
@@ -173,6 +174,7 @@ class Tiers:
         if known is not None:
             untrusted = known.untrusted
         else:
+            # A page that is not indexed yet has the trust of its directories, read from their files.
             untrusted = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(found))
         return replace(reading, tainted=True) if untrusted else reading
 
@@ -182,6 +184,7 @@ class Tiers:
             found, file = await self._open(asked)
         except NoSuchPath:
             path = clean_path(asked)
+            # A removed page can still be read at a revision that is kept.
             raw = await self._past.content(path, revision) if self._past and revision else None
             if raw is None or revision is None:
                 raise

@@ -142,6 +142,7 @@ class Writer:
         """
         name, note = request.path, None
         target = await self._pages.target(name)
+        # Without a base revision the outcome may be an analysis, which the caller has to see.
         unseen = unseen and target.kind == "page" and request.base_revision is not None
         if target.kind == "directory":
             target, places, note = await self._placed(request, target.path)
@@ -164,6 +165,7 @@ class Writer:
         rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=dry_run)
         merged = rehearsed.work.result.merged
         merged = replace(merged, note=join_notes(note, notes, merged.note) or None)
+        # The next call may name the revision of the analysis as its base.
         if merged.status == "analysis":
             await self.shown(request.path)
         return WritePlan(request, act, names, stakes, rehearsed, merged, effect, notes)

@@ -109,6 +109,7 @@ class Fts5KeywordIndex:
         """Store `delta` and return True, or False if another process has moved the file past `after`."""
         rows = [(row.seq, row.doc, spelled(self._terms(row))) for row in delta.texts]
         with self._opened() as connection:
+            # Takes the write lock at once, so that the position cannot change before the rows are stored.
             connection.execute("begin immediate")
             try:
                 if fits := _position(connection) == after:
@@ -141,6 +142,7 @@ class Fts5KeywordIndex:
         """Yield the connection; a damaged or foreign file is deleted, and `_Unusable` raised."""
         with self._using:
             try:
+                # Another process has discarded the file.
                 if self._connection is not None and not self._path.exists():
                     self._forget()
                 self._connection = self._connection or _connected(self._path)
@@ -213,6 +215,7 @@ def _position(connection: apsw.Connection) -> IndexPosition:
 def _store(
     connection: apsw.Connection, after: IndexPosition, delta: Delta, rows: Sequence[tuple[int, int, str]]
 ) -> None:
+    # The store has started over: the numbers mean other chunks now.
     if delta.upto.generation != after.generation:
         connection.execute("insert into chunks (chunks) values ('delete-all')")
         connection.execute("delete from rows")

@@ -143,7 +143,7 @@ def _place_statements(units: Sequence[Unit], *, with_rows: bool = True) -> Itera
 def _near(
     rough: frozenset[str], new: Sequence[_PlacedStatement], holders: Mapping[str, Sequence[int]]
 ) -> Iterable[int]:
-    """Return the places of the new statements that share so many words that they are worth reading."""
+    """Return the places of the new statements that share enough words to be worth reading."""
     # A word that very many statements have says nothing about the subject of one of them: rare words first.
     holding = sorted((holders[word] for word in rough if word in holders), key=len)
     shared = Counter(chain.from_iterable(some[:MOST_HOLDERS] for some in holding))

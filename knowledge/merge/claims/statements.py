@@ -65,7 +65,7 @@ _QUOTES = str.maketrans(
 )
 _MIXED = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w+")
 _CODE = frozenset({"fence", "code", "html", "comment"})
-# Kinds that say something only as they are written: in other words they say something else.
+# Kinds whose exact wording matters: in other words they would say something else.
 _VERBATIM = _CODE | {"front", "row"}
 
 
@@ -224,7 +224,7 @@ def keys_in(text: str) -> tuple[str, ...]:
 
 @lru_cache(REMEMBERED)
 def sentences(text: str) -> tuple[Span, ...]:
-    """Return the places of the sentences of `text`, list markers and white space around them left out."""
+    """Return the places of the sentences of `text`, without list markers and surrounding white space."""
     hidden = code_spans(text) if "`" in text else ()
     ends = [found.end() for found in _SENTENCE_END.finditer(text) if _ends(text, found, hidden)]
     ends += [found.start() + 1 for found in _INNER_ITEM.finditer(text)]
@@ -279,7 +279,7 @@ def likeness(one: StatementReading, other: StatementReading) -> float:
 
 
 def implies(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether a reader of `existing` learns nothing from `new`: the same, in other words, or a part of the same.
+    """Return whether a reader of `existing` learns nothing from `new`: it repeats `existing`, rewords it, or is a part of it.
 
     Other words count as the same only if each deciding word (must, all, enabled, 2xx) is in both. A part must be one run of
     words: "the office is in Oslo" is not part of "the office is in Berlin and the server in Oslo".

@@ -55,7 +55,7 @@ def resolve(page: str, link: LinkSpan, names: LinkTargets) -> str | None:
 def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
     """Return the paths of the links of `page` that lead nowhere.
 
-    A wiki link that is a mere name never counts: naming a page that is still to be written is what such links are for.
+    A wiki link that is only a name never counts: such links may name pages that are still to be written.
     """
     return {
         link.path

@@ -170,7 +170,7 @@ def _aware(moment: datetime) -> datetime:
 
 
 def rules_of(front_matters: Sequence[Mapping[str, object]]) -> tuple[Rules, tuple[str, ...]]:
-    """Return the rules that these front matters set, the nearest `_index.md` first, and what is wrong in them.
+    """Return the rules set by these front matters, given nearest `_index.md` first, and the problems found in them.
 
     The nearest wins, key by key. An invalid value is ignored and named in a sentence; so are weights that do not add up to
     1, which are scaled until they do.

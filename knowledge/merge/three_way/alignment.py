@@ -145,7 +145,7 @@ def _in_place(
 
 
 def _match_renamed_headings(base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int]) -> None:
-    """Match headings with other words over the same text: a renamed heading may have no word in common with the old one."""
+    """Match headings whose words changed over the same text: a renamed heading may have no word in common with the old one."""
     taken = set(found)
     for at, node in enumerate(base[:-1]):
         if found[at] < 0 and node.kind == "heading" and found[at + 1] > 0:

@@ -31,6 +31,7 @@ def settle_lines(merge: SequenceMerge) -> bool:
             doubled, lost = doubled | more, lost | less
         if not doubled and not lost:
             return True
+        # `|`, because both have to run.
         if not (_take_back(merge, doubled) | _put_back(merge, lost)):
             return False
     return not any(_unaccounted(merge))
@@ -65,6 +66,7 @@ def _out_of_bounds(tally: _Tally) -> tuple[set[str], set[str]]:
         b, o, t, count = base[line], ours[line], theirs[line], joined[line]
         if b == o == t == count:
             continue
+        # The changes of both sides applied to the base.
         both = max(o + t - b, 0)
         # Two sides that both added a line, or both removed it, may have meant the same one.
         if o >= b and t >= b:

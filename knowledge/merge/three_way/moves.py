@@ -101,6 +101,7 @@ def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Seq
         return []
     places = dict(new)
     often = Counter(name for name, _ in (*gone, *new))
+    # Once gone and once new: with more of them nobody knows which one moved where.
     return [(at, places[name]) for name, at in gone if name in places and often[name] == 2]
 
 
@@ -120,6 +121,7 @@ def _segment(
         return _MovedRun(0, 0, 0)
     start, end = places[0], places[-1] + 1
     foreign = any(at in owner and not run.start <= owner[at] < run.end for at in range(start, end))
+    # Another part is in between, or the other side has reordered the run.
     if foreign or places != sorted(places):
         return None
     level = min(base[at].level for at in range(run.start, run.end))
@@ -127,6 +129,7 @@ def _segment(
         end += 1
     following = (at for at in range(run.before, len(base)) if there[at] >= 0 and not run.start <= at < run.end)
     before = next((there[at] for at in following), len(other))
+    # A stretch cannot go into itself.
     return None if start < before < end else _MovedRun(start, end, before)
 
 

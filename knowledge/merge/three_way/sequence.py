@@ -121,6 +121,7 @@ class SequenceMerge:
         to_other = self.to_theirs if side is self.ours else self.to_ours
         level = side[hunk.first].level
         for at in range(high - 1, -1, -1):
+            # The nearest heading above of a higher level: the section that the addition belongs to.
             if self.base[at].level < level:
                 return at >= low and to_other[at] < 0
         return False
@@ -151,7 +152,7 @@ class SequenceMerge:
             self._both_changed(low, high, mine, other)
 
     def _both_added(self, mine: LineHunk, other: LineHunk) -> None:
-        """Keep both insertions: what both have once, deeper sections first, as they belong to what is above them."""
+        """Keep both insertions; common parts appear once, and deeper sections come first, since they belong to the section above."""
         ours, theirs = self.ours[mine.first : mine.last], self.theirs[other.first : other.last]
         start = first = 0
         same = matches([(n.kind, n.key) for n in ours], [(n.kind, n.key) for n in theirs])

@@ -167,6 +167,7 @@ def place_phrase(query: str) -> str:
     if not after:
         return ""
     start, end = after[0], len(words)
+    # Articles and kinds of places are not part of the name, unless nothing else is left.
     while start < end - 1 and (folded[start] in BEFORE_A_NAME or WORDS.get(folded[start], 0) & INSIDE):
         start += 1
     while end > start + 1 and folded[end - 1] in KINDS:

@@ -112,6 +112,7 @@ class _Reachable(TimestamptzLoader):
             return within_reach(super().load(data))
         except DataError:
             text = bytes(data)
+            # `-infinity` and years before Christ; anything else is too late.
             return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
 
 
@@ -154,6 +155,7 @@ class PostgresAddress:
         try:
             with self.translating():
                 await connection.execute(SESSION)
+        # Also on cancellation, since nobody else would close the connection.
         except BaseException:
             await connection.close()
             raise
@@ -173,13 +175,16 @@ class PostgresAddress:
         """Return the domain's error for `error`. It is not chained: a log would show libpq's own words."""
         state = getattr(error, "sqlstate", None) or ""
         reason = self._said(error)
+        # Data or an index is corrupted.
         if state in ("XX001", "XX002"):
             return CorruptDatabase(self.place, reason)
+        # There is no such table, schema or function.
         if state in ("42P01", "3F000", "42883"):
             return DatabaseUnavailable(self.place, "its tables no longer exist; was the schema dropped?")
         if state == OVERTAKEN:
             found, known = map(int, reason.split())
             return NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
+        # Cancelled by `statement_timeout`, or a lock was not free in time.
         if state in ("57014", "55P03"):
             return DatabaseUnavailable(self.place, WAITED)
         if state in _RAISED:
@@ -301,6 +306,7 @@ class Pool:
 
     def _heed(self, began: float, trouble: str) -> None:
         now = time.monotonic()
+        # After a quick failure the next call may try at once: it costs nobody time.
         if now - began > SLOW_FAILURE_S:
             self._quiet_until, self._trouble = now + QUIET_S, trouble
 

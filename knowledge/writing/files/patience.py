@@ -10,7 +10,7 @@ from knowledge.errors import KeepsChanging
 KEEPS_TRYING_S = 10.0
 """Less than others wait for the page (`page_locks.LONGEST_WAIT_S`), so that those behind an act that gives up still get a turn."""
 LEAST_TRIES = 5
-"""Made however long they take: if one try takes seconds, the time alone would be over after the first."""
+"""Tries that are made however long they take: if one takes seconds, the time alone would be over after the first."""
 
 
 class ActPatience:

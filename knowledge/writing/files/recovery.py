@@ -152,6 +152,7 @@ class Recovery:
         for one in remains:
             if one.displaced is not None:
                 await self._keep(one.change.path, one.displaced)
+            # A save at the page that the act never saw is kept before anything else is done.
             is_save = one.page.revision not in {one.change.before, one.change.after}
             if not one.happened and one.page.raw is not None and is_save:
                 await self._keep(one.change.path, one.page.raw)
@@ -160,6 +161,7 @@ class Recovery:
         else:
             await self._ledger.drop(intent.id)
         for change in changes:
+            # Last: until the act is ended, these files show how far it got.
             if change.staged:
                 with suppress(InvalidPath):  # somebody has put something else at the path since
                     await anyio.to_thread.run_sync(self._files.discard, change.path, change.staged)

@@ -19,7 +19,7 @@ SAME_S = 0.5
 NEAR = 24
 """How many states are compared first; more only while the nearest is among the oldest of them."""
 PATIENCE = 10
-"""How many older states in a row may differ more before the nearest is accepted: each edit in between sets a state further off."""
+"""How many older states in a row may differ more before the nearest is accepted: each edit in between makes a state differ more."""
 MOST_STATES = 2000
 MOST_COUNTED = 400
 

@@ -71,8 +71,10 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
 
     async def _begun(self, index: str, mark: IndexMark | None, generation: str = "") -> IndexMark:
         """Return the mark from which `index` can be filled, after deleting what a killed process wrote beyond it."""
+        # This process wrote everything up to this mark, and nothing beyond it.
         if mark and self._filled == (index, mark):
             return mark
+        # Tasks of a killed process may still run, so the mark is read again after them.
         await self._line.drained([self._name, index])
         mark = await self._mark_in(index, wait=True)
         if mark is None or (generation and not _fits(mark, generation)):

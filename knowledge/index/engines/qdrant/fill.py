@@ -56,6 +56,7 @@ class Filling:
     async def begun(self, store: IndexStore, at: IndexPosition, texts: str, *, renewal: int) -> CollectionMark:
         """Return the mark of a collection for this generation, either begun before or created now."""
         dimensions = await _dimensions(store)
+        # The name follows from what the collection is for, so that a later process finds it and continues.
         identity = "\0".join((self.shape, at.generation, texts, str(dimensions), str(renewal)))
         collection = f"{self._name}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}"
         try:
@@ -81,6 +82,7 @@ class Filling:
         delta = await store.delta(NOWHERE, limit=ROWS, texts=True)
         lengths = await anyio.to_thread.run_sync(lambda: [len(terms(row)) for row in delta.texts])
         mean = sum(lengths) / len(lengths) if lengths else 0.0
+        # A mean of few rows is used until the numbers have grown tenfold.
         return mean, NO_LIMIT if len(lengths) == ROWS else 10 * max(delta.upto.seq, 100)
 
     async def take(self, store: IndexStore, mark: CollectionMark) -> tuple[CollectionMark, int]:
@@ -98,6 +100,7 @@ class Filling:
                 return mark, taken
             halves = await store.halves([row.seq for row in delta.codes])
             if not mark.dimensions and any(halves):
+                # A mark that fits nothing, so that a collection for vectors of this length is filled instead.
                 return replace(mark, shape=""), taken
             records = await store.records({row.doc for row in delta.codes})
             rows = _PointSources(mark, self._terms, delta.codes, delta.texts, halves, records)
@@ -169,6 +172,7 @@ async def _create(client: AsyncQdrantClient, mark: CollectionMark, options: Qdra
         "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
     }[options.quantization]
     meaning = models.VectorParams(
+        # A size is required even while the store has no vector.
         size=mark.dimensions or 1,
         distance=models.Distance.COSINE,
         # The store's vectors are no more precise.
@@ -249,7 +253,7 @@ def _points(sources: _PointSources) -> Iterator[tuple[models.PointStruct, int]]:
         if record is None:
             continue
         vector: dict[str, Any] = {}
-        # Without a vector of its own a chunk is not found by one.
+        # A chunk without a vector is not found by vectors.
         if len(half) == 2 * mark.dimensions and (values := _normalised(half)) is not None:
             vector[MEANING] = values
         weights = weighed(terms(texts[row.seq]), mark.mean_length) if terms and row.seq in texts else {}

@@ -108,6 +108,7 @@ class ListForm:
         self.numbers = [number for number, unit in enumerate(splicer.units) if unit.piece == piece]
         self._items = [_item_of(splicer.units[number].text) for number in self.numbers]
         gaps = [splicer.units[second].line > splicer.last_line(first) + 1 for first, second in pairwise(self.numbers)]
+        # Most items have a blank line between them.
         self._loose = sum(gaps) * 2 > len(gaps)
         self._boxed = all(item.box for item in self._items)
         self._numbered = self._items[-1].number is not None
@@ -116,6 +117,7 @@ class ListForm:
             not self._numbered
             and len(self._keys) >= SORTED_FROM
             and self._keys == sorted(self._keys)
+            # Equal items are in order without anybody having sorted them.
             and self._keys[0] != self._keys[-1]
         )
         self._added = 0

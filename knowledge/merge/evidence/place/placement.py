@@ -91,7 +91,7 @@ class SectionFeatures(NamedTuple):
     meaning: float
     nearest_block: float
     length: float
-    """Natural logarithm of one plus its characters: a long section has more to which a text may belong."""
+    """Natural logarithm of one plus its characters: a long section has more that a text may belong to."""
     list_fits: float
     """For an item 1 if the section has a list, else -1; for other text 0."""
     before_headings: float

@@ -36,7 +36,7 @@ class PageIndex:
             self._by_identity[identity(unit)].append(number)
 
     def equal(self, unit: Unit, allowed: Allowed = lambda _: True) -> int | None:
-        """Return the first unit of the page with the same text that is allowed."""
+        """Return the first allowed unit of the page with the same text."""
         return next(filter(allowed, self._by_identity.get(identity(unit), ())), None)
 
     def statements(self, number: int) -> list[Statement]:
