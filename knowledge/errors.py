@@ -316,7 +316,7 @@ def _listed(names: Sequence[str], separator: str = ", ", room: int = 120) -> str
 
 
 class TooManyPending(KnowledgeError):
-    """A principal already has the most waiting proposals that it may have."""
+    """A principal already has as many waiting proposals as it may have."""
 
     def __init__(self, principal: str, most: int) -> None:
         self.principal = principal

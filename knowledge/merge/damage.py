@@ -41,7 +41,7 @@ class _PageReading(NamedTuple):
 
 
 class PageDamage(NamedTuple):
-    """What a write has done to a page, one plain sentence each.
+    """The damage that a write has done to a page, one plain sentence each.
 
     `broken` makes the page unreadable for a program or an editor. `doubtful` may be intended: links that lead nowhere yet, code
     without an end, headings in it.

@@ -63,7 +63,7 @@ class Outbox(Protocol):
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
         """Record that `outbox_entry` is about to be done and return it; or return an equal one, and record nothing.
 
-        Equal, among those that have not failed, are: the entry of the same proposal; else the newest entry of the same principal, tool
+        Among those that have not failed, these are equal: the entry of the same proposal; else the newest of the same principal, tool
         and digest that is `begun` or `unsure`, however old; and, without a proposal, also one that was begun up to `within` before.
         Of any number of callers at once exactly one gets its own entry back. A returned entry that is begun survives a power cut.
 

@@ -366,7 +366,7 @@ def printable(path: str) -> str:
 def read_steadily(descriptor: int, path: str) -> tuple[bytes, os.stat_result]:
     """Return the bytes of an open file as they were at one moment, and what the file looked like then.
 
-    If the file keeps changing, they are the latest bytes, and what it looked like before they were read.
+    If the file keeps changing, they are the latest bytes, with what it looked like before they were read.
 
     Raises:
         UnreadableDocument: it is larger than `LARGEST_BYTES`.

@@ -71,7 +71,7 @@ class UnreadStatement(NamedTuple):
 
 @lru_cache(REMEMBERED)
 def unread_statements(text: str) -> tuple[UnreadStatement, ...]:
-    """Return the statements of `text`, in order; a text read before costs a look-up."""
+    """Return the statements of `text`, in order; a text read before costs only a look-up."""
     found = []
     for statement in islice(split_statements(text[:LONGEST_TEXT]), MOST_STATEMENTS):
         words = _LETTERS.findall(statement[:LONGEST].casefold())
@@ -81,7 +81,7 @@ def unread_statements(text: str) -> tuple[UnreadStatement, ...]:
 
 
 def claims_of(text: str, language: str = "") -> tuple[Claim, ...]:
-    """Return the claim of each statement of `text`, in order; a text read before costs a look-up.
+    """Return the claim of each statement of `text`, in order; a text read before costs only a look-up.
 
     `language` is that of the page, where it is known: a few words are too short to tell.
     """

@@ -578,7 +578,7 @@ class _StatementReader:
                 break
         return dimension, low, high, after
 
-    # What bounds a figure
+    # Bounds of a figure
 
     def _mark_bounds(self) -> None:
         """Take the words that bound figures out of antonyms and negations: `more than 5` is not the opposite of `less`.

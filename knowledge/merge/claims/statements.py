@@ -81,7 +81,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class StatementReading:
-    """What a statement says, wherever it is."""
+    """The content of a statement, wherever it is."""
 
     text: str
     kind: str

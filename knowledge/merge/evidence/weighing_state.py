@@ -128,11 +128,11 @@ class Weighing:
         self.within: PageSection | None = None
         self._homes: dict[int, PageSection | None] = {}
         self._alike_by_text: dict[str, frozenset[int]] = {}
-        # What was found out about it, before anything is decided.
+        # Findings, made before anything is decided.
         self.findings: dict[int, UnitFindings] = {}
         self.confirmed_by: dict[int, set[int]] = defaultdict(set)
         self.repeated: set[tuple[int, Span]] = set()
-        # What was decided.
+        # Decisions.
         self.verdicts: list[BlockVerdict] = []
         self.contradictions: list[Contradiction] = []
         self.changes: list[PageChange] = []
@@ -249,7 +249,7 @@ class Weighing:
             )
         return self._alike_by_text[unit.text]
 
-    # What may replace what
+    # Replacing text
 
     def replacing(self, unit: Unit, number: int, *, covers: bool) -> Replacing:
         """Return whether an incoming unit may take the place of one of the page, or why it may not.

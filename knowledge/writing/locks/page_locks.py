@@ -156,6 +156,7 @@ class Locks:
                     file = lock
                 else:
                     os.close(lock)
+        # Another task of this process has the turn, so the lock is not free.
         except anyio.WouldBlock:
             pass
         except TimeoutError:

@@ -32,7 +32,7 @@ def open_client(url: str, key: str | None, *, grpc: bool, grpc_port: int) -> Asy
         prefer_grpc=grpc,
         grpc_port=grpc_port,
         timeout=int(WRITE_S),
-        # Its check warns from a thread. What an older server can't do is checked where it matters.
+        # Its check warns from a thread. Features that an older server lacks are checked where they matter.
         check_compatibility=False,
         # By default the client opens a new connection for every request to this machine.
         limits=httpx.Limits(max_connections=32, max_keepalive_connections=16),

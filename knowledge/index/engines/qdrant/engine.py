@@ -173,6 +173,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
 
     async def _found(self, question: _CollectionQuery, mark: CollectionMark) -> Both:
         within = restriction(question.docs, question.filters)
+        # Vectors of another embedder cannot be compared: only the words are searched.
         if question.meaning is not None and len(question.meaning) != mark.dimensions:
             question = replace(question, meaning=None)
             if question.empty:
@@ -183,6 +184,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
         wide = await self._query(replace(question, limit=fetched, docs=None), mark, within.conditions, join=False)
         lists = [_admitted(found, question.docs) for found in (wide.keyword, wide.vectors)]
         exhausted = [len(found) < fetched for found in (wide.keyword, wide.vectors)]
+        # Each list has enough admitted hits, or there are no more to fetch.
         if all(len(found) >= question.limit or done for found, done in zip(lists, exhausted, strict=True)):
             return _joined(*(found[: question.limit] for found in lists))
         return await self._query(question, mark, by_number(question.docs or ()))

@@ -82,7 +82,7 @@ class Filling:
         delta = await store.delta(NOWHERE, limit=ROWS, texts=True)
         lengths = await anyio.to_thread.run_sync(lambda: [len(terms(row)) for row in delta.texts])
         mean = sum(lengths) / len(lengths) if lengths else 0.0
-        # A mean of few rows is used until the numbers have grown tenfold.
+        # A mean of few rows is used until `seq` is about ten times as large.
         return mean, NO_LIMIT if len(lengths) == ROWS else 10 * max(delta.upto.seq, 100)
 
     async def take(self, store: IndexStore, mark: CollectionMark) -> tuple[CollectionMark, int]:

@@ -69,7 +69,7 @@ def _first_line(unit: Unit) -> str:
 
 
 def _put_beside(w: Weighing, new: NewText, followed: int | None) -> bool:
-    """Put a text right after the unit of the page that it belongs to, as an item if that is one; return whether it exists.
+    """Put a text right after the unit of the page that it belongs to, as an item if that is one; return whether it was found.
 
     That is the unit that it says more about, in the section where the text belongs, or the one that it `followed` as it came.
     """

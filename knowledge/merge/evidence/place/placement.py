@@ -84,7 +84,7 @@ class SectionChoice(NamedTuple):
 
 
 class SectionFeatures(NamedTuple):
-    """What speaks for a section as the place of a text; the first four are likenesses, 0..1."""
+    """The signs that a section is the place of a text; the first four are likenesses, 0..1."""
 
     words: float
     heading: float

@@ -187,11 +187,11 @@ def may_doubt(w: Weighing, old: Statement, new: Statement, target: PageSection |
     return all(compare(reading.plain, new.reading.plain).relation != "contradict" for reading in _readings(w, old, new))
 
 
-# What becomes of a unit
+# Deciding on a unit
 
 
 def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
-    """Decide what becomes of a paragraph or an item."""
+    """Decide on a paragraph or an item."""
     same = _equal(w, unit)
     own = statements_of([unit], w.language)
     # Without words (a rule of dashes, an Obsidian comment) the same text anywhere is the same.
