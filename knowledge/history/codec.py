@@ -52,7 +52,7 @@ def digests_between(revision: str) -> tuple[bytes, bytes] | None:
 
 
 def pack(raw: bytes) -> bytes:
-    """Return the bytes compressed."""
+    """Return the compressed bytes."""
     return zlib.compress(raw, PACKING_LEVEL)
 
 

@@ -390,7 +390,7 @@ def read_steadily(descriptor: int, path: str) -> tuple[bytes, os.stat_result]:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what a file with that status looks like without reading it."""
+    """Return the stamp of a file with that status."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 

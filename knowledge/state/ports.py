@@ -356,7 +356,7 @@ class DirectoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class NameMatch:
-    """A document, or one of its sections (`section` then is its heading path), that has exactly a searched name."""
+    """A document, or one of its sections (`section` then is its heading path), whose name is exactly the searched one."""
 
     doc: int
     path: str

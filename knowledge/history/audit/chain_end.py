@@ -18,7 +18,7 @@ HOLD_THE_END = "SELECT seq FROM forge.chain_end FOR UPDATE"
 
 
 def appending(entry: HistoryEntry) -> Part:
-    """Return the statement that adds the next link. It follows the recorded end, so that a tail cut off earlier stays missing.
+    """Return the statement that adds the next link. It follows the recorded end, so a tail cut off earlier still shows as missing.
 
     It raises CorruptDatabase if the end of the chain is gone, or there are records behind it.
     """

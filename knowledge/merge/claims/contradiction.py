@@ -28,7 +28,7 @@ from knowledge.merge.model import Unit
 WORTH_READING = 0.4
 """The share of their words that statements must have in common to be read at all."""
 MOST_HOLDERS = 200
-"""The most new statements sharing one word that a statement of the page is compared with because of that word."""
+"""The most new statements that a statement of the page is compared with because they share one word."""
 MOST_NEAR = 24
 """New statements that one of the page is compared with: those with most words in common."""
 MOST_COMPARED = 1_000

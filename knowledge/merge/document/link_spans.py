@@ -390,7 +390,7 @@ class _InlineReader:
                     yield link
 
     def _after_code(self, end: int, length: int) -> int:
-        """Return where the code span ends whose opening run of ticks ends at `end`, `end` itself if nothing closes it."""
+        """Return the end of the code span whose opening ticks end at `end`; `end` itself if nothing closes it."""
         # An escaped tick in front of a run leaves a shorter one, which may be the only one of its length.
         starts = self._tick_runs.get(length, [])
         index = bisect_right(starts, end)

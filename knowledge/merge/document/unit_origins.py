@@ -190,7 +190,7 @@ def _units_of(known: Sequence[Origin], before: Sequence[Unit]) -> dict[int, Unit
 
 
 def _pair_near(tracing: _Tracing, texts: Mapping[int, Unit]) -> None:
-    """Pair texts each of which is clearly the nearest of the other."""
+    """Pair texts that are clearly each other's nearest."""
     old = {at: _ComparedWords(texts[at]) for at in tracing.indexes if at in texts and at not in tracing.taken}
     new = {at: _ComparedWords(tracing.units[at]) for at in tracing.numbers if at not in tracing.of_unit}
     scores: dict[tuple[int, int], float] = {}

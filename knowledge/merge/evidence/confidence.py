@@ -44,7 +44,7 @@ DEFAULT_WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a directory weighs claims. `authority` is by kind of source; other kinds have the table's."""
+    """How a directory weighs claims. `authority` is by kind of source; kinds that it leaves out have the table's."""
 
     weights: Weights = DEFAULT_WEIGHTS
     half_life_days: float = HALF_LIFE_DAYS

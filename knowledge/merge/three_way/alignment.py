@@ -19,7 +19,7 @@ MOST_PAIRS = 4_096
 LOOKED_AT = 4_000
 """Characters at either end of a text that count for its likeness."""
 REMEMBERED = 1_024
-"""Texts whose words are remembered, as one is compared with several others."""
+"""Texts whose words are cached, because one is compared with several others."""
 BODY = 7
 """The level of every part that is not a heading: below all headings."""
 

@@ -48,7 +48,7 @@ def is_accounted(base: str, ours: str, theirs: str, joined: str, clashes: Sequen
 
 
 class _Tally(NamedTuple):
-    """How often each line is there in three versions and in the result; `clashing` are the lines of what clashes."""
+    """How often each line occurs in the three versions and in the result; `clashing` counts the lines of clashes."""
 
     base: Counter[str]
     ours: Counter[str]
@@ -168,7 +168,7 @@ def _near(lines: Iterable[str], others: Iterable[str]) -> set[str]:
                 holding.setdefault(word, []).append(other)
 
     def candidates(own: frozenset[str]) -> Iterable[frozenset[str]]:
-        """Return those that may be near; of very many, some that have the rarest words in common."""
+        """Return lines that may be near; if there are very many, some that share the rarest words."""
         if not holding:
             return known
         found: list[list[frozenset[str]]] = sorted((holding.get(word, []) for word in own), key=len)

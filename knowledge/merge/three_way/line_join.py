@@ -119,7 +119,7 @@ changes in the group."""
 def grouped(
     mine: Sequence[LineHunk], other: Sequence[LineHunk], ours_meet: Meets, theirs_meet: Meets
 ) -> Iterator[Group]:
-    """Yield the changes of two sides in order, those that meet together."""
+    """Yield the changes of two sides in order, with changes that meet in one group."""
     x = y = 0
     while x < len(mine) or y < len(other):
         left, right = x, y

@@ -45,7 +45,7 @@ class PartJoin(NamedTuple):
 
 
 class JoinedSequence(NamedTuple):
-    """A joined sequence; the gaps between its parts are settled, that after the last is not."""
+    """A joined sequence; the gaps between its parts are settled, the one after the last is not."""
 
     parts: Sequence[AlignedNode]
     clashes: Sequence[Clash]

@@ -12,7 +12,7 @@ from knowledge.pages.markdown.blocks import Block, scan
 TARGET = 1200
 """Characters after which a chunk ends at the next block."""
 MOST = 4000
-"""Most characters of a chunk of text; a fence, a table or an HTML block is never cut."""
+"""The most characters of a chunk of text; a fence, a table or an HTML block is never cut."""
 _UNCUT = frozenset({"fence", "code", "table", "html", "comment"})
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[\u3002\uff01\uff1f]")
 

@@ -25,7 +25,7 @@ TWO_EDITS_FROM = 9
 MOST_CORRECTED = 10
 MOST_FORMS = 20
 VOCABULARY_S = 10.0
-"""How often the vocabulary is loaded at most, while files keep changing: a large one takes a tenth of a second."""
+"""The least time between two loads of the vocabulary while files keep changing: a large one takes a tenth of a second."""
 
 Correct = Callable[[IndexStore, str], Awaitable[Sequence[str]]]
 """Returns the known words that an unknown word may have meant, likeliest first."""

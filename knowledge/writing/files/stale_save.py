@@ -17,14 +17,14 @@ STALE_S = 10.0
 SAME_S = 0.5
 """The same for a save that equals an earlier state: later it is a person who goes back, not an editor saving unchanged text."""
 NEAR = 24
-"""How many states are compared first; more only while the nearest is among the oldest of them."""
+"""How many states are compared first; more are compared only while the nearest is among the oldest."""
 PATIENCE = 10
 """How many older states in a row may differ more before the nearest is accepted: each edit in between makes a state differ more."""
 MOST_STATES = 2000
 MOST_COUNTED = 400
 
 Lines = frozenset[bytes | tuple[bytes, int]]
-"""The lines of a text; a repeated line has its number with it, so that the sizes of set differences count lines."""
+"""The lines of a text; repeated lines are numbered, so that the size of a set difference counts lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ MARK = 0
 DEEP = 100
 """Chunks requested for each word: on Cranfield, nDCG@10 is 0.34 with 40, 0.36 with 100, and no better with 1,000."""
 FEW = 300
-"""Most document numbers in a filter: each word's query takes 5 ms longer with 200, 40 with 1,000, 220 with 2,000."""
+"""The most document numbers in a filter: each word's query takes 5 ms longer with 200, 40 with 1,000, 220 with 2,000."""
 PAYLOAD_BYTES = 8_000_000
 PAYLOAD_ROWS = 10_000
 SHORTEST_STEM = 4

@@ -265,7 +265,7 @@ def _points(sources: _PointSources) -> Iterator[tuple[models.PointStruct, int]]:
 
 
 def _normalised(half: bytes) -> list[float] | None:
-    """Return the vector with length 1, or None if it has no length. Six decimals: the store has three."""
+    """Return the vector with length 1, or None if its length is zero or not finite. Six decimals: the store has three."""
     values = np.frombuffer(half, dtype="<f2").astype(np.float64)
     with np.errstate(all="ignore"):
         length = float(np.linalg.norm(values))

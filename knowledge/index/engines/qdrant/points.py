@@ -22,7 +22,7 @@ MEANING, WORDS = "meaning", "words"
 K1 = 1.2
 B = 0.75
 FEW = 5_000
-"""Most document numbers in a query; for more, fetching more hits and dropping those not admitted is faster."""
+"""The most document numbers in a query; for more, fetching more hits and dropping those not admitted is faster."""
 
 Terms = Callable[[TextRow], Sequence[str]]
 Condition = Mapping[str, object]
@@ -36,7 +36,7 @@ INDEXED: Mapping[str, Mapping[str, object]] = {
     "source": {"type": "keyword"},
     "modified_us": {"type": "integer", "lookup": False, "range": True},
 }
-"""Every payload field in filters, with its index. None is a tenant: a collection is one knowledge base."""
+"""Every payload field in filters, with its index. No field is a tenant: a collection is one knowledge base."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Which pages and sections of a directory a text could go into. Pure.
 
-The right page is among the first three for two texts of three, so a page is never chosen here: the caller does.
+The right page is among the first three for two texts of three, so no page is chosen here: the caller chooses.
 """
 
 from __future__ import annotations
