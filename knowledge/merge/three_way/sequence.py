@@ -11,8 +11,12 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions
+from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions, likeness
 from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches, span_of
+
+ONE_TEXT = 0.85
+"""Share of words that two added texts must have in common to be wordings of one."""
+_PROSE = frozenset({"paragraph", "fence", "code", "quote"})
 
 
 class Clash(NamedTuple):
@@ -159,10 +163,26 @@ class SequenceMerge:
         for x, y in [*same, (len(ours), len(theirs))]:
             added = [KeptPart(node, ours=mine.first + start + i) for i, node in enumerate(ours[start:x])]
             others = [KeptPart(node, theirs=other.first + first + i) for i, node in enumerate(theirs[first:y])]
-            self.kept += _by_depth(added, others)
+            self.kept += _by_depth(added, self._without_other_wordings(added, others))
             if x < len(ours):
                 self.kept.append(KeptPart(ours[x], mine.first + x, other.first + y))
             start, first = x + 1, y + 1
+
+    def _without_other_wordings(self, ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:
+        """Return what theirs added, without what is another wording of something that ours added: that is a clash.
+
+        Both sides have copied it from one place, and one has changed it since. Items and rows of one list are similar anyway.
+        """
+        found: list[KeptPart] = []
+        for part in theirs:
+            node = part.node
+            same = (one.node for one in ours if node.kind in _PROSE and likeness(one.node, node) >= ONE_TEXT)
+            twin = next(same, None)
+            if twin is None:
+                found.append(part)
+            else:
+                self.clashes.append(Clash("", twin.text, node.text, twin.line, twin.section))
+        return found
 
     def _both_edited(self, at: int) -> None:
         x, y = self.to_ours[at], self.to_theirs[at]

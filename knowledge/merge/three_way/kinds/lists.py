@@ -163,7 +163,7 @@ def _renumbered(texts: list[str], versions: Sequence[Sequence[AlignedNode]]) -> 
     numberings = [_numbering(nodes) for nodes in versions]
     base, ours, theirs = numberings
     chosen = ours if theirs in (ours, base) or ours != base else theirs
-    if chosen is None or max(map(len, versions)) < 2:
+    if chosen is None:
         return texts
     first, step = chosen
     found: list[str] = []

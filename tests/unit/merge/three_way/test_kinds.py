@@ -257,3 +257,24 @@ def test_a_list_that_one_side_numbers_otherwise_is_numbered_so(*, swapped: bool)
     found = join(cut(base), cut(ours), cut(theirs))
     assert not found.conflicts
     assert found.text == "1. one\n1. two, changed\n1. three\n1. four\n"
+
+
+def test_two_wordings_of_one_added_text_are_a_conflict() -> None:
+    base = "# T\n\nEnd.\n"
+    first = "The second example is used where gmsa is in use, and restarts the service until the pod has logged on."
+    ours, theirs = (f"# T\n\nShared.\n\n{text}\n\nEnd.\n" for text in (first, first.replace("gmsa", "GMSA accounts")))
+    found = join(cut(base), cut(ours), cut(theirs))
+    assert found.text == ours
+    ((conflict),) = found.conflicts
+    assert (conflict.base, conflict.ours.strip(), conflict.theirs.strip()) == (
+        "",
+        first,
+        first.replace("gmsa", "GMSA accounts"),
+    )
+
+
+def test_similar_items_that_both_sides_add_are_two_items() -> None:
+    base = "- [Report 2023](2023.md)\n"
+    found = join(cut(base), cut(base + "- [Report 2024](2024.md)\n"), cut(base + "- [Report 2025](2025.md)\n"))
+    assert not found.conflicts
+    assert found.text == base + "- [Report 2024](2024.md)\n- [Report 2025](2025.md)\n"
