@@ -88,13 +88,35 @@ class Doubt:
     sure: float
 
 
+AnswerWord = Literal["same", "replaces", "both", "contradicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementAnswer:
+    """A host's judgement of two statements, quoted word for word: how the new one relates to the existing one."""
+
+    existing: str
+    new: str
+    answer: AnswerWord
+
+
+@dataclass(frozen=True, slots=True)
+class StatementQuestion:
+    """Two statements of which no rule can tell how they relate; `source` is the existing one's. The host may answer."""
+
+    existing: str
+    new: str
+    section: str
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class IncomingEvidence:
     """The source of incoming knowledge.
 
     `authority` is the most that the caller claims, None for the table's. `corroborated_by` are the lineages that the server
     has verified itself. `against` are texts of the page that a person rejected in favour of this. `doubts` are a model's
-    contradictions between it and the page.
+    contradictions between it and the page; `judged` says that a model was asked. `answers` are the host's.
     """
 
     source: str
@@ -103,6 +125,8 @@ class IncomingEvidence:
     corroborated_by: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    judged: bool = False
+    answers: tuple[StatementAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +230,8 @@ class MergePlan:
     origins: Sequence[Origin] = ()
     places: Sequence[OfferedPlace] = ()
     """Where text that was not written could go, likeliest first."""
+    questions: Sequence[StatementQuestion] = ()
+    """Statements that were not written, and those of the page of which they may be another version."""
     note: str | None = None
     cut: CutDocument | None = None
     """`text` in pieces, if already known."""

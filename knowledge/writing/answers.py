@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from knowledge.merge.model import BlockVerdict, Conflict, OfferedPlace, Side
+from knowledge.merge.model import BlockVerdict, Conflict, OfferedPlace, Side, StatementQuestion
 
 Status = Literal["done", "partial", "unchanged", "conflict", "analysis", "proposed"]
 """`partial`: some blocks are written, the others flagged, in conflict, or without a sure place. `conflict`: nothing is written.
@@ -21,7 +21,8 @@ class Merged:
     It is the page's own, unless others wrote to the page since the base. Then it names the page as the caller knows it, so that a
     merge based on it removes nothing of theirs, and `note` says what the page's own revision is.
     `blocks` leaves out untouched blocks. `places` are where text that was not written could go, at most three, for the caller to
-    choose. `verified`: read back and found as planned; None if nothing was written.
+    choose; `questions` are for its model to answer in the next call. `verified`: read back and found as planned; None if nothing
+    was written.
     """
 
     status: Status
@@ -33,6 +34,7 @@ class Merged:
     conflicts: Sequence[Conflict]
     verified: bool | None
     places: Sequence[OfferedPlace] = ()
+    questions: Sequence[StatementQuestion] = ()
     note: str | None = None
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.history.ports import Actor
+from knowledge.merge.model import StatementAnswer
 from knowledge.writing.evidence.judge import PairJudgement
 
 
@@ -26,6 +27,7 @@ class MergeRequest:
     requests for the same page that are carried out first, in the same act. `judgement` is a language model's opinion of the
     request, None before one was asked. `repeats` are sentences in it (digests of `knowledge.pages.markdown.passages`) that its
     writer was shown as somebody else's and does not name as such, each with its origin.
+    `answers` are the host's judgement of statements that it was asked about.
     """
 
     actor: Actor
@@ -42,6 +44,7 @@ class MergeRequest:
     earlier: tuple[MergeRequest, ...] = ()
     judgement: PairJudgement | None = None
     repeats: tuple[tuple[bytes, str], ...] = ()
+    answers: tuple[StatementAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

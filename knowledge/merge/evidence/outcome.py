@@ -11,6 +11,8 @@ from knowledge.merge.evidence.weighing_state import TO_A_PERSON, PageChange, Wei
 from knowledge.merge.model import BlockVerdict, Form, MergePlan, Origin, Unit, unit_digest
 from knowledge.merge.splice import Spliced
 
+MOST_QUESTIONS = 15
+"""Questions asked at once; the next call is asked the rest."""
 MOST_VERDICTS = 80
 """Verdicts listed one by one; if there are more, those that change nothing are only counted."""
 
@@ -40,6 +42,7 @@ def plan_of(w: Weighing, form: Form) -> MergePlan:
         contradictions=tuple(w.contradictions),
         origins=[_origin_after(w, unit, spliced, touched) for unit in units(cut(spliced.text))],
         places=w.places,
+        questions=w.questions[:MOST_QUESTIONS],
         note=w.note,
     )
 

@@ -86,7 +86,7 @@ def _left_by_rules(w: Weighing) -> list[Statement]:
     for number in sorted(w.findings):
         found = w.findings[number]
         if not found.disputes and w.index.equal(w.incoming[number]) is None:
-            left += filter(_may_be_asked, (*found.new, *(new for new, _ in found.paraphrases)))
+            left += filter(_may_be_asked, (*found.new, *(new for new, _ in (*found.paraphrases, *found.questions))))
     return left
 
 

@@ -29,6 +29,7 @@ from knowledge.merge.model import (
     OfferedPlace,
     Origin,
     Side,
+    StatementQuestion,
     Unit,
     VerdictWord,
     quoted_section,
@@ -99,6 +100,7 @@ class UnitFindings:
     disputes: list[Dispute] = field(default_factory=list)
     doubts: list[Dispute] = field(default_factory=list)
     paraphrases: list[tuple[Statement, Statement]] = field(default_factory=list)
+    questions: list[tuple[Statement, Statement]] = field(default_factory=list)
     new: list[Statement] = field(default_factory=list)
 
 
@@ -141,6 +143,7 @@ class Weighing:
         self.replaced_units: set[int] = set()
         self.matched: dict[int, int] = {}
         self.places: tuple[OfferedPlace, ...] = ()
+        self.questions: list[StatementQuestion] = []
         self.note: str | None = None
 
     # Where things are
@@ -349,6 +352,21 @@ class Weighing:
         weights = f"{self.weight} against {existing} of {source} in line {old.line}"
         reason = f"not written{part}: {_REASONS.get(why, why)}, {weights}; {TO_A_PERSON}"
         self.verdict("retain", old.section or unit.section, reason, there)
+
+    def ask(self, unit: Unit, pairs: Sequence[tuple[Statement, Statement]]) -> None:
+        """Say that a unit is not written before the host has told how its statements relate to those of the page."""
+        self.questions += [
+            StatementQuestion(
+                old.reading.text, new.reading.text, section_name(old.section), self.origins[old.unit].source
+            )
+            for new, old in pairs
+        ]
+        new, old = pairs[0]
+        reason = (
+            f"not written: {quoted(new.reading.text)} may be another version of {quoted(old.reading.text)} in line "
+            f"{self.units[old.unit].line}; answer `questions` in the next call"
+        )
+        self.verdict("ask", old.section or unit.section, reason, old.unit)
 
     def offer(self, numbers: Sequence[int], placement: Placement) -> None:
         """Say that texts are not written because their place would be a guess, and where they could go.

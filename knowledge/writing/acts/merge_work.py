@@ -38,6 +38,10 @@ WHOLE_OR_PART = (
     "the page and keeps less than half of its words. To replace the page, begin with its title as a heading; to add to it, name "
     "the section, or begin with a heading"
 )
+RELATION_UNSURE = (
+    "statements are not written that may be other versions of what the page says; send this call again with `answers` to "
+    "`questions`: same, replaces, both (both hold) or contradicts"
+)
 PLACE_UNSURE = (
     "text is not written where its place would be a guess; send this call again with the arguments of one of `places`, or put "
     "the heading that it belongs under above the text"
@@ -167,6 +171,8 @@ def _evidence(basis: MergeBasis) -> IncomingEvidence:
         corroborated_by=basis.verified,
         against=request.against,
         doubts=request.judgement.doubts if request.judgement is not None else (),
+        judged=request.judgement is not None and not request.judgement.note,
+        answers=request.answers,
     )
 
 
@@ -195,9 +201,10 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
     status: Status = "done" if written else "unchanged"
     if conflicts:
         status = "partial" if written else "conflict"
-    elif plan.places:
+    elif plan.places or plan.questions:
         status = "partial" if written else "analysis"
-    note = join_notes(PLACE_UNSURE if plan.places else None, plan.note) or None
+    unsure = (PLACE_UNSURE if plan.places else None, RELATION_UNSURE if plan.questions else None)
+    note = join_notes(*unsure, plan.note) or None
     merged = Merged(
         status=status,
         proposal=None,
@@ -208,6 +215,7 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
         conflicts=conflicts,
         verified=True if written else None,
         places=list(plan.places),
+        questions=list(plan.questions),
         note=note,
     )
     known = None if plan.known is None or plan.known == plan.text else plan.known.encode()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
+from knowledge.merge.model import StatementAnswer
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
@@ -209,6 +210,7 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
         observed_at=moment(arguments.observed_at) if arguments.observed_at else None,
         corroboration=tuple(arguments.corroboration),
         intent=arguments.intent,
+        answers=tuple(StatementAnswer(one.existing, one.new, one.answer) for one in arguments.answers),
         against=call.against,
         judgement=PairJudgement(call.doubts) if approved else None,
         repeats=tuple(sorted((digest, origin) for digest, origin in found if _place(origin) != named)),

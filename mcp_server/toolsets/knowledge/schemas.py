@@ -15,6 +15,8 @@ LONGEST_CONTENT = 4_000_000
 LONGEST_INTENT = 500
 MOST_TAGS = 100
 MOST_SOURCES = 20
+
+
 EARLIEST_NS, LATEST_NS = -(2**63), 2**63 - 1
 """The index stores times as signed 64-bit numbers."""
 
@@ -89,6 +91,14 @@ class SearchPagesArguments(Arguments):
         return value
 
 
+class AnsweredQuestion(Arguments):
+    """A host's judgement of two statements."""
+
+    existing: str
+    new: str
+    answer: Literal["same", "replaces", "both", "contradicts"]
+
+
 class MergeArguments(Arguments):
     """Arguments of kb_merge."""
 
@@ -117,6 +127,10 @@ class MergeArguments(Arguments):
     observed_at: Annotated[str | None, Field(description="When the source was current, e.g. 2026-03-31.")] = None
     corroboration: Annotated[
         list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same, e.g. ['plane:KB-9'].")
+    ] = Field(default_factory=list)
+    answers: Annotated[
+        list[AnsweredQuestion],
+        Field(description="To questions of an earlier answer."),
     ] = Field(default_factory=list)
     intent: Annotated[
         str, Field(max_length=LONGEST_INTENT, description="Why you make this change; kept in the history.")

@@ -117,7 +117,8 @@ KB_MERGE = ToolSpec(
         "status": "partial: some blocks were written; conflict: none; analysis: none, see note",
         "proposal": "needs a person's approval; pass its id to proposal_status",
         "revision": "base_revision of your next merge",
-        "blocks.verdict": "retain keeps existing text; flag marks a contradiction; ask: not written, choose one of places",
+        "blocks.verdict": "retain keeps existing text; flag marks a contradiction; "
+        "ask: not written, choose one of places or answer questions",
         "places.call": "arguments to send again",
         "conflicts.ours": "the page's text",
         "conflicts.theirs": "your text",

@@ -86,7 +86,8 @@ def measure_facts(given: argparse.Namespace) -> None:
     print(facts.HEAD)
     for git_dir in given.repositories:
         with Repository(git_dir) as repository:
-            found = [facts.answered(change) for change in facts.changes_of(repository.edits(), given.most)]
+            changes = facts.changes_of(repository.edits(), given.most)
+            found = [one for one in map(facts.answered, changes) if one is not None]
         print(facts.table(git_dir.parent.name, found), flush=True)
         if given.write:
             given.write.mkdir(parents=True, exist_ok=True)

@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from typing import Literal
 
+from knowledge.errors import KnowledgeError
 from knowledge.merge.claims.statements import StatementReading, keeps_words, likeness, read_statement
 from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.place.list_form import bare_text
-from knowledge.merge.model import IncomingEvidence, MergePlan, Unit, unit_digest
+from knowledge.merge.model import IncomingEvidence, MergePlan, Unit, section_name, unit_digest
 from knowledge.merge.setting import MergeSetting
 from tests.benchmarks.history.repository import RealEdit
 
@@ -45,7 +46,7 @@ class StatementChange:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A change, and what became of it when it was sent as evidence without a section."""
+    """A change, and what became of it when it was sent as evidence to its section."""
 
     change: StatementChange
     plan: MergePlan
@@ -58,6 +59,8 @@ class Answered:
     @property
     def outcome(self) -> str:
         """The most telling verdict."""
+        if self.plan.questions:
+            return "question"
         order = ("flag", "ask", "update", "retain", "integrate", "unchanged")
         return next((word for word in order if word in self.words), "nothing")
 
@@ -125,19 +128,23 @@ def _kind(old: StatementReading, new: StatementReading) -> Change | None:
     return "fact" if (numbers or deciding) and same_words else None
 
 
-def answered(change: StatementChange) -> Answered:
-    """Send the change to the page as it was, from another source than the page's."""
+def answered(change: StatementChange) -> Answered | None:
+    """Send the change to its section of the page as it was, from another source than the page's; None if the name is not clear."""
     page = cut(change.before)
     setting = MergeSetting(
         PageFacts(change.path, "wiki:page", NOW, tracked=False), [None] * len(units(page)), DEFAULT_RULES, NOW, "r", "p"
     )
-    plan = weigh(page, cut(change.new), IncomingEvidence("code:src/a.py@1", NOW), setting)
+    try:
+        section = section_name(change.section) or None
+        plan = weigh(page, cut(change.new), IncomingEvidence("code:src/a.py@1", NOW), setting, section=section)
+    except KnowledgeError:
+        return None
     return Answered(change, plan)
 
 
 HEAD = (
-    "| repository | change | sent | flagged | asked | update | beside | said already | other | words removed |\n"
-    "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    "| repository | change | sent | flagged | asked | update | beside | said already | no place | other | words removed |\n"
+    "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 
@@ -148,8 +155,8 @@ def table(name: str, answers: Iterable[Answered]) -> str:
     for kind in CHANGES:
         of = [one for one in answers if one.change.kind == kind]
         counts = Counter(one.outcome for one in of)
-        other = sum(counts.values()) - sum(counts[word] for word in ("flag", "ask", "update", "integrate", "unchanged"))
-        cells = [counts[word] for word in ("flag", "ask", "update", "integrate", "unchanged")]
+        cells = [counts[word] for word in ("flag", "question", "update", "integrate", "unchanged", "ask")]
+        other = len(of) - sum(cells)
         lost = sum(one.loses_words for one in of)
         rows.append(f"| {name} | {kind} | {len(of)} | {' | '.join(map(str, cells))} | {other} | {lost} |")
     return "\n".join(rows)

@@ -140,3 +140,27 @@ async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_w
         assert 0 < len(answer["places"]) <= 3
         assert answer["places"][0]["path"] == "guides/holidays.md"
         assert "send this call again" in str(answer["note"])
+
+
+async def test_another_version_of_a_statement_is_asked_about_and_the_answer_is_followed(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        path = "guides/backups.md"
+        older = "Copies of the database are made every night and kept for thirty days in another city."
+        newer = "Copies of the database are made every evening and kept for thirty days in a vault."
+        base = await host.revision(path)
+        known: dict[str, object] = {"source": "code:ops/backup.py", "base_revision": base, "section": "Backups"}
+        asked = await host.merge(path, newer, **known)
+        assert (asked["status"], asked["diff"]) == ("analysis", "")
+        (question,) = asked["questions"]
+        assert (question["existing"], question["new"]) == (older, newer)
+        pair = {name: question[name] for name in ("existing", "new")}
+        same = await host.merge(path, newer, **known, answers=[{**pair, "answer": "same"}])
+        assert same["status"] == "unchanged"
+        other = await host.merge(path, newer, **known, answers=[{**pair, "answer": "replaces"}])
+        assert other["status"] == "conflict"
+        assert other["proposal"] is not None, "a person decides"
+        assert host.text(path) == PAGE
+        both = await host.merge(path, newer, **known, answers=[{**pair, "answer": "both"}])
+        assert both["status"] == "done"
+        assert newer in host.text(path)
+        assert older in host.text(path)

@@ -18,6 +18,7 @@ from knowledge.merge.claims.statements import (
     implies,
     is_paraphrase,
     keeps_words,
+    likeness,
     lost_words,
     read_statement,
     statements_of,
@@ -25,13 +26,13 @@ from knowledge.merge.claims.statements import (
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.place.list_form import bare_text
 from knowledge.merge.evidence.place.placement import PageSection
-from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindings, Weighing
+from knowledge.merge.evidence.weighing_state import ONE_SUBJECT, Dispute, NewText, UnitFindings, Weighing
 from knowledge.merge.model import Unit
 
 MOST_PAIRS = 20_000
 """Up to this many pairs of units, all are compared for contradictions."""
-MODEL = "model"
-"""The kind of a contradiction that only a language model found."""
+MODEL, JUDGED = "model", "judged"
+"""The kinds of a contradiction that only the server's language model found, or only the host."""
 
 _PROSE = ("paragraph", "item")
 
@@ -102,11 +103,49 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
             return
         if not w.is_same_source(old.unit):
             found.doubts.append(_dispute(new, old, comparison))
+    if not any(doubt.new == new.reading.text for doubt in found.doubts) and _asks(w, new, near, found):
+        return
     paraphrased = next((old for old in near if is_paraphrase(old.reading, new.reading)), None)
     if paraphrased is not None:
         found.paraphrases.append((new, paraphrased))
     else:
         found.new.append(new)
+
+
+def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFindings) -> bool:
+    """Settle a statement by what the host has answered, or ask it; return whether either was done.
+
+    It is asked about the most similar statement of the section, unless the new one says all of that and more: it may be a newer
+    version of it, another fact, or the same in other words, and no rule can tell.
+    """
+    known = [
+        old
+        for old in near
+        if likeness(old.reading, new.reading) >= ONE_SUBJECT
+        and w.units[old.unit].kind in _PROSE
+        and w.in_same_section(found.unit, old.unit)
+        and not (covers(new.reading, old.reading) and keeps_words(new.reading.text, old.reading.text))
+    ]
+    if not known:
+        return False
+    answers = {(one.existing, one.new): one.answer for one in w.evidence.answers}
+    judged = [(old, word) for old in known if (word := answers.get((old.reading.text, new.reading.text)))]
+    old, word = judged[0] if judged else (max(known, key=lambda old: likeness(old.reading, new.reading)), None)
+    match word:
+        case "same":
+            found.duplicates.append(old)
+        case "both":
+            found.new.append(new)
+        case "replaces" | "contradicts":
+            # The host's word is no reason to remove text of another source: a person decides.
+            reason = f"{w.evidence.source} says otherwise, in the judgement of the host that sent it."
+            relation = StatementRelation("contradict", JUDGED, "".join(old.section[-1:]), reason, 1.0)
+            _file_contradiction(w, new, old, relation, found)
+        case None if w.evidence.judged:
+            return False
+        case None:
+            found.questions.append((new, old))
+    return True
 
 
 def _file_contradiction(
@@ -211,6 +250,8 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
         del w.verdicts[before[0] :], w.changes[before[1] :], w.new_texts[before[2] :]
         w.supported.intersection_update(before[3])
         w.flag(unit, found.doubts)
+    elif found.questions:
+        w.ask(unit, found.questions)
     else:
         _settle(w, number, unit, own, found)
 

@@ -14,7 +14,7 @@ from knowledge.merge.document.units import cut, split_lines, units
 from knowledge.merge.evidence.confidence import DEFAULT_RULES, Rules
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.place.placement import Similarity
-from knowledge.merge.model import IncomingEvidence, MergePlan, Origin, unit_digest
+from knowledge.merge.model import AnswerWord, IncomingEvidence, MergePlan, Origin, StatementAnswer, unit_digest
 from knowledge.merge.setting import MergeSetting
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -78,6 +78,7 @@ def weighed(
     origins: Sequence[Origin | None] | None = None,
     rules: Rules = DEFAULT_RULES,
     similarity: Similarity | None = None,
+    answers: tuple[StatementAnswer, ...] = (),
 ) -> MergePlan:
     """Return the plan for `content`, met by a page all of whose units come from `held_by`."""
     document = cut(page)
@@ -88,7 +89,7 @@ def weighed(
     return weigh(
         document,
         cut(content),
-        IncomingEvidence(source, observed_at, authority, tuple(verified)),
+        IncomingEvidence(source, observed_at, authority, tuple(verified), answers=answers),
         MergeSetting(
             PageFacts("guides/uploads.md", "user", NOW, tracked=True), origins, rules, NOW, "r1", "", append, similarity
         ),
@@ -201,9 +202,9 @@ def test_the_handbook_s_example_is_flagged_with_both_numbers() -> None:
 
 
 def test_the_other_blocks_of_a_flagged_call_are_written() -> None:
-    plan = weighed("Retries: 5\n\nThe virus scanner checks every file of the uploads.\n")
+    plan = weighed("Retries: 5\n\nUploads of a closed account are removed from the object store.\n")
     assert sorted(words(plan)) == ["flag", "integrate"]
-    assert added(plan) == ["The virus scanner checks every file of the uploads."]
+    assert added(plan) == ["Uploads of a closed account are removed from the object store."]
 
 
 def test_what_nobody_knows_the_source_of_is_another_lineage() -> None:
@@ -274,11 +275,47 @@ def test_a_caller_s_claim_of_little_authority_counts() -> None:
     assert words(weighed(new, authority=0.0, held_by="wiki:a", held_since=NOW)) == ["retain"]
 
 
-def test_what_would_lose_a_part_of_the_old_is_put_beside_it() -> None:
-    page = "# A\n\nThe importer reads CSV files from the share in Oslo.\n"
-    plan = weighed("The importer reads CSV files and JSON files from a share.", page=page)
-    assert words(plan) == ["integrate"]
-    assert added(plan, page) == ["The importer reads CSV files and JSON files from a share."]
+IMPORTER = "The importer reads CSV files from the share in Oslo."
+NEWER = "The importer reads CSV files and JSON files from a share."
+
+
+def test_another_version_of_a_statement_is_asked_about_before_anything_is_written() -> None:
+    page = f"# A\n\n{IMPORTER}\n"
+    plan = weighed(NEWER, page=page)
+    assert words(plan) == ["ask"]
+    assert plan.text == page
+    (question,) = plan.questions
+    assert (question.existing, question.new, question.section, question.source) == (IMPORTER, NEWER, "A", CHAT)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "after"),
+    [
+        ("same", "unchanged", [IMPORTER]),
+        ("both", "integrate", [IMPORTER, NEWER]),
+        ("contradicts", "flag", [IMPORTER]),
+        ("replaces", "flag", [IMPORTER]),
+    ],
+)
+def test_the_host_s_answer_settles_it_but_removes_no_text_of_another_source(
+    answer: AnswerWord, verdict: str, after: list[str]
+) -> None:
+    page = f"# A\n\n{IMPORTER}\n"
+    plan = weighed(NEWER, page=page, answers=(StatementAnswer(IMPORTER, NEWER, answer),))
+    assert words(plan) == [verdict]
+    assert [line for line in plan.text.split("\n")[1:] if line] == after
+    assert [one.kind for one in plan.contradictions] == (["judged"] if verdict == "flag" else [])
+
+
+def test_a_source_replaces_what_it_said_itself_if_the_host_says_that_it_does() -> None:
+    page = f"# A\n\n{IMPORTER}\n"
+    plan = weighed(NEWER, "zulip:ops/limits/2", page, answers=(StatementAnswer(IMPORTER, NEWER, "replaces"),))
+    assert plan.text == f"# A\n\n{NEWER}\n"
+
+
+def test_an_answer_hides_no_contradiction_that_a_rule_finds() -> None:
+    answers = (StatementAnswer("Retries: 3", "Retries: 5", "both"), StatementAnswer("Retries: 3", "Retries: 5", "same"))
+    assert words(weighed("Retries: 5", answers=answers)) == ["flag"]
 
 
 def test_only_the_sentences_that_are_new_are_written_and_beside_the_others() -> None:
@@ -349,15 +386,15 @@ def test_a_text_of_several_parts_is_written_where_it_is_sure_and_asked_about_whe
 
 def test_a_dated_note_is_placed_where_its_content_belongs_and_said_so() -> None:
     for note in (
-        "## 2026-11-21\n\nThe virus scanner checks every file twice.\n",
-        "## Update 2026-11-21\n\nThe virus scanner checks every file twice.\n",
-        "Update 2026-11-21: The virus scanner checks every file twice.\n",
-        "- 2026-11-21: Of the uploads the virus scanner checks every file twice.\n",
+        "## 2026-11-21\n\nA virus in an upload is reported to the people of eu-west.\n",
+        "## Update 2026-11-21\n\nA virus in an upload is reported to the people of eu-west.\n",
+        "Update 2026-11-21: A virus in an upload is reported to the people of eu-west.\n",
+        "- 2026-11-21: A virus in an upload is reported to the people of eu-west.\n",
     ):
         plan = weighed(note)
         assert words(plan) == ["integrate"]
         assert "2026" not in plan.text
-        assert plan.text.index("twice") < plan.text.index("## Limits")
+        assert plan.text.index("reported") < plan.text.index("## Limits")
         assert plan.note is not None
         assert "2026-11-21" in plan.note
         assert "2026-11-21" in plan.verdicts[0].reason
