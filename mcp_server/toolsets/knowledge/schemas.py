@@ -91,7 +91,7 @@ class SearchPagesArguments(Arguments):
         return value
 
 
-class AnsweredQuestion(Arguments):
+class JudgedStatements(Arguments):
     """A host's judgement of two statements."""
 
     existing: str
@@ -129,7 +129,7 @@ class MergeArguments(Arguments):
         list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same, e.g. ['plane:KB-9'].")
     ] = Field(default_factory=list)
     answers: Annotated[
-        list[AnsweredQuestion],
+        list[JudgedStatements],
         Field(description="To questions of an earlier answer."),
     ] = Field(default_factory=list)
     intent: Annotated[
