@@ -18,7 +18,7 @@ BACK_TO = "phase"
 """The field of the phase in the changes of a `revisit`."""
 NO_JSON = "it is not plain JSON"
 DEEPEST = 60
-"""For lists and objects in each other. No work needs more, and recursion over one never reaches Python's limit."""
+"""For nested lists and objects. No work needs more, and recursion over one never reaches Python's limit."""
 
 
 def submit_excess(signals: Sequence[str], usage: StepUsage, conversation: str) -> list[str]:

@@ -27,7 +27,7 @@ class CatalogueEntry:
     summary: str
     module: str
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Its inputs besides the brief, by name, and what each is."""
+    """Its inputs besides the brief: a description of each, by name."""
 
 
 PACKAGE = "agents.library"
@@ -40,7 +40,7 @@ SKILLS = "agents.library.skills"
 
 
 _INPUTS = re.compile(r"^inputs:.*\n(?:(?:[ #].*)?\n)*", re.MULTILINE)
-"""The block of a file that says what its agent takes: up to the next key that is not indented."""
+"""The block of a file that declares the agent's inputs: up to the next key that is not indented."""
 _WORKING = re.compile(r"\bagent: ([a-z][a-z0-9-]*)")
 """The agents that work in a skill."""
 
@@ -60,7 +60,7 @@ class AgentListing(Protocol):
 
     @property
     def summary(self) -> str:
-        """Return in one line what it does."""
+        """Return one line on what it does."""
         ...
 
     @property
@@ -132,7 +132,7 @@ def cognitive_entries() -> tuple[CatalogueEntry, ...]:
 
 @cache
 def skill_entries() -> tuple[CatalogueEntry, ...]:
-    """Return the agents that are made of others, by name. They take what those take, and what their own files say."""
+    """Return the agents that are made of others, by name. Their inputs are those of the others and of their own files."""
     taken = {entry.name: entry.inputs for entry in (*main_entries(), *cognitive_entries())}
     found = []
     for file in sorted(files(SKILLS).iterdir(), key=lambda file: file.name):
@@ -158,13 +158,13 @@ def built_in(name: str) -> Agent:
 
 
 def heading_of(text: str) -> tuple[str, str]:
-    """Return title and summary of an agent that is described in a file: what its first two lines say, without reading the rest."""
+    """Return the title and summary of an agent's file, from its first two lines alone."""
     lines = [*text.split("\n", 2), "", ""]
     return _said(lines[0], "title"), _said(lines[1], "summary")
 
 
 def inputs_in(text: str) -> Mapping[str, str]:
-    """Return the inputs of an agent described in a file, and what each is, without reading the rest."""
+    """Return the inputs that an agent's file declares, each with its description, without reading the rest."""
     block = _INPUTS.search(text)
     if block is None:
         return {}
@@ -174,7 +174,7 @@ def inputs_in(text: str) -> Mapping[str, str]:
         inputs = read_marked(block.group().encode()).plain()["inputs"]
         return {name: str(form.get("description", "")) for name, form in inputs["properties"].items()}
     except (UnreadableFile, LookupError, AttributeError, TypeError):
-        return {}  # who starts it is told what is wrong with it
+        return {}  # starting it reports what is wrong with it
 
 
 def _said(line: str, key: str) -> str:

@@ -10,7 +10,7 @@ from knowledge.errors import KnowledgeError
 class AgentError(KnowledgeError):
     """Root of every error of this package. `str(error)` is safe to show to a model or a person.
 
-    Up to `MOST_CHARS` of it are shown: the problems of a work, or what changed meanwhile, need more room than other errors.
+    At most `MOST_CHARS` are shown: the problems of a work, or the changes made meanwhile, need more room than other errors.
     """
 
     MOST_CHARS = 2_000
@@ -86,7 +86,7 @@ class NotToDecide(AgentError):
 
 
 class NeedsOwnHand(AgentError):
-    """A relayed decision where the agent asks for the person's own."""
+    """A model relayed a decision that the person has to make themselves."""
 
     def __init__(self, journey: str, phase: str) -> None:
         self.journey, self.phase = journey, phase

@@ -73,7 +73,7 @@ class Look(Protocol):
         ...
 
     async def scent(self, query: str) -> ScentLevel:
-        """Return whether a search for this finds enough, by the server's measure."""
+        """Return whether the server considers its search for this to find enough."""
         ...
 
     async def route(self, question: str) -> Literal["navigation", "discovery"]:
@@ -164,8 +164,8 @@ class SubmitFacts:
 class ConditionFinding:
     """Whether a condition is met.
 
-    `missing` says in short sentences what is not there yet: each names what to do, with the id of the item, and never text of a
-    page. `detail` tells the host that comes back why. `feedback`, of the kind `kind`, is for the next attempts if it is met.
+    `missing` has a short sentence for each gap: what to do, with the id of the item, and never text of a page. `detail` explains a
+    move back to the host. If the condition is met, `feedback`, of the kind `kind`, is for the next attempts.
     """
 
     met: bool
@@ -177,7 +177,7 @@ class ConditionFinding:
 
 MET = ConditionFinding(met=True)
 NOT_MET = ConditionFinding(met=False)
-"""Not met, without a sentence: another transition says what is missing, or nobody tried to meet this one."""
+"""Not met, without a sentence: another transition reports what is missing, or this one was not attempted."""
 Condition = Callable[[SubmitFacts, Look], Awaitable[ConditionFinding]]
 Provide = Callable[[SubmitFacts, Look], Awaitable[Mapping[str, Json]]]
 """Returns the work of an automatic phase. `SubmitFacts.work` is the recorded one."""
@@ -216,8 +216,8 @@ class Agent:
 
     `forms` has the form of each phase's work by the phase's name; phases in which the work is complete have none. `conditions` are
     those of the graph by name. `texts` are the Markdown templates that the phases name (`prompt`, `prompt_again`); `values` fills in
-    their own `{{ placeholders }}`. `done` says in short lines what was done, in all phases, most important first. `notes` returns the
-    notes (`data.question.added`, `data.source.found`) for new work of a phase, from its work before and after. `questions` has the
+    their own `{{ placeholders }}`. `done` returns all finished work in short lines, most important first. `notes` returns the notes
+    (`data.question.added`, `data.source.found`) for new work of a phase, from its work before and after. `questions` has the
     question to a person at the checkpoint of each phase. `origin` is "built in", or the agent's file. `inputs` is the JSON Schema of
     what it takes besides the brief. `refuses` returns one sentence for each reason why valid inputs cannot work, before a journey
     begins with them.

@@ -19,10 +19,10 @@ from knowledge.history.timestamps import aware, utc_text
 Json = Any
 """A value that `json.loads` returns."""
 Channel = Literal["relayed", "host", "page", "terminal"]
-"""Where a person decided: in the chat, so that the model relays it; in a form of the host; on the review page; in a terminal."""
+"""Where a person decided: in the chat (the model relays it), in a form of the host, on the review page, or in a terminal."""
 Decision = Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
 STEPS_LISTED = 6
-"""How many of the steps that a caller missed are listed to it."""
+"""How many of the steps that a caller missed are listed in the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """From here on this is a journey of its own. Everything before happened in the journey `of`, up to that version.
+    """The journey is separate from here on. Everything before happened in the journey `of`, up to that version.
 
-    It continues in `conversation`, or in those of the other journey if that is "".
+    It continues in `conversation`, or, if that is "", in the conversations of `of`.
     """
 
     TYPE: ClassVar[str] = "journey.forked"
@@ -82,7 +82,7 @@ class WorkRecorded:
 class PhaseChanged:
     """The journey moved. `reason` is the condition that was met, or the person's decision; `detail` says more.
 
-    The target continues in `conversation`, or in the source's if it is ""; `anew` ends all other conversations.
+    The target continues in `conversation`, or, if that is "", in the source's; `anew` ends all other conversations.
     """
 
     TYPE: ClassVar[str] = "phase.changed"
@@ -97,7 +97,7 @@ class PhaseChanged:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReached:
-    """A person is asked about `phase` before the journey continues to `target` by `condition`; blocking: it waits for them.
+    """A person is asked about `phase` before the journey continues to `target` by `condition`; a blocking one waits for the answer.
 
     `asks` names the field of the work with questions for the person.
     """
@@ -113,9 +113,9 @@ class CheckpointReached:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The decision of a person, who is `Logged.by`; `channel` says where they made it.
+    """A person's decision; `Logged.by` names them, and `channel` says where they decided.
 
-    `answers` has the words of each answered question (`question`) and the person's (`answer`), by the question's id.
+    `answers` has, by question id, the wording of each answered question (`question`) and the person's words (`answer`).
     """
 
     TYPE: ClassVar[str] = "journey.decided"
@@ -129,7 +129,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAdded:
-    """Something went wrong, and the next attempt should know it."""
+    """Something went wrong that the next attempt should know about."""
 
     TYPE: ClassVar[str] = "feedback.added"
     kind: FeedbackKind
@@ -235,7 +235,7 @@ _BY_TYPE: Mapping[str, type[Event]] = {kind.TYPE: kind for kind in get_args(Even
 class Logged:
     """An event at its place in the log.
 
-    `seq` counts the events of a journey from 1 without gaps; `version` is the journey's after the event. `by` is the principal, or
+    `seq` counts the events of a journey from 1 without gaps; `version` is the version after the event. `by` is the principal, or
     the person who decided. `key` identifies the act that caused the step, on its first event only.
     """
 
@@ -302,7 +302,7 @@ def logged_of(form: Mapping[str, Json]) -> Logged:
 
 
 def newest_steps(log: Sequence[Logged]) -> tuple[str, ...]:
-    """Return the newest steps in a few words each, without anything of the works, oldest first."""
+    """Return the newest steps in a few words each, oldest first, without text from the works."""
     steps = [e for e in log if not isinstance(e.event, NOTES)]
     return tuple(f"version {e.version}: {_summary(e.event)} by {e.by}" for e in steps[-STEPS_LISTED:])
 

@@ -34,9 +34,9 @@ from knowledge.tokens import count_tokens
 
 T = TypeVar("T")
 FOLDING = 3
-"""The version of the fold. It grows when the same events lead to another state, so that stored states are computed again."""
+"""The version of the fold. It grows when the same events lead to a different state, so that stored states are recomputed."""
 FEEDBACK_TOKENS = 1_000
-"""The room for each kind of feedback: many small gaps must not displace what a judge said."""
+"""The room for each kind of feedback: many small gaps must not displace a judge's findings."""
 
 
 def fold(log: Iterable[Logged], state: JourneyState | None = None) -> JourneyState:

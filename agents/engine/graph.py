@@ -30,8 +30,8 @@ class Phase:
     `checkpoint` says whether a person is asked before the work moves forward; `own_hand`: a model may not relay their
     decision. `prompt` and `prompt_again` name the templates for the first visit and for coming back.
 
-    `automatic`: the server does the work when the phase is entered, and continues. `speaker` is whose conversation the phase
-    continues; `fresh` begins a new one with each visit. `feedback` are the kinds of feedback that its prompt shows, from all
+    `automatic`: the server does the work when the phase is entered, and continues. The phase continues the conversation of
+    `speaker`; `fresh` begins a new one with each visit. `feedback` are the kinds of feedback that its prompt shows, from all
     phases.
     """
 
@@ -159,7 +159,7 @@ def checked(graph: PhaseGraph, conditions: Collection[str], tools: Collection[st
     Raises:
         BadGraph: it cannot be used; the error names every fault.
     """
-    # Where names are wrong, nothing can be said about paths.
+    # With wrong names, paths cannot be checked.
     problems = [*_misnamed(graph, conditions, tools)] or [*_path_problems(graph), *_automatic_problems(graph)]
     if problems:
         raise BadGraph(graph.name, problems)
@@ -259,7 +259,7 @@ def grouped(graph: PhaseGraph) -> Mapping[str, Sequence[Phase]]:
 def mermaid(graph: PhaseGraph, current: str | None = None, visits: Mapping[str, int] | None = None) -> str:
     """Return the graph as a Mermaid flowchart: phases with their visits, the current one marked, ways back dotted.
 
-    Arrows have the condition of their transition and what a person is asked before it. The parts of a larger graph are frames.
+    Arrows are labelled with the condition of their transition and its checkpoint. The parts of a larger graph are frames.
     """
     counts = visits or {}
     number = {phase.name: f"p{n}" for n, phase in enumerate(graph.phases)}

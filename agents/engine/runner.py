@@ -1,4 +1,4 @@
-"""Leading journeys: the one place where agents, the record, and what conditions look at come together.
+"""Leading journeys: the one place where agents, the record, and the data behind conditions come together.
 
 Every answer can be computed from the record alone, so a lost answer can be asked for again, from any host and process.
 """
@@ -165,12 +165,12 @@ class Runner:
         at = origin.state.version if at_version is None else at_version
         journey = f"{origin.agent.name}-{self._handle()}"
         state = origin.state if at == origin.state.version else await self.store.journey(of, version=at)
-        # A new conversation: the host's old one would know what happened later in the other journey.
+        # A new conversation, because the host's old one knows what happened later in the other journey.
         speaker = speaker_of(origin.agent.graph, state.phase) or origin.agent.name
         new = self._automatic.conversation(speaker, state.iteration, state.conversations.values())
         forked = await fork(self.store, of, at, journey=journey, by=by, at=self._now(), conversation=new)
         if brief.strip():
-            # The brief stays the same. The new text is recorded as the person's word about what must be different.
+            # The brief stays the same. The new text is recorded as the person's request for a change.
             there = await self.store.journey(journey)
             word = Decided("answer", "relayed", there.phase, brief[:MOST_BRIEF_CHARS])
             key = step_key(journey, forked.version, brief)
@@ -276,10 +276,10 @@ class Runner:
     async def _check_questions(
         self, here: JourneyPosition, work: Json, judged: Judged, *, by_person: bool = False
     ) -> None:
-        """Check the questions to which the work leads, if it does: a person can answer them, and has not rejected them all before.
+        """Check that a person can answer the questions that the work asks, and has not rejected the same set before.
 
         Raises:
-            BadWork: one of these does not hold.
+            BadWork: a question cannot be answered, or the whole set was rejected before.
         """
         phase = here.state.phase
         taken = advance(here.agent.graph, phase, judged.met)
@@ -376,7 +376,7 @@ class Runner:
 
 
 def _messages(agent: Agent, step: Step) -> Sequence[Note]:
-    """Return the agent's text for a step: that it goes back, or the question to a person."""
+    """Return the agent's text for a step: a note about a move back, or the question to a person."""
     if isinstance(step, PhaseChanged) and step.is_backward:
         why = step.reason + (f": {step.detail}" if step.detail else "")
         return (Thinking(f"returning to {step.target}, {why}"),)

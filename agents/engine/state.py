@@ -16,7 +16,7 @@ Status = Literal["active", "waiting", "complete", "cancelled"]
 """Waiting: a person has to decide before anything else can be submitted."""
 NO_USAGE = StepUsage()
 TRANSITIONS_KEPT = 10
-"""The newest transitions that the state keeps. It must not grow with the journey; the events have all of them."""
+"""How many of the newest transitions the state keeps: it must not grow with the journey. The events have all of them."""
 FORM = 1
 """The version of the JSON form."""
 
@@ -37,8 +37,8 @@ class TransitionRecord:
 class RecordedWork:
     """The newest work of a phase: from its visit number `visit`, recorded by the event `seq`, at `version`.
 
-    Beside the `content`: what was said about it, what it cost, and whose conversation it came from. `automatic`: the server
-    did it.
+    The other fields are the host's remarks on the `content`, its cost, and the conversation that it came from. `automatic`: the
+    server did it.
     """
 
     seq: int
@@ -154,7 +154,7 @@ class JourneyState:
 
     @property
     def iteration(self) -> int:
-        """Return the number of the present attempt: each way back begins another."""
+        """Return the number of the present attempt: each move back begins another."""
         return self.returns + 1
 
     @property

@@ -22,7 +22,7 @@ _UNDERLINE = re.compile(r"\s*(?:=+|-+)\s*")
 def slug(name: str) -> str:
     """Return the name as a part of a path: lower-case letters and digits of any script, `_` and `-`; "" if nothing is left.
 
-    It leaves the folder in no way, is never hidden, and never `_index`.
+    It never leads out of the folder, is never hidden, and is never `_index`.
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     return _BETWEEN.sub("-", folded).strip("-_")[:LONGEST_NAME].rstrip("-_")

@@ -15,7 +15,7 @@ LEAST_CHARACTERS = 8
 """The fewest letters and digits of a quote: shorter ones are in nearly every page. In scripts without spaces a letter counts three."""
 
 TEXTS_KEPT = 32
-"""The sections whose readings are cached: a work may quote one page a thousand times."""
+"""How many sections' readings are cached: a work may quote one page a thousand times."""
 
 _QUOTE_MARK = re.compile(r"^[ \t]{0,3}(?:>[ \t]?)+", re.MULTILINE)
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
@@ -52,7 +52,7 @@ def contains_quote(text: str, quote: str) -> bool:
 def _wordings(quote: str) -> list[str]:
     """Return the quote as written and as displayed, each only if it is long enough.
 
-    The target of a link makes the written one long, and is not in the displayed one.
+    The target of a link counts towards the length of the written one only, because it is not displayed.
     """
     return [wording for text in (quote, plain(quote)) if _weight(wording := _folded(text)) >= LEAST_CHARACTERS]
 

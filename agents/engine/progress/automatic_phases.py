@@ -94,7 +94,7 @@ def placed(state: JourneyState, steps: Sequence[Step], version: int, by: str, at
 
 
 def _optional_last(steps: Sequence[Step], state: JourneyState) -> Sequence[Step]:
-    """Return the steps with an optional question at the end: the server's own work must not close it."""
+    """Return the steps with an optional question moved to the end, so that the server's own work does not close it."""
     asked = [step for step in steps if isinstance(step, CheckpointReached) and step.kind == "optional"]
     if not asked or state.checkpoint is not None or state.over:
         return steps

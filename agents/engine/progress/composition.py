@@ -26,7 +26,7 @@ T = TypeVar("T")
 class AgentPart:
     """An agent in a chain. The names of its phases begin with `prefix`: "" or a text that ends with a dot.
 
-    `following` is where the work continues after its end, as the target of a link; "" for the next part.
+    `following` is where the work continues after the agent's end, written like the target of a link; "" for the next part.
     """
 
     prefix: str
@@ -56,14 +56,14 @@ class AgentPart:
     def speaker(self, name: str) -> str:
         """Return the name of a speaker in the chain.
 
-        An agent that speaks for itself speaks for the part: if it is two parts, it has two conversations.
+        An agent that is its own speaker becomes the part's speaker, so an agent in two parts has two conversations.
         """
         return self.name if name in ("", self.agent.name) else self.prefix + name
 
     def own_names(self) -> Mapping[str, str]:
         """Return the part's name for each phase of the chain that it names differently.
 
-        A phase of another part that has the name of one of its own gets a dot before it.
+        If a phase of another part has the same name as one of its own, that phase's name gets a dot in front.
         """
         if not self.prefix:
             return {}

@@ -10,7 +10,7 @@ from agents.engine.events import Forked, Logged, PhaseChanged, Started, WorkReco
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation: its phases in order, each once, the number of its submits, and their tokens."""
+    """A conversation: its phases in order without repeats, the number of its submits, and their tokens."""
 
     id: str
     phases: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ async def fork(
 ) -> Appended:
     """Begin `journey` with the log of `of` up to that version, as the journey of `by`. The fork itself is its next version.
 
-    It continues in `conversation`, and all others begin again; with "" it continues in those of the other journey. Notes that were
+    It continues in `conversation`, and all others begin again; with "" it continues in the conversations of `of`. Notes that were
     recorded at that version are copied too. Neither journey sees what happens in the other from now on.
 
     Raises:

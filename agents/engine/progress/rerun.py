@@ -117,7 +117,7 @@ def _submission(recorded: WorkRecorded, before: JourneyState, agent: Agent) -> S
 def given(before: Json, after: Json, asks: frozenset[str]) -> dict[str, Json]:
     """Return the submission that turns `before` into `after`: the new and changed items, and the ids of dropped ones.
 
-    A value that the host gave again unchanged cannot be told from one that it did not give.
+    A value that the host repeated unchanged looks the same as one that it left out.
     """
     new: Mapping[str, Json] = after if isinstance(after, dict) else {}
     old: Mapping[str, Json] = before if isinstance(before, dict) else {}
@@ -139,7 +139,7 @@ def given(before: Json, after: Json, asks: frozenset[str]) -> dict[str, Json]:
     submission = {**changes, DROP: dropped} if dropped else changes
     if joined(old, submission, asks) == new:
         return submission
-    # An item was dropped and given again, which changes its place in the list: everything is replaced.
+    # An item was dropped and submitted again, which moves it to the end of the list: the whole list is replaced.
     ids = [item["id"] for value in old.values() if has_ids(value) for item in value]
     return {**new, DROP: list(dict.fromkeys(ids))}
 

@@ -41,7 +41,7 @@ def duplicates(names: Sequence[str]) -> list[str]:
 
 
 def duplicate_ids(work: Mapping[str, Json]) -> list[str]:
-    """Return a sentence for each id that two items of one list have: which of them would count?"""
+    """Return a sentence for each id that two items of one list have, because it would be unclear which one counts."""
     return [
         f"two items of {name[:60]!r} have the id {id_}; each needs its own"
         for name in work
@@ -88,7 +88,7 @@ def joined(before: Json, given: Mapping[str, Json], asks: frozenset[str]) -> dic
     for name, value in given.items():
         recorded = work.get(name)
         if name == DROP and isinstance(drop, list):
-            continue  # of another kind it stays in the work, so that the form refuses it
+            continue  # a `drop` of another type stays in the work, so that the form refuses it
         if recorded and has_ids(recorded) and has_ids(value):
             work[name] = list({item["id"]: item for item in [*recorded, *value]}.values())
         else:

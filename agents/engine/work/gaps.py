@@ -33,7 +33,7 @@ def listing(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def short(text: Json, most: int = SHORT) -> str:
-    """Return the text on one line, cut after a word."""
+    """Return the text on one line, cut at the end of a word if it is too long."""
     return shortened(str(text), most)
 
 
@@ -91,7 +91,7 @@ async def unresolved_citations(
 
 
 async def missing_pages(items: Sequence[Mapping[str, Json]], name: str, look: Look) -> list[str]:
-    """Return a sentence for each artefact that an item of the list `name` places in the knowledge base, and that is not there."""
+    """Return a sentence for each artefact of the list `name` that is missing where its item says it is in the knowledge base."""
     missing = []
     for item in items:
         for locator in item.get("artefacts") or ():

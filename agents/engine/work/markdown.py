@@ -14,17 +14,17 @@ DEEPEST = 6
 HEADLINES = ("title", "name", "text", "statement", "claim", "what")
 """The most descriptive fields of an object; the first that it has is shown beside its id."""
 _BLOCK = re.compile(r"#{1,6}(?:\s|$)|[>|<]|[-+*](?:\s|$)|```|~~~|[=-]+\s*$")
-"""The beginnings of lines that Markdown takes for another block than a paragraph."""
+"""Line beginnings that Markdown does not read as a paragraph."""
 _CUT = "(cut: {more} more characters)"
 
 
 def one_line(text: str, most: int) -> str:
-    """Return the text as one line, cut after a word if it is longer."""
+    """Return the text as one line, cut at the end of a word if it is longer."""
     return shortened(" ".join(text.split()), most)
 
 
 def counted(number: float, thing: str) -> str:
-    """Return how many of a thing there are; its plural is made with an s."""
+    """Return a number with its noun; the plural is formed with an s."""
     return f"{number:.15g} {thing}{'' if number == 1 else 's'}"
 
 

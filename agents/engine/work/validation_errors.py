@@ -47,7 +47,7 @@ def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note
 
 
 def other_phase(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> list[str]:
-    """Return a sentence if what was given fits other phases: hosts try to skip one."""
+    """Return a sentence if the submission fits other phases, because hosts try to skip one."""
     others = [(name, form) for name, form in agent.forms.items() if given and name != state.phase]
     names = [name for name, form in others if not form.problems(given)]
     if not names:

@@ -25,7 +25,7 @@ async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """There is a goal and a plan, and each step of the plan rests on concepts whose quotes hold."""
     plan = BuildRecord(facts.works)
     plain = [*_ground_lacking(plan), *_plan_lacking(plan), *_gap_left(plan)]
-    # Checks cost reads: only what this submission brought is checked now, the rest when it decides.
+    # Each check reads a page: while anything else is missing, only the concepts of this submission are checked.
     given = frozenset(ids(items_in(facts.given, "concepts"))) if plain else None
     return finding([*await unresolved_citations(facts.work, "concepts", look, given), *plain])
 
@@ -67,7 +67,7 @@ def _gap_left(plan: BuildRecord) -> Iterator[str]:
 
 
 async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Every step is made and proven: by quotes that hold, or by the result and what its check showed."""
+    """Every step is made and proven, by quotes that hold or by its result and the outcome of its check."""
     plan = BuildRecord(facts.works)
     plain = list(_making_lacking(plan))
     given = frozenset(ids(items_in(facts.given, "made"))) if plain else None

@@ -23,7 +23,7 @@ class BuildRecord:
 
     @property
     def goal(self) -> str:
-        """Return the goal, "" if none is named yet."""
+        """Return the goal; "" if none is named yet."""
         return str(self.works.get(GROUNDING, {}).get("goal", "")).strip()
 
     @cached_property
@@ -53,7 +53,7 @@ class BuildRecord:
 
     @cached_property
     def gap(self) -> Item | None:
-        """Return the gap that was named last, if a step waits for it that is not made yet; whether or not it is closed."""
+        """Return the newest gap, open or closed, if a step that is not made yet waits for it."""
         gap = self.works.get(MAKING, {}).get("gap")
         if not isinstance(gap, dict) or gap["step"] not in ids(self.to_make):
             return None
@@ -61,7 +61,7 @@ class BuildRecord:
 
     @cached_property
     def open_gap(self) -> Item | None:
-        """Return the gap for which there is no concept, and which was not left out either."""
+        """Return the gap if no concept closes it and it was not left out."""
         gap = self.gap
         if gap is None or self.concepts_of(gap) or gap["concept"] in ids(self.left_out):
             return None

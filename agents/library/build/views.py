@@ -12,11 +12,11 @@ from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item
 from agents.prompts.prompt import bullets
 
 STEPS_TOKENS = 250
-"""The token limit of the list of steps to make in a prompt: with the longest brief and everything that was done, the prompt
+"""The token limit of a prompt's list of steps to make: even with the longest brief and all finished work, the prompt
 fits its budget.
 """
 LINE = 260
-"""Characters of a line that names many things."""
+"""The most characters of a line that lists many things."""
 
 PLACEHOLDERS = ("steps", "gap")
 
@@ -74,7 +74,7 @@ def _made(plan: BuildRecord) -> Iterator[str]:
 
 
 def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the sources that a work adds to the one before it."""
+    """Return the sources that a work adds to its previous version."""
     return new_sources(before, after)
 
 

@@ -33,11 +33,11 @@ LOOKED_UP = (
     "person that this journey can be cancelled; if not, go on."
 )
 ENVELOPE_TOKENS = 20
-"""The tokens of a document's budget that the rest of the work takes."""
+"""The part of a document's token budget that the other fields of the work take."""
 
 
 def as_agent(cognitive: Cognitive, setting: PhaseSetting = ALONE, *, following: str = "") -> Agent:
-    """Return the agent as it works in that setting. `following` is the agent that runs after it, "" if none does."""
+    """Return the agent as it works in that setting. `following` names the agent that runs after it; "" for none."""
     own, around = cognitive.own, shared()
     forms = {**own.forms, **around.forms}
     return replace(
@@ -102,15 +102,15 @@ def _graph(cognitive: Cognitive, setting: PhaseSetting) -> PhaseGraph:
 async def _on_given_documents(
     condition: Condition, setting: PhaseSetting, facts: SubmitFacts, look: Look
 ) -> ConditionFinding:
-    """Judge with the documents that the agent was given, as it was given them, for the documents of the journey."""
+    """Judge with the documents that the agent was given, in that form, as the documents of the journey."""
     found = {one.agent: facts.works.get(one.closing, {}).get(last_phases.DOCUMENT) for one in setting.predecessors}
-    # Leave out what the server wrote into a document, such as the request: it is no finding of that agent.
+    # Text that the server wrote into a document, such as the request, is no finding of that agent.
     documents = {name: digest(text) for name, text in found.items() if isinstance(text, str)}
     return await condition(replace(facts, documents=documents), look)
 
 
 def alone(cognitive: Cognitive, following: Cognitive | None) -> Agent:
-    """Return the agent as it is started by itself, with the agent that looks back on its work afterwards."""
+    """Return the agent as it runs on its own, followed by the agent that looks back on its work."""
     if following is None or following.name == cognitive.name:
         return as_agent(cognitive)
     first = as_agent(cognitive, following=following.name)
@@ -121,7 +121,7 @@ def alone(cognitive: Cognitive, following: Cognitive | None) -> Agent:
     both = composed(cognitive.name, cognitive.title, cognitive.summary, parts, end, texts=shared().texts)
 
     def values(state: JourneyState) -> Mapping[str, str]:
-        # At the end of both, the person gets the result of the first one, which they started.
+        # When both are complete, the person gets the result of the first one, which they started.
         return (first if state.phase == COMPLETE else both).values(state)
 
     return replace(both, values=values, profile=first.profile)
@@ -146,6 +146,6 @@ def _notes(cognitive: Cognitive, phase: str, before: Json, after: Json) -> Seque
 
 
 def _documents(cognitive: Cognitive, state: JourneyState) -> Mapping[str, str]:
-    """Return the memory document, if there is a sound one."""
+    """Return the memory document, if a sound one is recorded."""
     document = last_phases.sound_document(cognitive, state)
     return {cognitive.name: document} if document else {}

@@ -1,7 +1,7 @@
 """A cognitive agent, read from its folder. Pure.
 
-The folder's `agent.yaml` is read like a team's agent, with one block more. Nothing raises: everything that is wrong is noted at
-once, with its file and line, and then there is no agent.
+The folder's `agent.yaml` is read like a team's agent, with one more block. Nothing raises: all problems are noted together, each
+with its file and line, and then no agent is returned.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Tokens = Annotated[int, Field(ge=100, le=100_000)]
 
 @dataclass(frozen=True)
 class Described:
-    """What reading a folder gave: the agent, or why it cannot be used."""
+    """The result of reading a folder: the agent, or why it cannot be used."""
 
     name: str
     file: str
@@ -130,7 +130,7 @@ def _cognitive(top: Marked, reading: AgentFileReading) -> Cognitive | None:
 
 
 def _one_by_one(top: Marked, reading: AgentFileReading) -> None:
-    """Note a step that could be skipped: each leads forward only to the next in the list."""
+    """Note each step that could be skipped: a step may lead forward only to the next one in the list."""
     names, problems = reading.names, reading.problems
     complete, initial = top.take("complete"), top.take("initial")
     if names and (names[-1] != DONE or complete is None or complete.plain() not in (DONE, [DONE])):
@@ -223,7 +223,7 @@ def _sections(found: Marked | None, reading: AgentFileReading) -> Mapping[str, t
 
 
 def _wrong(source: Source, reading: AgentFileReading) -> str:
-    """Return why a source can never give anything, "" if it can."""
+    """Return why a source can never have content; "" if it can."""
     match source.kind:
         case "johari" if source.name not in QUADRANTS:
             return f"names no quadrant{meant(source.name, QUADRANTS)}"

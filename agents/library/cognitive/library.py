@@ -26,7 +26,7 @@ def contents(folder: Traversable) -> Mapping[str, bytes]:
 
 
 def described(name: str, tools: Collection[str] = AnyTool()) -> Described:
-    """Return the definition in one of the folders here, or its problems."""
+    """Return the definition in one of these folders, or its problems."""
     return described_in(f"{COGNITIVE.replace('.', '/')}/{name}", contents(files(COGNITIVE) / name), tools)
 
 
@@ -45,7 +45,7 @@ def cognitive(name: str) -> Cognitive:
 
 @cache
 def agent(name: str) -> Agent:
-    """Return one of the agents here as it is started by itself, with the agent that looks back on its work afterwards.
+    """Return one of the agents here as it runs on its own, followed by the agent that looks back on its work.
 
     Raises:
         NoSuchAgent: its folder, or that of the other agent, cannot be used.

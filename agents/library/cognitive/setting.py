@@ -12,7 +12,7 @@ Pattern = Literal["all", "last", "named"]
 class Predecessor:
     """An agent whose memory document this one receives. `phase` is its id in the skill, "" outside of skills.
 
-    `closing` is the full name of the phase in which its document was recorded.
+    `closing` is the full name of the phase that recorded its document.
     """
 
     agent: str
@@ -24,8 +24,8 @@ class Predecessor:
 class PhaseSetting:
     """A skill's settings for one of its phases; empty for an agent that is started alone.
 
-    `title` is the skill's, `phase` the id of its phase. In `agent_mode` nothing is routed. The documents of all `predecessors` that
-    left one are loaded, newest first; with the pattern `last` only the newest. `earlier` are the prefixes of other passes of the
+    `title` is the skill's, `phase` the id of its phase. In `agent_mode` nothing is routed. The documents that `predecessors` left
+    are loaded, newest first; with the pattern `last` only the newest. `earlier` are the prefixes of other passes of the
     same agent. `instructions` and `output` are templates: `{{ brief }}` and `{{ inputs.NAME }}` are filled in.
     """
 

@@ -23,7 +23,7 @@ WAYS = (
     "memory:AGENT#Heading",
     *(f"johari:{quadrant}" for quadrant in QUADRANTS),
 )
-"""How a file writes sources."""
+"""The spellings of sources in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Source:
 
 
 def source_of(text: str) -> Source | None:
-    """Return the source that a file writes so; None if it is not one. What it names may not exist."""
+    """Return the source with that spelling; None if it is not one. The thing that it names may not exist."""
     kind, colon, rest = text.strip().partition(":")
     if not colon:
         return Source(kind) if kind in ALONE else None

@@ -1,4 +1,4 @@
-"""The first phases of every cognitive agent: the route, earlier learnings, and what is known and not known. Pure."""
+"""The first phases of every cognitive agent: the route, earlier learnings, and the knowns and unknowns. Pure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LISTS = ("share", ASK, "acknowledge", "explore")
 
 
 async def routed(name: str, following: str, facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
-    """Return the work of ROUTING: how the server would look for what the brief asks, and which agents work on it."""
+    """Return the work of ROUTING: how the server would search for the brief's question, and which agents work on it."""
     return {"route": await look.route(facts.brief), "agents": [name, *([following] if following else [])]}
 
 
 async def learned(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
-    """Return the work of LEARNING_INJECTION: the learnings that fit, nearest first, and what to look at and search for."""
+    """Return the work of LEARNING_INJECTION: the learnings that fit, nearest first, and the pages and terms to start from."""
     given = facts.inputs.get("domain")
     domain = (given.strip() if isinstance(given, str) and not blank(given) else "") or setting.domain or GENERAL
     found = await look.learnings(cognitive.name, domain)
@@ -87,7 +87,7 @@ def _distinct(texts: Sequence[str]) -> list[str]:
 
 
 async def questions_to_ask(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """There are questions that the person has not answered yet, none of them twice and none answered elsewhere."""
+    """The person has open questions, none of them asked twice and none answered elsewhere."""
     asked = _open(facts)
     wrong = [f"{id_} asks nothing: word the question, or drop {id_}" for id_, text in asked.items() if blank(text)]
     wrong += _asked_again(facts, asked)
@@ -95,7 +95,7 @@ async def questions_to_ask(facts: SubmitFacts, _look: Look) -> ConditionFinding:
 
 
 async def nothing_to_ask(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """Something is known, and there is nothing to ask."""
+    """Something is known, and no question is open."""
     if _open(facts):
         return NOT_MET
     if facts.work.get(ASK) or any(not blank(text) for name in LISTS for text in _texts(facts.work.get(name))):
@@ -113,7 +113,7 @@ def _open(facts: SubmitFacts) -> Mapping[str, str]:
 
 
 def _asked_again(facts: SubmitFacts, asked: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each question whose answer is known, or that is there twice."""
+    """Return a sentence for each question whose answer is known, or that is asked twice."""
     known = {
         same(one.get("question", "")): phase.removeprefix(".")
         for phase, of_phase in facts.answers.items()

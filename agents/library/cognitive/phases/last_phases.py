@@ -14,7 +14,7 @@ from agents.library.cognitive.phases.memory_document import Expected, problems, 
 DOCUMENT = "document"
 ABOUT_CHARS, REQUEST_CHARS = 80, 240
 SOUND_KEPT = 64
-"""The number of cached verdicts on documents: in a skill, every step checks those of all agents before it."""
+"""The number of cached verdicts on documents: in a skill, every step checks the documents of all earlier agents."""
 
 
 async def document_sound(cognitive: Cognitive, facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -27,7 +27,7 @@ async def document_sound(cognitive: Cognitive, facts: SubmitFacts, _look: Look) 
 
 
 def sound_document(cognitive: Cognitive, state: JourneyState) -> str:
-    """Return the agent's memory document, "" if no sound one is recorded."""
+    """Return the agent's memory document; "" if no sound one is recorded."""
     work = state.work.get(CLOSING)
     content = work.content if work is not None and isinstance(work.content, Mapping) else {}
     document = str(content.get(DOCUMENT, ""))
@@ -46,7 +46,7 @@ def expected(cognitive: Cognitive, tasks: Sequence[str]) -> Expected:
 
 
 def filled_skeleton(material: Material) -> str:
-    """Return the document as far as the server can write it: which agent and task, and what was loaded."""
+    """Return the document as far as the server can write it: the agent, the task, and the documents that were loaded."""
     cognitive, setting = material.cognitive, material.setting
     brief = " ".join(material.state.brief.split())
     loaded = [f"{one.predecessor.phase or one.predecessor.agent}" for one in material.loaded()]

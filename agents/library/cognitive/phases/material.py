@@ -16,9 +16,9 @@ from agents.spec.description import shown
 from agents.spec.yaml.field_path import located
 
 ANSWER_TOKENS = 80
-"""Most tokens shown of one question and its answer."""
+"""The most tokens that are shown of one question and its answer."""
 FOUND_IN = {"open": "acknowledge", "hidden": "share", "unknown": "explore"}
-"""The field of the discovery's work for each quadrant. The quadrant that is blind to the model has the person's answers."""
+"""The field of the discovery's work for each quadrant. The quadrant that the model is blind to has the person's answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Material:
 
     @property
     def task(self) -> str:
-        """Return the id of the task, "" before it is known."""
+        """Return the id of the task; "" before it is known."""
         return str(self.learned.get("task", ""))
 
     def section(self, sources: Sequence[Source]) -> tuple[Source | None, str]:
@@ -61,7 +61,7 @@ class Material:
         return next(((source, text) for source in sources if (text := self.of(source).strip())), (None, ""))
 
     def of(self, source: Source) -> str:
-        """Return the content of a source now, "" if it has none."""
+        """Return the present content of a source; "" if it has none."""
         match source.kind:
             case "brief":
                 return self.state.brief
@@ -95,7 +95,7 @@ class Material:
         return loaded(self.setting, self.state)
 
     def _recorded(self, source: Source) -> str:
-        """Return a field of a step: the agent's own, its own in another pass, or that of an agent whose document is loaded."""
+        """Return a field of a step: of this pass, of another pass of the agent, or of an agent whose document is loaded."""
         if source.kind == "step":
             return _field(self.state.work.get(source.name), source.part)
         if source.kind == "earlier":
@@ -123,7 +123,7 @@ class Material:
         ]
 
     def quadrant(self, name: str) -> Sequence[str]:
-        """Return the content of one of the four quadrants: the journey's inputs, and what was found out."""
+        """Return the content of one of the four quadrants: the journey's inputs, and the findings."""
         given = self.state.inputs.get("johari")
         before = given.get(name, []) if isinstance(given, Mapping) else []
         if name == "blind":
@@ -132,7 +132,7 @@ class Material:
         return [*before, *found] if isinstance(found, list) else list(before)
 
     def quadrants(self) -> Mapping[str, Sequence[str]]:
-        """Return the quadrants that have something, in their order."""
+        """Return the quadrants that are not empty, in their order."""
         return {name: found for name in QUADRANTS if (found := self.quadrant(name))}
 
 

@@ -1,4 +1,4 @@
-"""The document that a cognitive agent leaves behind: its form, and what is wrong with it. Pure."""
+"""The document that a cognitive agent leaves behind: its form, and the check of its faults. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class _DocumentSection:
-    """The text under a heading of level 1 or 2, then without rules and comments (`told`), then also without headings (`says`)."""
+    """The text under a heading of level 1 or 2; `told` is the same without rules and comments, `says` also without headings."""
 
     level: int
     title: str
@@ -82,7 +82,7 @@ def digest(document: str, without: Collection[str] = ()) -> str:
 
 
 def document_of(expected: Expected, about: str, sections: Sequence[Sequence[str]]) -> str:
-    """Return a document that is about `about` and has these lines in its sections."""
+    """Return a document about `about` with these lines in its sections."""
     parts = [f"# {expected.heading} {about}"]
     for title, lines in zip(TITLES, sections, strict=True):
         parts += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
@@ -184,7 +184,7 @@ def _covered(found: Sequence[_DocumentSection], expected: Expected) -> Iterator[
 
 
 def _untold(steps: Sequence[str], text: str) -> Sequence[str]:
-    """Return the steps that have a name but no text."""
+    """Return the steps that the text does not name, or names without a result."""
     names = "|".join(re.escape(step).replace("_", "[_ -]") for step in sorted(steps, key=len, reverse=True))
     named = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)
     told = {

@@ -17,7 +17,7 @@ from agents.spec.description import done
 
 BRIEF_TOKENS, OUTPUT_TOKENS, FOCUS_TOKENS, TERMS_TOKENS = 150, 150, 120, 80
 LEAST_NAMED = 120
-"""Tokens reserved for each section with priority, and for who knows what, however long the others are."""
+"""Tokens reserved for each section with priority, and for the Johari quadrants, however long the others are."""
 NEVER, FIRST, STEPS, JOHARI, LEARNED, REST = 0, 1, 4, 4, 5, 6
 """Priorities: the higher the number, the sooner a part is trimmed. Named sections with priority count from `FIRST`."""
 ADVICE = "Advice from earlier work: weigh it. It changes neither the task nor what a person decides."
@@ -30,7 +30,7 @@ QUADRANT_NAMES = {
 
 
 def sections(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState, body: str) -> Sequence[PromptSection]:
-    """Return the parts of a prompt around `body`, the words of the present phase. `state` has the agent's own names."""
+    """Return the parts of a prompt around `body`, the present phase's own text. `state` has the agent's own names."""
     material = Material(cognitive, setting, state)
     named, used = _named(material)
     focus = [str(area) for area in material.learned.get("focus", ())]
@@ -102,7 +102,7 @@ def _johari(material: Material, used: Collection[Source]) -> str:
 
 
 def _instructions(material: Material, body: str, used: Collection[Source]) -> str:
-    """Return the words of the phase, and what the skill asks of this agent."""
+    """Return the phase's own text, and the skill's instructions to this agent."""
     asked = "" if Source("task") in used or material.state.phase == CLOSING else material.of(Source("task"))
     own = f"In this skill: {cut(asked, OUTPUT_TOKENS)}" if asked else ""
     return "\n\n".join(part for part in (body, own) if part)
@@ -123,7 +123,7 @@ def _output(material: Material) -> str:
 def _done(material: Material, used: Collection[Source]) -> str:
     """Return the results of the agent's steps that nothing else in the prompt shows.
 
-    An agent that comes back finds what is recorded above the words of its phase.
+    When the agent comes back, the recorded work is shown above the phase's own text.
     """
     cognitive, state = material.cognitive, material.state
     if state.visit > 1 or state.backward_trigger is not None:
@@ -148,7 +148,7 @@ def _learned(material: Material) -> str:
 
 
 def _remembered(material: Material, used: Collection[Source]) -> Iterator[PromptSection]:
-    """Yield the memory documents, those that the agent prefers first, without what named sections show of them."""
+    """Yield the memory documents, the agent's preferred ones first, without parts that named sections show."""
     takes, told = material.cognitive.takes, set[str]()
     loaded = material.loaded()[1:] if Source("previous") in used else material.loaded()
     rank = {agent: number for number, agent in enumerate(takes)}
