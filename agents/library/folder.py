@@ -1,7 +1,7 @@
-"""The agents of this program that are folders: `agent.yaml` and its prompts, with code beside it for what data can't express.
+"""The agents of this program that are folders: `agent.yaml` and its prompts, with code for everything that data can't express.
 
-`conditions.py` has the conditions that predicates can't express: every public coroutine function there is one, by its name.
-`views.py` has what prompts and lists say about the recorded work: `VIEWS`, fields of `Agent`, and `PLACEHOLDERS`, the names that
+`conditions.py` has the conditions that predicates can't express: each public coroutine function is one, under its own name.
+`views.py` describes the recorded work for prompts and lists: `VIEWS` are fields of `Agent`, and `PLACEHOLDERS` the names that
 its `values` fills in.
 """
 

@@ -16,13 +16,13 @@ from agents.loop.record.transcript import ASK, GIVE_UP, OWN_TOOLS
 
 OBSERVED_CHARS, MOST_STRUCTURED_CHARS = 160, 100_000
 MOST_SAID_CHARS, MOST_ARGUMENTS_CHARS, MOST_CALLS = 200_000, 1_000_000, 32
-"""Of one reply: its text, the arguments of one call, and the calls that are made. We ask for far less, but a server may not care."""
+"""Limits of one reply: its text, one call's arguments, and the calls made. We ask for far less, but a server may ignore that."""
 MOST_NAME_CHARS = 200
 MOST_NOTED = 2 * MOST_CALLS
 """Calls of one reply that are recorded."""
 TOO_MANY = f"one answer may call {MOST_CALLS} tools; call it again in the next one"
 _OWN: Mapping[str, tuple[Action, str]] = {ASK: ("ask", "question"), GIVE_UP: ("give_up", "reason")}
-"""The decision that a use of each of our own tools is, and the argument with its text."""
+"""For each of our own tools: the decision that calling it means, and the argument with its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class WantedTool:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A model's decision. `text` is the text of its reply, `said` the question or the response, `use` its id of the call that asks.
+    """A model's decision. `text` is the text of its reply, `said` the question or the response.
 
-    `problem`: why none of it can be carried out. The other fields are as in `PlanFrame`.
+    `use`: the id of the call that asks. `problem`: why none of the reply can be carried out. The other fields are as in `PlanFrame`.
     """
 
     action: Action
@@ -53,7 +53,7 @@ class Decision:
 
 
 def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition]) -> Decision:
-    """Return the decision in a reply, for which these tools were offered."""
+    """Return the decision in a reply to a request that offered these tools."""
     uses = [_storable_use(use) for use in reply.uses]
     text, cut = reply.text[:MOST_SAID_CHARS], reply.stop == "length" or len(reply.text) > MOST_SAID_CHARS
     names = [tool.name for tool in offered]
@@ -135,10 +135,10 @@ def tools_digest(offered: Sequence[ToolDefinition]) -> str:
 
 
 def check_tool_names(offered: Sequence[ToolDefinition]) -> None:
-    """Return if no two tools, including our own, have the same name.
+    """Check that no two tools, including our own, have the same name.
 
     Raises:
-        ValueError: two have: a mistake of the caller.
+        ValueError: two tools have one name: a mistake of the caller.
     """
     names = [tool.name for tool in (*offered, *OWN_TOOLS)]
     if len(set(names)) < len(names):

@@ -53,7 +53,7 @@ class TooManyRuns(RunError):
 
 
 class DaySpent(RunError):
-    """All runs together used what they may in a day; nothing was started. `why` says how much, and of how much."""
+    """All runs together reached their daily limit; nothing was started. `why` names the usage and the limit."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -61,7 +61,7 @@ class DaySpent(RunError):
 
 
 class NoRoom(RunError):
-    """All runs together used what they may in a day. This run has a person's decision, so it does not end but waits for room."""
+    """All runs together reached their daily limit. This run has a person's decision, so it waits for room instead of ending."""
 
     def __init__(self, run: str, why: str) -> None:
         self.run, self.why = run, why
@@ -91,7 +91,7 @@ class LeftToOthers(RunError):
 
 
 class RunNotThere(RunError):
-    """The run is not in a state in which that can be done with it; nothing was recorded."""
+    """The run's state does not allow the act; nothing was recorded."""
 
     def __init__(self, run: str, state: str, action: str) -> None:
         self.run, self.state, self.action = run, state, action

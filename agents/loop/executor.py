@@ -1,9 +1,8 @@
 """Starts, resumes and ends runs: a model decides and tools are called, in a loop, within limits.
 
 One call of one process leads a run at a time. It holds the run and renews its hold at least every `lease_s` seconds; when it dies,
-another may take the run up. A recorded tool call without a result is never made again: the tools are asked for its outcome, which
-may stay
-unknown.
+another may take the run up. A recorded tool call without a result is never repeated: the tools are asked for its outcome, which
+may stay unknown.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from agents.loop.record.run import Run, State
 from knowledge.history.timestamps import utc_text
 
 MOST_TEXT, MOST_ARGUMENTS, MOST_TRACE = 400, 240, 120
-"""Characters of a model's or tool's text, of a tool's arguments, and of each line of a trace. The frames have all of it."""
+"""Characters of a model's or tool's text, of a tool's arguments, and of each line of a trace. The frames have the full text."""
 STATE_PHRASES: dict[State, str] = {
     "running": "is running, or can be resumed",
     "asking": "waits for a person's answer",
@@ -52,7 +52,7 @@ _DECIDED = {
 
 
 def explain(run: Run) -> str:
-    """Return the whole run as lines of plain text: its goal, each step and why, how it ended, what it took."""
+    """Return the whole run as lines of plain text: its goal, each step with its reason, its end, and its cost."""
     head = run.header
     lines = [
         f"Run {head.id} of {one_line(head.principal, MOST_TEXT)}, started {utc_text(head.begun_at)}",

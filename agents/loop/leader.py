@@ -57,10 +57,9 @@ class LeaderPorts:
 
     `now` is the time of the frames, `wall` that of the holds; they differ if `now` is a clock that cannot be set. `sleep` waits that
     many seconds. `nap` waits that many seconds for a run, or less if it hears that the run was ended. `chance` returns hexadecimal
-    digits that nobody guesses, for ids. `outlives`: when the process is stopped, the run is left for another one to resume;
-    otherwise it is
-    cancelled, and `cancelled` returns why. `day` returns why no run may ask a model now because of the limit of
-    all runs together; None if this one may.
+    digits that nobody can guess, for ids. `outlives`: when the process is stopped, the run is left for another one to resume;
+    otherwise it is cancelled, and `cancelled` returns why. `day` returns why the limit of all runs together keeps this run from
+    asking a model now; None if it may.
     """
 
     store: RunStore
@@ -167,7 +166,7 @@ class RunLeader:
         return await self._ask_model(run)
 
     async def _ask_model(self, run: Run) -> Run:
-        """Return the run with the model's decision, or with what kept it from deciding."""
+        """Return the run with the model's decision, or with the reason why it made none."""
         offered = self._ports.tools.definitions()
         check_tool_names(offered)  # a tool of a server must not be taken for ours
         began = self._ports.now()
@@ -204,7 +203,7 @@ class RunLeader:
     async def _shorten(self, run: Run, error: ContextTooLong) -> Run:
         """Return the run with half the budget for the model's input, or failed if that was tried often enough."""
         cost = self._ports.processor.cost_of(error)
-        # The project's estimate of tokens is rough, so the vendor may refuse what fits by that.
+        # The project's estimate of tokens is rough, so the vendor may refuse a request that fits by our count.
         if run.shortened >= MOST_SHORTENED:
             return await self._record(self.draft(run).add_control("provider_failed", str(error), cost))
         half = min(run.context_tokens, transcript_tokens(build_transcript(run))) // 2
@@ -226,7 +225,7 @@ class RunLeader:
             except KnowledgeError as error:
                 return CallOutcome(success=False, text=str(error))
             except Exception as error:  # noqa: BLE001 - a tool must not end a run that has a record of it
-                # Without its text, which anyone may have written.
+                # Without the error's text, which anyone may have written.
                 _log.error("%s failed in a run: %s", call.tool, type(error).__name__)
                 return None
 

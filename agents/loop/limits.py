@@ -14,7 +14,7 @@ MOST_INVALID = 2
 """Invalid answers in a row: the first is corrected, the second ends the run."""
 
 MOST_TAKEN_UP = 5
-"""How often a run is resumed without an answer of the model in between: the run itself may be what kills its process."""
+"""How often a run is resumed without a model's answer in between: the run itself may be killing its processes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,10 @@ class Processor:
         self._provider, self._cost = provider, cost
 
     async def decide(self, run: Run, tools: Sequence[ToolDefinition]) -> Decision:
-        """Return the model's decision, with these tools offered. A decision that cannot be carried out says what was wrong.
+        """Return the model's decision, with these tools offered. A decision that cannot be carried out gives the reason.
 
         Raises:
-            ProviderError: the model cannot be asked, or refuses; `cost_of` says what that cost nevertheless.
+            ProviderError: the model cannot be asked, or refuses; `cost_of` returns the cost of the attempt.
         """
         request = next_request(run, tools)
         try:
@@ -56,7 +56,7 @@ class Processor:
         else:
             cost = replace(self._priced(reply.usage), model=reply.model, request=reply.request)
             if not reply.usage.known:
-                # Estimated from the texts. The tokens of some of several tries may be known: never less than those.
+                # Estimated from the texts, but never less than the tokens that some of the tries are known to have used.
                 tokens_in = max(cost.tokens_in, transcript_tokens(request.messages))
                 tokens_out = max(cost.tokens_out, message_tokens(reply.as_message()))
                 cost = replace(cost, tokens_in=tokens_in, tokens_out=tokens_out)

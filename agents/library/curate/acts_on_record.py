@@ -17,7 +17,7 @@ _WRITERS = (*KNOWLEDGE, *TASKS, *MESSAGES)
 
 @dataclass
 class ActsOnRecord:
-    """The acts by what became of them, and what is wrong with naming them so. `waiting` says what a person still decides."""
+    """The acts by their outcome. `wrong` lists mistakes in the acts as submitted, `waiting` the decisions that a person still owes."""
 
     changed: list[Item] = field(default_factory=list)
     done: list[Item] = field(default_factory=list)
@@ -79,7 +79,7 @@ async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Se
 
 
 async def _is_at(act: Item, fate: Fate, made: Sequence[Called], look: Look) -> bool:
-    """Return whether an act that was approved is about the path that it names; that of a page that was moved is the new one."""
+    """Return whether an approved act concerns the path that it names; for a moved page that is the new path."""
     if act["path"] in _paths(made):
         return True
     if act["tool"] != MOVES:
@@ -88,7 +88,7 @@ async def _is_at(act: Item, fate: Fate, made: Sequence[Called], look: Look) -> b
 
 
 def _called(deeds: ActsOnRecord, act: Item, free: list[Called]) -> None:
-    """Note an act that needed nobody's yes, if a call of this visit that no other act names shows it."""
+    """Note an act that needed no approval, if a call of this visit shows it that no other act names."""
     about = [call for call in free if _same(call, act)]
     for status in (*_WRITTEN, "unchanged"):
         shown = next((call for call in about if call.facts.get("status") == status), None)
@@ -121,14 +121,14 @@ def _not_done(act: Item, call: Called | None, calls: Sequence[Called]) -> str:
 async def _unnamed(
     acts: Sequence[Item], fates: Mapping[str, Fate | None], calls: Sequence[Called], look: Look
 ) -> list[str]:
-    """Return what was done or proposed in this visit but is not named by any act."""
+    """Return a sentence for each change or proposal of this visit that no act names."""
     missing = []
     for call in calls:
         if call.tool not in _WRITERS:
             continue
         proposal = str(call.facts.get("proposal") or "")
         fate = await look.proposal(proposal) if proposal and proposal not in fates else None
-        # A proposal that took the place of another shares its fate.
+        # A proposal that superseded another shares its outcome.
         if fate is not None and fate.state in ("pending", "rejected") and fate not in fates.values():
             missing.append(
                 f"{call.tool} made proposal {proposal}: name it in an act, or take it back with proposal_withdraw"
@@ -143,7 +143,7 @@ def _changed(call: Called) -> bool:
 
 
 def _same(call: Called, act: Item, statuses: Sequence[str] | None = None) -> bool:
-    """Return whether the call is of that tool, of knowledge about that page, and has such a status."""
+    """Return whether the call used the act's tool, for knowledge tools on its page, and ended with one of the statuses."""
     about = call.tool == act["tool"] and (call.tool not in KNOWLEDGE or _path(call) == act.get("path"))
     return about and (statuses is None or call.facts.get("status") in statuses)
 
@@ -169,7 +169,7 @@ def _about(act: Item) -> str:
 async def rejected(given: Sequence[Item], acts: Sequence[Item], look: Look) -> list[tuple[Item, Fate]]:
     """Return the acts whose proposals a person rejected: those named now, and those proposed in this visit.
 
-    An act that was rejected before the work came back here, and is still recorded, is not the one that the person objects to now.
+    An act that was rejected on an earlier visit may still be recorded; it is not the one that the person rejects now.
     """
     now = {str(call.facts.get("proposal")) for call in await look.calls()}
     found = []

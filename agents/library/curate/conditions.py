@@ -22,7 +22,7 @@ async def known_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def unknown_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The place is not known, so that it has to be searched for."""
+    """The place is not known, so it has to be searched for."""
     return NOT_MET if (await known_place(facts, look)).met else MET
 
 
@@ -44,7 +44,7 @@ async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Each page exists and was read in this visit, or is quoted already; one at least was read in this visit."""
+    """Each page exists and was read in this visit or quoted before; at least one was read in this visit."""
     record, missing = CurationRecord(facts.works), []
     read = {call.facts.get("path") for call in await look.calls() if call.tool == "kb_read"}
     quoted = {item["citation"]["path"] for item in record.evidence}
@@ -67,7 +67,7 @@ async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def missing_context(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Something is missing, and the server's own search does not find enough of it either."""
+    """Something is missing, and the server's own search does not find enough about it either."""
     missing = str(facts.given.get("missing", "")).strip()
     if not missing:
         return finding(["missing is empty: say what is not found"])
@@ -102,7 +102,7 @@ async def evidence_found(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The conclusion rests on evidence, and what is to be done can be done there."""
+    """The conclusion rests on evidence, and the chosen act is possible at its place."""
     record, missing = CurationRecord(facts.works), list[str]()
     if not record.conclusion:
         missing.append("there is no conclusion yet: say what follows from the evidence")
@@ -123,7 +123,7 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def _out_of_place(act: Item, look: Look) -> list[str]:
-    """Return why that cannot be done here: no tool for it is listed, or the knowledge base cannot be changed so at that path."""
+    """Return why the act is not possible: no tool for it is listed, or the page at that path does not allow it."""
     kind, path = act["kind"], act.get("path")
     if kind not in UPDATES:
         tools = TOOLS_OF[kind]
@@ -138,7 +138,7 @@ async def _out_of_place(act: Item, look: Look) -> list[str]:
         return []
     looked_up = [call.facts.get("path") for call in await look.calls() if call.tool == "kb_history"]
     if kind == "revert":
-        if path in looked_up:  # a page that is gone can be brought back from its history
+        if path in looked_up:  # a deleted page can be restored from its history
             return []
         return [f"there is no page {path[:200]} now: look at its history first (kb_history with this journey_id)"]
     return [f"there is no page {path[:200]} to {kind}: copy its path from kb_read"]
@@ -160,7 +160,7 @@ async def human_rejected(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Every act is on record, one of them changed the knowledge base, and what was chosen is among them."""
+    """Every act is on record, one of them changed the knowledge base, and the chosen act is among them."""
     record = CurationRecord(facts.works)
     deeds = await acts_on_record(record.acts, look)
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
@@ -179,7 +179,7 @@ async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
         record.kind in UPDATES[1:] and await look.place(str((record.chosen or {}).get("path") or "")) != "page"
     )
     if nothing_there and record.said and not deeds.held:
-        return MET  # the page has gone in the meantime, and the person was told
+        return MET  # the page is gone meanwhile, and the answer to the person says so
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if record.kind in ("answer", "") and not record.said:
         wrong.append("said is empty: answer the person, and submit what you told them")
@@ -194,7 +194,7 @@ def _not_the_chosen(record: CurationRecord, deeds: ActsOnRecord) -> Sequence[str
     if not tools or any(act["tool"] in tools and _lies_at(act, path) for act in settled):
         return ()
     if deeds.held and any(act["tool"] in tools for act in record.acts):
-        return ()  # it is there, and what it lacks is told
+        return ()  # the chosen act is named, and `held` says what it lacks
     at = f" at {path[:200]}" if path else ""
     return (
         f"chosen was {record.kind}{at}, and no act shows it: use {' or '.join(tools)} with this journey_id, and name it in acts",
@@ -202,7 +202,7 @@ def _not_the_chosen(record: CurationRecord, deeds: ActsOnRecord) -> Sequence[str
 
 
 def _lies_at(act: Item, path: str) -> bool:
-    """Return whether an act happened where it was to happen; a page that is moved ends elsewhere, and a merge finds its page."""
+    """Return whether an act happened at its place: a moved page ends elsewhere, and a merge may choose a page below a folder."""
     there = str(act.get("path") or "")
     if act["tool"] not in (MERGES, DELETES) or path in ("", ".", "/"):
         return True
@@ -225,7 +225,7 @@ async def merged(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def _not_as_told(record: CurationRecord, page: Item, look: Look) -> list[str]:
-    """Return in which points a page is not what the work says."""
+    """Return a sentence for each point in which the page differs from the work."""
     id_, path, revision, says = page["id"], page["path"], page["revision"], page.get("says")
     if not await look.place(path):
         if not record.may_be_gone(path):

@@ -1,4 +1,4 @@
-"""The record of a question: where the answer was looked for, what was found, what follows, what was done. Pure."""
+"""The record of a question: the places searched, the evidence, the conclusion, and the acts. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOOLS_OF: Mapping[str, Sequence[str]] = {
     "task": TASKS,
     "message": MESSAGES,
 }
-"""By which tools each kind of act is carried out."""
+"""The tools that carry out each kind of act."""
 UPDATES = ("merge", "move", "delete", "revert")
 """The kinds that change the knowledge base."""
 
@@ -54,7 +54,7 @@ class CurationRecord:
 
     @property
     def evidence(self) -> Sequence[Item]:
-        """Return the passages that bear on the question."""
+        """Return the passages that are evidence for the question."""
         return self._items(DEEP_DIVE, "evidence")
 
     @property
@@ -75,12 +75,12 @@ class CurationRecord:
 
     @property
     def kind(self) -> str:
-        """Return the kind of what is to be done; "" if that is not decided."""
+        """Return the kind of the chosen act; "" if none is chosen."""
         return str((self.chosen or {}).get("kind", ""))
 
     @property
     def acts(self) -> Sequence[Item]:
-        """Return what was done or proposed, oldest first."""
+        """Return the acts that were done or proposed, oldest first."""
         return self._items(ACT, "acts")
 
     @property
@@ -95,7 +95,7 @@ class CurationRecord:
 
     @property
     def changed(self) -> Mapping[str, Sequence[str]]:
-        """Return the paths that acts name, each with the tools that were used there, oldest first."""
+        """Return the paths that acts name, each with the tools that were used on it, oldest first."""
         tools: dict[str, list[str]] = {}
         for act in self.acts:
             if act["tool"] in KNOWLEDGE and act.get("path"):
@@ -103,7 +103,7 @@ class CurationRecord:
         return tools
 
     def may_be_gone(self, path: str) -> bool:
-        """Return whether what was done last there, or a move after it, leaves no page at the path."""
+        """Return whether the last act on the path, or a later move, may have left no page there."""
         knowledge = [act for act in self.acts if act["tool"] in KNOWLEDGE]
         last = max(n for n, act in enumerate(knowledge) if act.get("path") == path)
         return knowledge[last]["tool"] == DELETES or any(act["tool"] == MOVES for act in knowledge[last + 1 :])

@@ -17,7 +17,7 @@ from agents.library.curate.record import (
 from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 200
-"""The token limit of a list in a prompt: with the longest brief and everything that was done, an answer still fits its budget."""
+"""The token limit of a list in a prompt: even with the longest brief and all finished work, an answer fits its budget."""
 
 PLACEHOLDERS = (
     "question",
@@ -115,7 +115,7 @@ def _looked(kind: str, items: Sequence[Item]) -> Iterator[str]:
 
 
 def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the question, if it is new or changed, and the sources that a work adds to the one before it."""
+    """Return the question, if it is new or changed, and the sources that a work adds to its previous version."""
     notes = list[Note]()
     if phase == ROUTE and isinstance(after, dict):
         old = before.get("question") if isinstance(before, dict) else None

@@ -1,4 +1,4 @@
-"""The conditions of orchestrate's transitions. They go by what is recorded, never by what a model says about itself."""
+"""The conditions of orchestrate's transitions. They check the record, never a model's claims about itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CARRIED_OUT = frozenset({"done", "partial", "unchanged"})
 
 
 async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """There is a plan to validate, and it answers what the judge found wrong with the one before."""
+    """There is a plan to validate, and it answers the judge's objections to the one before."""
     u = of_facts(facts)
     if facts.work.get("cannot"):
         return NOT_MET
@@ -50,7 +50,7 @@ async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
 
 
 async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The planner names a requirement that cannot be met, why, and what shows it. A person decides whether they agree."""
+    """The planner names a requirement that cannot be met, with the reason and the evidence. A person decides whether to agree."""
     cannot = facts.work.get("cannot")
     if not isinstance(cannot, Mapping):
         return NOT_MET
@@ -108,10 +108,10 @@ def _validation(u: Undertaking) -> tuple[str, ...]:
 
 
 async def implemented(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Every step is done and shown, or named as undone with why; every issue of the judge is answered."""
+    """Every step is done and shown, or named as undone with a reason; every issue of the judge is answered."""
     u = of_facts(facts)
     plain = [*_done_lacking(u), *_unanswered(u, facts.work)]
-    # Each check costs a read: while anything else is missing, only what this submission brought is checked.
+    # Each check costs a read: while anything else is missing, only this submission's items are checked.
     given = frozenset(ids(items_in(facts.given, "done"))) if plain else None
     shown = [item for item in u.done.values() if given is None or item["id"] in given]
     looked = await unresolved_citations(facts.work, "done", look, given)
@@ -150,7 +150,7 @@ def _unanswered(u: Undertaking, work: Item) -> Iterator[str]:
 
 
 async def _calls_missing(items: Sequence[Item], look: Look) -> list[str]:
-    """Return a sentence for each call that no tool answered in this phase, or that changed nothing yet."""
+    """Return a sentence for each named call that no tool answered in this phase, or that has changed nothing yet."""
     if not any(list_in(item, "calls") for item in items):
         return []
     calls = await look.calls(of_all_visits=True)
@@ -216,7 +216,7 @@ def _verdict(u: Undertaking, most: int) -> str:
 
 
 async def _verdict_lacking(u: Undertaking, look: Look) -> list[str]:
-    """Return what a verdict lacks, or where it contradicts what it rests on."""
+    """Return what a verdict lacks, or where it contradicts its own basis."""
     plain = list(_judgements_lacking(u)) or list(_score_wrong(u))
     return [*await unresolved_citations(u.verdict, "judged", look), *plain]
 
@@ -277,7 +277,7 @@ def _score_wrong(u: Undertaking) -> Iterator[str]:
 
 
 async def budget_exhausted(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Tokens or seconds are used up; or an attempt failed, and it was the last one."""
+    """Tokens or seconds are used up, or the last allowed attempt failed."""
     u = of_facts(facts)
     judged = facts.phase == JUDGING and u.score is not None
     failed = bool(u.errors) if facts.phase == VALIDATING else judged and not await _verdict_lacking(u, look)
@@ -292,7 +292,7 @@ async def budget_exhausted(facts: SubmitFacts, look: Look) -> ConditionFinding:
 def used_up(spent: JourneySpent, limits: WorkLimits, *, failed: bool) -> list[str]:
     """Return which parts of the budget are used up, each in a few words; nothing if the work may continue.
 
-    Tokens and seconds always count, iterations only after an attempt that `failed`, because only then another would begin.
+    Tokens and seconds always count. Iterations count only after an attempt that `failed`, because only then would another begin.
     """
     told = list[str]()
     if spent.tokens >= limits.tokens:

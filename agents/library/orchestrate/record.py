@@ -17,7 +17,7 @@ SUCCEEDED, FAILED, BUDGET_EXHAUSTED = "SUCCEEDED", "FAILED", "BUDGET_EXHAUSTED"
 PASS_SCORE, SOFT_SCORE = 80, 60
 TOKENS, ITERATIONS, SECONDS = 500_000, 6, 86_400
 SAME_FAILURES = 3
-"""After this many validations in a row that fail in the same way the work ends: planning gets no further."""
+"""After this many validations in a row that fail in the same way, the work ends: planning makes no progress."""
 
 Item = Mapping[str, Json]
 
@@ -33,7 +33,7 @@ class DurationLimit:
 
 @dataclass(frozen=True, slots=True)
 class WorkLimits:
-    """The most that may be spent before the work ends. An iteration is an attempt: each way back begins another."""
+    """The most that may be spent before the work ends. An iteration is an attempt: each move back begins another."""
 
     tokens: int = TOKENS
     iterations: int = ITERATIONS
@@ -70,7 +70,7 @@ class Undertaking:
 
     @cached_property
     def left_out(self) -> Sequence[Item]:
-        """Return the words of the brief that no requirement covers, with why."""
+        """Return the words of the brief that no requirement covers, with the reason."""
         return items_in(self.plan, "left_out")
 
     @property
@@ -85,7 +85,7 @@ class Undertaking:
 
     @property
     def limits(self) -> WorkLimits:
-        """Return the budget from the inputs, with the defaults for what they do not name."""
+        """Return the budget from the inputs, with defaults for the rest."""
         given = self.inputs.get("budget")
         named = given if isinstance(given, Mapping) else {}
         return WorkLimits(
@@ -96,7 +96,7 @@ class Undertaking:
 
     @cached_property
     def done(self) -> Mapping[str, Item]:
-        """Return what was done, by the id of its step."""
+        """Return the results, by the id of their step."""
         return {item["id"]: item for item in items_in(self.works.get(IMPLEMENTING, {}), "done")}
 
     @cached_property
@@ -121,7 +121,7 @@ class Undertaking:
 
     @property
     def broken(self) -> Sequence[str]:
-        """Return the rules that the plan breaks, each once for every item it breaks them with."""
+        """Return the rules that the plan breaks, once for each item that breaks them."""
         return list(dict.fromkeys(ids(self.errors)))
 
     @property
@@ -196,16 +196,16 @@ def list_in(item: Item, name: str) -> Sequence[Json]:
 
 
 def only_said(item: Item) -> bool:
-    """Return whether nothing shows that a step is done except somebody's word."""
+    """Return whether somebody's word is the only proof that a step is done."""
     seen = list_in(item, "artefacts") and text_in(item, "observed")
     return not (list_in(item, "shown_by") or list_in(item, "calls") or seen)
 
 
 def of_facts(facts: SubmitFacts) -> Undertaking:
-    """Return the undertaking as it is with a submit."""
+    """Return the undertaking including the present submit."""
     return Undertaking(facts.brief, facts.inputs, facts.works)
 
 
 def of_state(state: JourneyState) -> Undertaking:
-    """Return the undertaking as it is on record."""
+    """Return the undertaking on record."""
     return Undertaking(state.brief, state.inputs, state.works)

@@ -32,7 +32,7 @@ def score_range(
     All requirements earn the same: full points if met, half if partly met. Each issue takes off points by its severity. If a
     requirement is not met, an issue is blocking, or a step is undone, the score cannot pass.
     """
-    # A team may turn the rule off that requires requirements: then the work starts from full points.
+    # A team may turn off the rule that there must be requirements: then the work starts from full points.
     earned = 100 * sum(MET_POINTS[one["met"]] for one in judged) / of if of else 100.0
     least, most = earned, earned
     for issue in issues:

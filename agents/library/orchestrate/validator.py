@@ -33,7 +33,7 @@ MOST_FAILURES = 60
 
 
 def refused(inputs: Mapping[str, Json]) -> Iterator[str]:
-    """Yield a sentence for each requirement, limit or rule that cannot be read, or that every plan would break."""
+    """Yield a sentence for each requirement, limit or rule that cannot be read or that no plan could meet."""
     given = items_in(inputs, "requirements")
     for id_ in duplicates(ids(given)):
         yield f"requirements: two have the id {id_}; each needs its own"
@@ -47,7 +47,7 @@ def refused(inputs: Mapping[str, Json]) -> Iterator[str]:
 
 
 async def validated(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
-    """Return the work of VALIDATING: what the rules find in the plan, and how many times in a row it was the same."""
+    """Return the work of VALIDATING: the rules' findings in the plan, and how many times in a row they were the same."""
     rules = await _rules(facts, look)
     undertaking = of_facts(facts)
     found = list[RuleFailure]()

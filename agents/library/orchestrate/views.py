@@ -29,11 +29,11 @@ from agents.prompts.context import Budget
 from agents.prompts.prompt import bullets
 
 LIST_TOKENS, DONE_TOKENS = 230, 300
-"""Most tokens of a list in a prompt: with the longest brief and everything that was done, the prompt fits its budget."""
+"""The most tokens of a list in a prompt: even with the longest brief and all finished work, the prompt fits its budget."""
 PROMPT_TOKENS = 2_150
-"""Most tokens of a prompt with the schema of its work. An answer may have 2,500, and has other fields as well."""
+"""The most tokens of a prompt with the schema of its work. An answer may have 2,500, including its other fields."""
 LINE = 260
-"""Most characters of a line that names many things."""
+"""The most characters of a line that lists many things."""
 
 PLACEHOLDERS = (
     *("requirements", "left_out", "limit", "steps", "errors", "warnings", "issues", "work"),
@@ -49,7 +49,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
     return {
         "requirements": bullets([_requirement(item) for item in u.requirements], LIST_TOKENS)
         or "- none yet: take them from the brief",
-        # The planner may have been wrong to leave words out: the judge sees them too.
+        # The planner may have left words out by mistake, so the judge sees them too.
         "left_out": f"\nLeft out of the brief by the planner, and why:\n{bullets(left_out, LIST_TOKENS // 2)}"
         if left_out
         else "",
@@ -114,7 +114,7 @@ def _ended(state: JourneyState, u: Undertaking) -> str:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return what was done, starting with what the present phase needs, so that another host can continue."""
+    """Return the finished work, starting with the parts that the present phase needs, so that another host can continue."""
     u = of_state(state)
     head = [f"goal: {short(goal, LINE)}"] if (goal := text_in(u.plan, "goal")) else []
     if u.score is not None:
@@ -124,7 +124,7 @@ def done(state: JourneyState) -> Sequence[str]:
         planned += [f"step {_step(step)}" for step in u.steps]
         return [*head, *(_given_up(u) if state.status == "waiting" else ()), *planned, *_done(u)]
     if state.phase == JUDGING:
-        return head  # the prompt has a place of its own for the work to judge
+        return head  # the prompt shows the work to judge in a section of its own
     if state.phase == IMPLEMENTING:
         return [*head, *_done(u)]
     broken = [f"the plan breaks {short(listing(u.broken), LINE)}"] if u.errors else []
@@ -140,7 +140,7 @@ def _given_up(u: Undertaking) -> Iterator[str]:
 
 
 def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the sources that a work cites and the one before it did not."""
+    """Return the sources that a work cites and its previous version did not."""
     return new_sources(before, after)
 
 

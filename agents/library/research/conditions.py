@@ -20,7 +20,7 @@ LEAST_ADJACENT = 3
 
 
 async def question_tree_complete(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """Every category has a question, every question a category, no two ask the same, and every proposal is decided."""
+    """Every category has a question and every question a category; no two ask the same, and no proposed category is undecided."""
     tree = Tree(facts.works)
     # Questions from the synthesis come first: of two that ask the same, this phase can drop only its own.
     asked = [*tree.items(RISE_ABOVE, "more_questions"), *tree.items(DECOMPOSE, "questions")]
@@ -55,7 +55,7 @@ async def all_questions_answered(facts: SubmitFacts, look: Look) -> ConditionFin
     """Every question of the tree has an answer whose quotes hold, or is left open after real searches."""
     tree = Tree(facts.works)
     plain = list(_answers_lacking(tree))
-    # Checks cost reads and searches: only what this submission brought is checked now, the rest when it decides.
+    # Each check costs a read or a search: while anything else is missing, only this submission's answers are checked.
     given = frozenset(ids(items_in(facts.given, "answers"))) if plain else None
     looked = [*await unresolved_citations(facts.work, "answers", look, given), *await _not_open(tree, look, given)]
     return finding([*looked, *plain])
@@ -137,7 +137,7 @@ async def synthesis_requires_more_answers(facts: SubmitFacts, _look: Look) -> Co
 
 
 def _more_wrong(tree: Tree) -> Mapping[str, str]:
-    """Return what is wrong with each question that the synthesis asks."""
+    """Return the faults of each question that the synthesis asks."""
     wrong, more = dict[str, str](), tree.items(RISE_ABOVE, "more_questions")
     of_tree, categories = tree.items(DECOMPOSE, "questions"), set(ids(tree.categories))
     asked = {folded(question["text"]): question["id"] for question in of_tree}
@@ -180,7 +180,7 @@ def _insights_lacking(tree: Tree) -> Iterator[str]:
 
 
 async def frontier_mapped(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """There are questions beyond those that were asked, each near something of the tree."""
+    """There are further questions that were not asked, each near a part of the tree."""
     tree = Tree(facts.works)
     adjacent = tree.items(EXPAND, "adjacent_questions")
     few = f"there are {len(adjacent)} adjacent questions: name at least {LEAST_ADJACENT}"

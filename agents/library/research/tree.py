@@ -1,4 +1,4 @@
-"""The question tree and what is known about it, from the works of all phases. Pure."""
+"""The question tree with its answers and insights, from the works of all phases. Pure."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Tree:
 
     @cached_property
     def answers(self) -> Mapping[str, Item]:
-        """Return the answers on record, open ones too, by the id of their question."""
+        """Return the recorded answers, including open ones, by the id of their question."""
         return {answer["id"]: answer for answer in self.items(ANSWER, "answers")}
 
     @cached_property
     def answered(self) -> Sequence[Item]:
-        """Return the questions that have an answer which is not open."""
+        """Return the questions whose recorded answer is not open."""
         return [q for q in self.questions if q["id"] in self.answers and not self.is_open(q["id"])]
 
     @cached_property
@@ -54,7 +54,7 @@ class Tree:
 
     @cached_property
     def unanswered(self) -> Sequence[Item]:
-        """Return the questions of which nothing is on record."""
+        """Return the questions without any recorded answer."""
         return [q for q in self.questions if q["id"] not in self.answers]
 
     @cached_property
@@ -71,7 +71,7 @@ class Tree:
         return bool(self.answers.get(question, {}).get("open"))
 
     def has_category(self, id_: str, title: str) -> bool:
-        """Return whether there is a category of that id or that title, case aside, or one that was left out of the tree."""
+        """Return whether a category, in the tree or left out, has that id or title; case is ignored."""
         wanted = {folded(id_), folded(title)}
         known = [name for category in self.categories for name in (category["id"], category["title"])]
         known += ids(self.items(DECOMPOSE, "left_out"))

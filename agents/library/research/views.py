@@ -12,11 +12,11 @@ from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, 
 from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 220
-"""The token limit of a list in a prompt: with the longest brief and everything that was done, an answer still fits its budget."""
+"""The token limit of a list in a prompt: even with the longest brief and all finished work, an answer fits its budget."""
 LINE = 260
-"""Characters of a line that names many things."""
+"""The most characters of a line that lists many things."""
 ASKED_TOKENS = 400
-"""Likewise, of the questions to answer: what was done is told in a few lines beside them."""
+"""The same limit for the questions to answer, which share the prompt with only a few lines about finished work."""
 
 PLACEHOLDERS = ("proposed", "open_questions", "insights_needed", "tree")
 
@@ -47,7 +47,7 @@ def _category(category: Item, *, asked: bool = False) -> str:
 
 
 def _insights_needed(tree: Tree) -> list[str]:
-    """Return the categories without an insight, and those with answers that their insight does not rest on yet."""
+    """Return the categories without an insight, and those whose insight does not use all their answers yet."""
     told = []
     for category in tree.categories:
         own = [question["id"] for question in tree.answered if question["category"] == category["id"]]
@@ -123,7 +123,7 @@ def _adjacent(tree: Tree) -> Iterator[str]:
 
 
 def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the questions and the sources that a work adds to the one before it."""
+    """Return the questions and the sources that a work adds to its previous version."""
     name = {DECOMPOSE: "questions", RISE_ABOVE: "more_questions"}.get(phase, "")
     known = set(ids(items_in(before, name))) if isinstance(before, dict) else set()
     new = [question for question in items_in(after, name) if question["id"] not in known]

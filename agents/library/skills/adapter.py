@@ -1,8 +1,7 @@
-"""An agent that knows nothing of skills, in its place in one: told what the skill says, and leaving a memory document. Pure.
+"""Fits an agent that knows nothing of skills into its place in one. Pure.
 
-The agent itself stays as it is. Its prompts end with the skill's text, and after its end the server itself writes a memory
-document from
-what is recorded.
+The agent itself stays unchanged. Its prompts end with the skill's text, and after its end the server writes a memory document
+from the recorded work.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from agents.spec.schema.work_form import SchemaForm
 DOCUMENT, ENDED_IN = "document", "ended_in"
 BEFORE = "skill.before"
 TASK = "(this journey)"
-"""Stands for the task's id in a document that is not recorded yet."""
+"""The placeholder for the task's id in a document that is not recorded yet."""
 _ENDED = re.compile(r"^- Ended in: (\w+)$", re.MULTILINE)
 LONGEST = 60_000
 MOST_LINES, LINE_CHARS, ABOUT_TOKENS, BEFORE_TOKENS = 40, 300, 40, 350
@@ -53,14 +52,14 @@ def seated(agent: Agent, setting: PhaseSetting) -> Agent:
 
 
 def _with_speakers(agent: Agent) -> PhaseGraph:
-    """Return its graph with a speaker for each phase: without one it would continue the conversation of the agent before."""
+    """Return its graph with a speaker for each phase: without one, it would continue the previous agent's conversation."""
     graph = agent.graph
     silent = [phase.name for phase in graph.phases if phase.automatic or phase.name in graph.complete]
     phases = [p if p.speaker or p.name in silent else replace(p, speaker=agent.name) for p in graph.phases]
     return replace(graph, phases=tuple(phases))
 
 
-# --- what it is told --------------------------------------------------------------------------------------------------
+# --- its prompts ------------------------------------------------------------------------------------------------------
 
 
 def _texts(agent: Agent, setting: PhaseSetting) -> Mapping[str, str]:
@@ -87,14 +86,14 @@ def _texts(agent: Agent, setting: PhaseSetting) -> Mapping[str, str]:
 def _values(
     own: Callable[[JourneyState], Mapping[str, str]], setting: PhaseSetting, state: JourneyState
 ) -> Mapping[str, str]:
-    """Return the agent's values, with what the agents before left for this one, newest first."""
+    """Return the agent's values, with digests of the loaded memory documents, newest first."""
     found = loaded(setting, state)
     room = BEFORE_TOKENS // max(len(found), 1)
     before = "\n".join(f"From {one.predecessor.phase}:\n{cut(digest(one.document), room)}" for one in found)
     return {**own(state), BEFORE: before}
 
 
-# --- what it leaves behind --------------------------------------------------------------------------------------------
+# --- its memory document ----------------------------------------------------------------------------------------------
 
 
 def _closing(agent: Agent, setting: PhaseSetting) -> Agent:
@@ -156,7 +155,7 @@ def _document(agent: Agent, setting: PhaseSetting, state: JourneyState) -> str:
 
 
 def _end(agent: Agent, state: JourneyState) -> str:
-    """Return the phase in which the agent would be complete on its own, "" if that is not known."""
+    """Return the phase in which the agent would be complete on its own; "" if that is not known."""
     if not state.transition_history:
         return ""
     moved = state.transition_history[-1]

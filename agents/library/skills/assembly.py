@@ -27,19 +27,19 @@ CLOSING_TEXT = """\
 Tell the person in a few sentences what came of it, what is open, and where the results are: the memory documents of the phases are
 at memory://{task}/{agent}, and journey_status(view="report") has every step."""
 Worker = Agent | Cognitive
-"""An agent that can work in a skill: a cognitive agent, which is told its place, or any other agent unchanged."""
+"""An agent that can work in a skill: a cognitive agent, which adapts to its place itself, or any other agent."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A skill as an agent, or what is wrong with it."""
+    """A skill as an agent, or its problems."""
 
     agent: Agent | None
     problems: tuple[SpecProblem, ...]
 
 
 def built(skill: Skill, workers: Mapping[str, Worker], following: Cognitive | None, tools: Collection[str]) -> Built:
-    """Return the skill as an agent, or what is wrong with it.
+    """Return the skill as an agent, or its problems.
 
     `workers` are the agents that work in it, by name; `following` is the agent that runs after every other, if there is one.
     `tools` are the names of all tools.
@@ -120,7 +120,7 @@ class _SkillBuilder:
         yield AgentPart(prefix, as_agent(after, setting), onward)
 
     def _after(self, phase: SkillPhase) -> Cognitive | None:
-        """Return the agent that runs after every other, if it runs after this one: never after itself."""
+        """Return the agent that runs after every other, if it runs after this one. It never runs after itself."""
         after = self._following
         return after if after and phase.id not in self._skill.without_memory and phase.agent != after.name else None
 
@@ -144,7 +144,7 @@ class _SkillBuilder:
             agent_mode=True,
         )
 
-    # --- ways -----------------------------------------------------------------------------------------------------------
+    # --- transitions ----------------------------------------------------------------------------------------------------
 
     def _link(self, way: SkillWay, parts: Sequence[AgentPart]) -> PartLink | None:
         source = next(phase for phase in self._skill.phases if phase.id == way.source)
@@ -187,10 +187,10 @@ class _SkillBuilder:
                     self._problems.add(looked.line, text)
                     return
 
-    # --- what it takes --------------------------------------------------------------------------------------------------
+    # --- inputs ---------------------------------------------------------------------------------------------------------
 
     def _inputs_of_one_kind(self, parts: Sequence[AgentPart]) -> None:
-        """Note an input that is of one kind for one agent, or for the skill, and of another kind for another."""
+        """Note each input that has different types for two agents, or for an agent and the skill."""
         known: dict[str, tuple[str, Json]] = {
             name: ("the skill", _kind(form)) for name, form in self._skill.inputs.get("properties", {}).items()
         }
@@ -222,12 +222,12 @@ def _predecessor(phase: SkillPhase) -> Predecessor:
 
 
 def _kind(form: Json) -> Json:
-    """Return the kind of value of an input, without its limits and description."""
+    """Return the type of an input, without its limits and description."""
     return [form.get("type"), _kind(form.get("items"))] if isinstance(form, dict) else None
 
 
 def _joined(own: Mapping[str, Json], others: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the inputs of the skill with those of its agents; what the skill says of an input takes precedence."""
+    """Return the inputs of the skill with those of its agents; the skill's own declaration of an input takes precedence."""
     properties = {**own.get("properties", {}), **others.get("properties", {}), **own.get("properties", {})}
     required = list(dict.fromkeys([*own.get("required", ()), *others.get("required", ())]))
     if not properties:

@@ -1,7 +1,7 @@
 """A skill, read from its file. Pure.
 
-Nothing raises: everything that is wrong is noted at once, with its file and line, and then there is no skill. Problems that depend on
-the agents in it are found when it is assembled (`agents/library/skills/assembly.py`).
+Nothing raises: all problems are noted together, each with its file and line, and then no skill is returned. Problems that depend
+on its agents are found when it is assembled (`agents/library/skills/assembly.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 
 @dataclass(frozen=True)
 class SkillFile:
-    """What reading a skill's file gave: its definition, or its problems."""
+    """The result of reading a skill's file: its definition, or its problems."""
 
     name: str
     file: str
@@ -37,7 +37,7 @@ class SkillFile:
 def read_skill(
     file: str, raw: bytes, agents: Collection[str], skills: Collection[str] = (), reserved: Collection[str] = ()
 ) -> SkillFile:
-    """Return the skill of that file, or what is wrong with it.
+    """Return the skill of that file, or its problems.
 
     `agents` are the names of those that may work in it, `skills` those of other skills, `reserved` those of this program's
     agents and skills, which it may not use for itself.
@@ -155,7 +155,7 @@ def _ways(top: Marked, ids: Sequence[str], problems: Problems) -> tuple[SkillWay
 
 
 def _ends(way: SkillWay, item: Marked, ids: Sequence[str], problems: Problems) -> None:
-    """Note a way between phases that do not exist, or in another direction than it says. The order of the list counts."""
+    """Note a transition whose phases do not exist, or whose `is_backward` disagrees with the order of the phases."""
     source, target, line = way.source, way.target, item.line_at(["to"])
     ends = ids if way.is_backward else [*ids, END]
     if source not in ids:
@@ -175,13 +175,13 @@ def _ends(way: SkillWay, item: Marked, ids: Sequence[str], problems: Problems) -
 
 
 def _reached(skill: Skill, problems: Problems) -> None:
-    """Note phases that no way leads to, or that no way leads on from."""
+    """Note phases that cannot be reached, or that cannot be left."""
     phases = {phase.id: phase for phase in skill.phases}
     transitions = [Transition(phase.id, skill.following(phase)) for phase in skill.phases]
     transitions += [
         Transition(way.source, way.target, way.name, is_backward=way.is_backward)
         for way in skill.ways
-        if way.source != way.target  # the same agent once more
+        if way.source != way.target  # running the same agent again makes nothing reachable
     ]
     nodes = (*(Phase(id_) for id_ in phases), Phase(END))
     graph = PhaseGraph(skill.name, nodes, tuple(transitions), skill.phases[0].id, (END,))

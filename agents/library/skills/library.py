@@ -1,4 +1,4 @@
-"""The skills of this program, and who may work in a skill: this program's agents, each loaded when it is first needed."""
+"""The skills of this program, and the agents that may work in them, each loaded when it is first needed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(name: str) -> SkillFile:
 
 
 def led(name: str, tools: Collection[str] = AnyTool()) -> Built:
-    """Return one of our skills as an agent, or what is wrong with it."""
+    """Return one of our skills as an agent, or its problems."""
     found = read(name)
     if found.skill is None:
         return Built(None, found.problems)

@@ -1,4 +1,4 @@
-"""A skill's definition: which agents work one after the other, with what added text, and where the work goes next. Pure."""
+"""A skill's definition: its agents in order, the text added to each, and the transitions between them. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agents.spec.yaml.block import FileBlock, Some, Words, entries
 from agents.spec.yaml.values import Marked
 
 END = "end"
-"""Stands for the end of the skill in place of a phase."""
+"""Names the end of the skill where a phase is expected."""
 ALL, LAST = "all", "last"
 COMPLETE = "COMPLETE"
 ID = re.compile(r"[a-z][a-z0-9-]{0,29}")
@@ -27,7 +27,7 @@ MOST_TOLD, MOST_CLOSING = 600, 1_600
 
 @dataclass(frozen=True, slots=True)
 class SkillContext:
-    """The names around a skill: `agents` may work in it, other `skills` may not; `name` is its own."""
+    """The names that a skill may and may not refer to: `agents` may work in it, other `skills` may not; `name` is its own."""
 
     name: str
     agents: Collection[str]
@@ -80,9 +80,9 @@ class SkillPhase(FileBlock):
 
 
 class SkillWay(FileBlock):
-    """A way from the end of the phase `source`, taken when the condition `when` is met, before the one to the next phase.
+    """A transition from the end of the phase `source`, tried before the one to the next phase, and taken if `when` is met.
 
-    `to` is a phase of the skill, followed by a dot and a phase of its agent if the way does not lead to the first. The condition
+    `to` is a phase of the skill; a dot and a phase of its agent follow if that is not the agent's first phase. The condition
     looks at the works of the source's agent, so it is read when the skill is assembled.
     """
 
@@ -100,7 +100,7 @@ class SkillWay(FileBlock):
 
     @property
     def phase(self) -> str:
-        """Return the phase within that agent, "" for the first."""
+        """Return the phase within that agent; "" for the first."""
         return self.to.partition(".")[2]
 
 
@@ -152,17 +152,17 @@ class Skill:
         return phase.next or [*order, END][order.index(phase.id) + 1]
 
     def line(self, block: SkillPhase | SkillWay, key: str = "") -> int:
-        """Return the line of a phase or way in its file, or of a key there."""
+        """Return the line of a phase or transition in its file, or of one of its keys."""
         path = (
             ("phases", self.phases.index(block)) if isinstance(block, SkillPhase) else ("ways", self.ways.index(block))
         )
         return self.source.line_at([*path, key])
 
     def condition(self, way: SkillWay) -> Marked:
-        """Return the condition of a way as its file writes it."""
+        """Return the condition of a transition as its file writes it."""
         return self.source.entries["ways"].items[self.ways.index(way)].entries["when"]
 
     def text_line(self, key: str, phase: SkillPhase | None = None) -> int:
-        """Return the line on which a text begins, of a phase or of the skill itself; 1 if there is no such text."""
+        """Return the line on which a text of a phase, or of the skill itself, begins; 1 if it has no such text."""
         block = self.source.entries["phases"].items[self.phases.index(phase)] if phase else self.source
         return block.entries[key].text_line if key in block.entries else 1

@@ -16,7 +16,7 @@ from agents.spec.problems import SpecProblem
 MOST_SKILLS = 50
 SUFFIXES = (".yaml", ".yml")
 Sources = tuple[bytes, frozenset[str], frozenset[str]]
-"""On what it depends how a file is read: its bytes, the names of agents, and those of skills."""
+"""A file is read again when one of these changes: its bytes, the names of agents, or those of skills."""
 
 
 def is_skill(path: str) -> bool:
@@ -27,9 +27,8 @@ def is_skill(path: str) -> bool:
 class TeamSkills:
     """The skills below `_skills/`.
 
-    Reading one does not load the agents that work in it. Problems that depend on them are found when it is built into an agent; from
-    then
-    on, until one of the files changes, it is known to be broken.
+    Reading one does not load the agents that work in it. Problems that depend on them are found when it is built into an agent; it
+    then counts as broken until one of the files changes.
     """
 
     def __init__(self, tools: Collection[str], reserved: Collection[str]) -> None:
@@ -39,7 +38,7 @@ class TeamSkills:
         self._problems: tuple[SpecProblem, ...] = ()
 
     def look(self, contents: Mapping[str, bytes], agents: Collection[str]) -> None:
-        """Read the files again that changed, or that depend on something that did. `agents` are the names of the team's own."""
+        """Read again each file that changed or depends on a change. `agents` are the names of the team's own agents."""
         files = sorted(path for path in contents if is_skill(path))
         problems = [
             SpecProblem(file, 1, f"there are more than {MOST_SKILLS} skills; this one is left out")
@@ -63,7 +62,7 @@ class TeamSkills:
         self._read, self._problems = found, tuple(problems)
 
     def skills(self, definitions: Collection[Definition]) -> Sequence[Skill]:
-        """Return those that nothing is known to be wrong with, by name, without making agents of them."""
+        """Return the skills without known problems, by name, without building them into agents."""
         broken = {definition.name for definition in definitions if definition.agent is None}
         read = [one for _, one in self._read.values() if not self._found_broken(one)]
         skills = [one.skill for one in read if one.skill and not broken & set(one.skill.agents)]
@@ -78,7 +77,7 @@ class TeamSkills:
         return self._led(read, definitions)[0] if read else None
 
     def problems(self, definitions: Collection[Definition]) -> Mapping[str, Sequence[SpecProblem]]:
-        """Return everything that is wrong with skills, by file; of a file with nothing wrong an empty list."""
+        """Return the problems of skills by file; a file without problems has an empty list."""
         found: dict[str, list[SpecProblem]] = {}
         for file, (_, read) in sorted(self._read.items()):
             found[file] = list(self._led(read, definitions)[1])
@@ -93,7 +92,7 @@ class TeamSkills:
     def _led(
         self, read: SkillFile, definitions: Collection[Definition]
     ) -> tuple[Agent | None, tuple[SpecProblem, ...]]:
-        """Return the skill as an agent, or what is wrong with it. It is rebuilt when one of its agents changes."""
+        """Return the skill as an agent, or its problems. It is rebuilt when one of its agents changes."""
         skill = read.skill
         if skill is None:
             return None, read.problems

@@ -1,6 +1,6 @@
 """The conditions under which teaching moves forward, or back.
 
-Each looks at what the learner answered and at the pages, at nothing else.
+Each looks only at the learner's answers and at the pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOTHING_TO_LEARN = "no objective is left; keep at least one"
 
 
 async def learner_calibrated(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The learner's knowledge is in their words, objectives come from passages, and later findings are included."""
+    """The learner's knowledge is in their own words, objectives come from passages, and later findings are included."""
     course = Course(facts.works)
     looked = await unresolved_citations(facts.work, "objectives", look)
     return finding([*_knowledge_wrong(course), *_objectives_wrong(course), *looked, *_not_taken_in(course)])
@@ -69,7 +69,7 @@ def _not_taken_in(course: Course) -> Iterator[str]:
 async def objective_diagnosed(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """This submit has the learner's answers to new questions about the objective that comes next."""
     course = Course(facts.works)
-    # Where all are passed, a person has sent the work back to look at one of them again.
+    # If all are passed, a person has sent the work back, so the host chooses which one to look at again.
     wanted = course.next or str(facts.given.get("objective"))
     if wanted not in course.objectives:
         return finding([f"there is no objective {wanted[:60]}: there are {listing(list(course.objectives))}"])
@@ -101,7 +101,7 @@ def _too_few(of: str, kind: str, questions: Sequence[Item], least: int) -> Itera
 
 
 async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """This submit names a level and an answer of the learner that shows another one."""
+    """This submit names an assumed level, and an answer of the learner that contradicts it."""
     course, asked = Course(facts.works), facts.given.get("recalibrate")
     if not course.objectives:
         return finding((), NOTHING_TO_LEARN)
@@ -122,7 +122,7 @@ async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> Conditi
 
 
 async def fundamental_prerequisite_gap(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """A check of this lesson failed for want of something that no objective teaches."""
+    """A check of this lesson failed because the learner lacks something that no objective teaches."""
     course, gap = Course(facts.works), facts.given.get("gap")
     if not course.objectives:
         return finding((), NOTHING_TO_LEARN)
@@ -167,17 +167,17 @@ def _failed(course: Course, given: Mapping[str, object]) -> list[Item]:
 
 
 async def objective_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """This submit has the lesson on the objective, which rests on passages; every check is answered correctly; others are left."""
+    """This submit has a lesson that rests on passages, its checks are all answered correctly, and other objectives are left."""
     wrong = await _lesson_wrong(facts, look)
     return finding(wrong) if wrong or Course(facts.works).left else ConditionFinding(met=False)
 
 
 async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The lesson is passed and nothing is left; every lesson still rests on what its pages say."""
+    """The lesson is passed, no objective is left, and every lesson's quotes still hold."""
     wrong = await _lesson_wrong(facts, look)
     course = Course(facts.works)
     if wrong or course.left:
-        # What is left for later is not a fault of this lesson, so it is not reported.
+        # Objectives left for later are no fault of this lesson, so they are not reported.
         return ConditionFinding(met=False, missing=tuple(wrong))
     return finding(await unresolved_citations(facts.work, "lessons", look, frozenset(course.objectives)))
 

@@ -1,4 +1,4 @@
-"""How far the learner is: objectives, what is known of each, and which comes next, from what is on record. Pure."""
+"""The learner's progress: objectives, what is known of each, and the one that comes next, from the record. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.engine.work.gaps import folded
 
 CALIBRATE, DIAGNOSE, TEACH, COMPLETE = "CALIBRATE", "DIAGNOSE", "TEACH", "COMPLETE"
 LEAST_PROBES, LEAST_CHECKS = 2, 2
-"""So many answers of the learner show something: one may be luck."""
+"""The fewest answers that show what the learner knows: one may be luck."""
 
 Item = Mapping[str, Json]
 
@@ -51,7 +51,7 @@ class Course:
 
     @cached_property
     def passed(self) -> Sequence[str]:
-        """Return the objectives that were diagnosed, taught, and passed by what the learner answered, in their order."""
+        """Return the objectives that were diagnosed and taught and that the learner's answers passed, in their order."""
         return [id_ for id_ in self.objectives if self._diagnosed(id_) and self._learned(id_)]
 
     @cached_property
@@ -61,22 +61,22 @@ class Course:
 
     @cached_property
     def next(self) -> str:
-        """Return the first objective that is not passed while all that it needs is; "" if all are passed.
+        """Return the first objective that is not passed and whose needs are all passed; "" if all are passed.
 
-        Objectives that need each other are recorded only if a person let the work continue: then they are taught in order.
+        Objectives that need each other are recorded only if a person let the work continue. They are taught in order.
         """
         return next((id_ for id_ in self.left if self.ready(id_)), next(iter(self.left), ""))
 
     @cached_property
     def present(self) -> str:
-        """Return the objective that is taught now: the one that was diagnosed last."""
+        """Return the objective that is being taught: the one that was diagnosed last."""
         diagnosed = self.works.get(DIAGNOSE, {}).get("objective")
         if diagnosed in self.objectives:
             return str(diagnosed)
         return self.next or next(iter(reversed(list(self.objectives))), "")
 
     def ready(self, objective: str) -> bool:
-        """Return whether all that the objective needs is passed. A prerequisite that was dropped blocks nothing."""
+        """Return whether everything that the objective needs is passed. A dropped prerequisite blocks nothing."""
         needs = self.objectives[objective].get("needs", ())
         return all(need in self.passed for need in needs if need in self.objectives)
 
@@ -98,7 +98,7 @@ class Course:
                     yield probe["id"]
 
     def teaching(self, topic: str) -> Sequence[str]:
-        """Return the objectives that name the topic, its words one after the other."""
+        """Return the objectives whose text contains the topic's words in a row."""
         return [id_ for id_, objective in self.objectives.items() if names(objective["text"], topic)]
 
     def knowing(self, topic: str) -> Sequence[str]:
@@ -107,7 +107,7 @@ class Course:
         return [id_ for id_ in known if self.knows[id_]["level"] != "none"]
 
     def before(self, objective: str) -> set[str]:
-        """Return all that has to be passed before the objective, whatever that needs included."""
+        """Return all objectives that have to be passed before this one, directly or indirectly."""
         needs = {id_: one.get("needs", ()) for id_, one in self.objectives.items()}
         return reachable(needs.get(objective, ()), needs)
 
@@ -138,10 +138,10 @@ def _by_id(items: Sequence[Item]) -> Mapping[str, Item]:
 
 
 def answered(questions: Sequence[Item]) -> list[Item]:
-    """Return the questions that have an answer of the learner."""
+    """Return the questions that the learner answered."""
     return [question for question in questions if str(question.get("learner_answer", "")).strip()]
 
 
 def names(text: Json, topic: str) -> bool:
-    """Return whether a text has the words of a topic, one after the other."""
+    """Return whether a text contains a topic's words in a row."""
     return f" {folded(topic)} " in f" {folded(text)} "

@@ -12,7 +12,7 @@ from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course,
 from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 120
-"""The token limit of a list in a prompt: with the longest brief and everything that was done, an answer still fits its budget."""
+"""The token limit of a list in a prompt: even with the longest brief and all finished work, an answer fits its budget."""
 
 PLACEHOLDERS = ("to_take_in", "objective", "source", "knows", "failed", "diagnosis", "lesson")
 
@@ -102,7 +102,7 @@ def _goal(course: Course) -> Iterator[str]:
 
 
 def _objectives(course: Course) -> Iterator[str]:
-    """Yield the objectives with how far each is, those that are not passed first."""
+    """Yield the objectives with their progress, those that are not passed first."""
     for id_ in [*course.left, *course.passed]:
         told = f"objective {id_}: {short(course.objectives[id_]['text'], 100)} ({_source(course, id_)})"
         needs = [need for need in course.objectives[id_].get("needs", ()) if need in course.left]
@@ -127,7 +127,7 @@ _ASKED = {DIAGNOSE: ("diagnoses", "probes"), TEACH: ("lessons", "checks")}
 
 
 def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the sources that a work has and the one before it had not, and the questions that the learner was asked since."""
+    """Return the sources that a work adds to its previous version, and the new questions to the learner."""
     outer, inner = _ASKED.get(phase, ("", ""))
     known = set(_asked(before, outer, inner))
     new = [asked for asked in _asked(after, outer, inner) if asked not in known]

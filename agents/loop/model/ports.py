@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 ToolChoice = Literal["free", "some", "none"]
-"""Whether the model may call tools: as it likes, at least one, or none (their definitions are sent all the same)."""
+"""Whether the model may call tools: as it likes, at least one, or none (the definitions are sent anyway)."""
 
 Stop = Literal["end", "tools", "length", "other"]
 """Why a reply ended: complete, calls tools, cut off (by its limit or the context window), or a reason unknown to us."""
@@ -45,7 +45,7 @@ class Echo:
     """A part of a message that its provider wants back unchanged with it: signed or encrypted reasoning.
 
     Only the same `provider` and `model` understand it, and only while all tool uses of its message are still in the history; it is
-    sent to nobody else. `content` is JSON that only the provider reads; ids in it may differ from those of the uses.
+    never sent to another one. `content` is JSON that only the provider reads; ids in it may differ from those of the uses.
     """
 
     provider: str

@@ -1,4 +1,4 @@
-"""The kinds of rules for plans. Each is one function that yields where a plan breaks a rule with these arguments. Pure.
+"""The kinds of rules for plans. Each is one function that yields the places where a plan breaks the rule. Pure.
 
 To add a kind, write the function and name it in `KINDS` with its arguments and the placeholders of its message.
 """
@@ -25,7 +25,7 @@ Form = Literal["word", "words", "number", "duration"]
 LISTS = ("steps", "requirements", "left_out")
 WHOLE = "plan"
 TEXTS_KEPT = 2_048
-"""Texts cached as words: many rules look for many words in the same steps."""
+"""How many texts are cached as words: many rules look for many words in the same steps."""
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
 
@@ -130,7 +130,7 @@ def _spaced(text: str) -> str:
     return f" {folded(text)} "
 
 
-# --- ids and what points to them --------------------------------------------------------------------------------------
+# --- ids and references to them ---------------------------------------------------------------------------------------
 
 
 def distinct(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
@@ -320,14 +320,14 @@ def brief_covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Each statement of the brief that asks for something is in a requirement, or left out with a reason.
 
     Items of lists ask for something, and so do sentences with one of `words`. The words of a requirement cover the one statement
-    that contains them, or that they contain; words that several statements have in common cover none. Requirements that came
+    that contains them, or that they contain; words found in several statements cover none. Requirements that came
     with the brief are complete.
     """
     if u.given_requirements:
         return
     taken = [_text(item, "words") for item in (*u.requirements, *u.left_out)]
     taken += [str(u.plan["limit"]["words"])] if isinstance(u.plan.get("limit"), Mapping) else []
-    # Whether they are in the brief word for word is checked by `stands_in_brief`.
+    # `stands_in_brief` checks whether they are in the brief word for word.
     parts = {f" {folded(one)} " for one in taken if one}
     asking = [(statement, f" {folded(statement)} ") for statement in statements(u.brief, a["words"])]
     wholes = dict.fromkeys(whole for _, whole in asking)

@@ -16,7 +16,7 @@ _UNITS = {
 }
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3})+"
-# `1.500 h` is one and a half hours in English and fifteen hundred in German, so it is not a duration.
+# `1.500 h` means one and a half hours in English and fifteen hundred in German, so it is not read as a duration.
 _NUMBER = rf"(?<!\d[.,])(?:{_THOUSANDS}|0[.,]\d{{1,3}}|\d{{1,9}}(?:[.,]\d{{1,2}})?)|an?|{'|'.join(_NUMBERS)}"
 _ONE = re.compile(rf"\b({_NUMBER})[\s-]*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,]*(?:and\s+)?")
@@ -47,9 +47,9 @@ def seconds_of(text: str) -> float | None:
 
 
 def _said_at(text: str, at: int) -> StatedDuration | None:
-    """Return the duration that begins there, with all its parts."""
+    """Return the duration that begins at that place, with all its parts."""
     total, end = 0.0, at
-    while part := _ONE.match(text, _BETWEEN.match(text, end).end() if end > at else end):  # type: ignore[union-attr]  # it matches nothing, too
+    while part := _ONE.match(text, _BETWEEN.match(text, end).end() if end > at else end):  # type: ignore[union-attr]  # it also matches ""
         total += _number(part.group(1)) * _UNITS[part.group(2).lower()]
         end = part.end()
     return StatedDuration(text[at:end], total) if end > at else None

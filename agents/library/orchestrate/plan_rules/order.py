@@ -28,7 +28,7 @@ def circles(needs: Needs) -> Iterator[Sequence[str]]:
 
     Every step that waits for itself is in one of them, or waits for one of them.
     """
-    # A dependency that is not a step counts as done here, so that whatever is left is in a circle or behind one.
+    # A dependency that is not a step counts as done here, so that every step left over is in a circle or behind one.
     inside = set(needs) - set(doable({step: [one for one in before if one in needs] for step, before in needs.items()}))
     over = set[str]()
     for start in needs:
@@ -64,7 +64,7 @@ def serving(needs: Needs, ends: Collection[str]) -> set[str]:
 
 
 def behind(needs: Needs, begins: Collection[str]) -> set[str]:
-    """Return every step that depends on one of these, directly or through others."""
+    """Return every step that depends on one of the given steps, directly or through others."""
     later = _dependents(needs)
     return reachable([step for one in begins for step in later.get(one, ())], later)
 

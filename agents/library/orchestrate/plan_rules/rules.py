@@ -82,9 +82,9 @@ def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet
 
 
 def journey_rules(items: Json, taken: Collection[str] = ()) -> tuple[Sequence[Rule], Sequence[str]]:
-    """Return the rules in a journey's inputs that can be used, and a sentence for each mistake in the others.
+    """Return the usable rules in a journey's inputs, and a sentence for each mistake in the others.
 
-    `taken` are ids that they may not have.
+    The rules may not use the ids `taken`.
     """
     rules: dict[str, Rule] = {}
     mistakes: list[str] = []
@@ -97,7 +97,7 @@ def journey_rules(items: Json, taken: Collection[str] = ()) -> tuple[Sequence[Ru
 
 
 def rules_in(raw: bytes, file: str) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
-    """Return the rules of a file that can be used, and what is wrong with the others, by line."""
+    """Return the usable rules of a file, and the problems of the others, by line."""
     return _read(partial(read_marked, raw), file, ())
 
 
