@@ -20,7 +20,7 @@ WRONG_TYPE = "has the wrong type"
 
 
 class BadRecord(ValueError):
-    """A JSON value that is not the form of a record. `what` is about the field `field`, or about the whole record if that is ""."""
+    """A JSON value that is not the form of a record. `what` describes the fault of the field `field`; "" is the whole record."""
 
     def __init__(self, what: str, field: str = "") -> None:
         self.what, self.field = what, field
@@ -58,7 +58,7 @@ class RecordCodec(Generic[T]):
     def short_form(self, record: T) -> dict[str, Any]:
         """Return the record as a JSON object without the fields that have their default; records inside it are complete.
 
-        So a field that a later version adds does not change what is stored of older records.
+        So a field that a later version adds does not change the stored form of older records.
         """
         values = ((one, getattr(record, one.name)) for one in self._fields)
         return {one.key: one.write(value) for one, value in values if value != one.default}
@@ -145,7 +145,7 @@ def _reader(hint: Any) -> Convert:
 
 
 def _only(kind: type) -> Convert:
-    # Most fields are texts: a call less than with `_where`.
+    # Most fields are texts, and this saves them a call of `_where`.
     def read(value: Any) -> Any:
         if isinstance(value, kind):
             return value

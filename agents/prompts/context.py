@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from knowledge.tokens import count_tokens
 
 LEAST_TOKENS = 40
-"""A section of which fewer tokens fit is left out: they would say nothing."""
+"""A section is left out if fewer of its tokens fit: a shorter cut would say nothing."""
 NOTE_TOKENS = 60
 """The room kept free for the line that says what was trimmed."""
 CUT = " [...]"
@@ -34,7 +34,7 @@ class PromptSection:
     """A part of a prompt. The higher its `priority` number, the sooner it is trimmed; one of priority 0 never is.
 
     `bare`: without its title as a heading. `quoted`: the text is somebody else's, so it gets a fence if it has lines that look like
-    those of the prompt itself. `least`: so many of its tokens are kept free while earlier sections take the rest.
+    those of the prompt itself. `least`: the tokens that earlier sections leave free for it.
     """
 
     title: str
@@ -68,7 +68,7 @@ def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -
 
 
 def _texts(filled: Sequence[PromptSection], left: int) -> dict[int, str]:
-    """Return the text of each section, by its number, so that all of them together have so many tokens."""
+    """Return the text of each section, by its number, so that together they fit the tokens."""
     texts = {number: section.text for number, section in enumerate(filled) if section.priority == 0}
     left -= sum(_cost(filled[number], text) for number, text in texts.items())
     waiting = sorted((n for n in range(len(filled)) if n not in texts), key=lambda n: filled[n].priority)

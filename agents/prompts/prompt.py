@@ -18,7 +18,7 @@ from knowledge.tokens import count_tokens
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
 FEEDBACK_TOKENS, ASKED_TOKENS = 400, 900
 MOST_TOKENS = 2_300
-"""The most tokens of a prompt and the schema beside it; the other fields of an answer have the rest of 2,500."""
+"""The most tokens of a prompt and its schema; the answer's other fields get the rest of 2,500."""
 QUESTIONS_TOKENS = 800
 """The part of them for questions to a person, which an answer also has outside the prompt."""
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)
@@ -28,7 +28,7 @@ COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done",
 PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 CUT = " [...]"
 OUTGROWN = (LookupError, TypeError, ValueError, AttributeError)
-"""The exceptions of an agent that meets work in another form, recorded by an older version of it."""
+"""The exceptions that an agent raises on work that an older version recorded in another form."""
 
 RETURNING = """\
 You come back to {{ phase }}, visit {{ visit }}.
@@ -129,7 +129,7 @@ class _Prompt:
             around = [PromptSection("", head, bare=True), *sections, last]
             budget = agent.budgets.get(phase.name, Budget()).tokens_in or MOST_TOKENS
             return fitted(around, room, budget=budget)
-        # The text for coming back has what was done already.
+        # The text for coming back already lists the finished work.
         done = "" if self.comes_back(phase) else self.done()
         return _paragraphs(head, self.brief(), self.word(), f"Work done so far:\n{done}" if done else "", body, missing)
 
@@ -191,7 +191,7 @@ class _Prompt:
         return bullets(done_lines(self.agent, self.state), int(DONE_TOKENS * self.share))
 
     def word(self) -> str:
-        """Return the person's last words, unless they decided about moving on, which other parts of the prompt say."""
+        """Return the person's last words, unless they were a decision about moving on, which other parts of the prompt show."""
         state, word = self.state, self.state.word
         if word is None:
             return ""
@@ -204,7 +204,7 @@ class _Prompt:
     def feedback(self, phase: Phase) -> str:
         if not phase.feedback:
             return ""
-        # What a submission lacked is shown while it is new (`_missing`). Only validation by the server itself stays.
+        # `_missing` shows the gaps of the newest submission. Here only validation by the server itself remains.
         validating = {one.name for one in self.agent.graph.phases if one.automatic}
         found = [one for one in self.state.feedback if one.kind != "validation" or one.phase in validating]
         text = feedback_list(found, phase.feedback, int(FEEDBACK_TOKENS * self.share))
@@ -212,7 +212,7 @@ class _Prompt:
 
 
 def stayed(state: JourneyState) -> bool:
-    """Return whether the newest step was work that is not enough to move on."""
+    """Return whether the newest step recorded work that does not suffice to move on."""
     kept = state.work.get(state.phase)
     # A step may leave a phase and come back to it: this visit has no work yet then.
     here = kept is not None and (kept.version, kept.visit) == (state.version, state.visit)
@@ -259,7 +259,7 @@ def _why_back(state: JourneyState) -> str:
 
 
 def _missing(state: JourneyState, share: float = 1.0) -> str:
-    """Return what the newest submission lacked, if nothing has happened since."""
+    """Return the gaps of the newest submission, if nothing has happened since."""
     texts = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
     return "Still missing:\n" + cut("\n".join(texts), int(MISSING_TOKENS * share)) if texts else ""
 
@@ -279,7 +279,7 @@ def done_lines(agent: Agent, state: JourneyState) -> Sequence[str]:
 
 
 def bullets(lines: Sequence[str], tokens: int) -> str:
-    """Return as many of the lines as fit as a list, and how many more there are."""
+    """Return the lines that fit as a list, and the number of those that don't."""
     kept: list[str] = []
     most = tokens
     for number, line in enumerate(lines):

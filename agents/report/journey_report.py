@@ -138,7 +138,7 @@ def _steps(agent: Agent | None, log: Sequence[Logged]) -> list[str]:
 
 
 def _bounded(lines: Sequence[str], most: int, *, numbered: bool = False) -> list[str]:
-    """Return the lines as a list; if there are too many, the first and the newest, and the number of those between."""
+    """Return the lines as a list; if there are too many, the first and the newest, and the number between them."""
     items = [f"{n}. {line}" if numbered else f"- {line}" for n, line in enumerate(lines, 1)]
     if len(items) <= most:
         return items or ["None."]
@@ -227,7 +227,7 @@ def _work(state: JourneyState) -> list[str]:
 
 
 def _cost(rows: Sequence[PhaseRow], parts: Mapping[str, str]) -> list[str]:
-    """Return where most time and most tokens went, and a table of all phases; for an agent of several `parts`, theirs first."""
+    """Return the costliest phases and a table of all phases; for an agent of several `parts`, a table of those first."""
     lines = []
     if parts:
         sums = by_part(rows, parts)
@@ -236,7 +236,7 @@ def _cost(rows: Sequence[PhaseRow], parts: Mapping[str, str]) -> list[str]:
 
 
 def _most(rows: Sequence[PhaseRow], what: str = "") -> str:
-    """Return the phases that took most time and most tokens, or ""."""
+    """Return sentences about the phases that took most time and most tokens, or ""."""
     sentences, of_phases = [], " to its phases" if what else ""
     if slow := slowest(rows):
         waited = f", including {lasting(slow.waited_s)} waiting for a person" if slow.waited_s else ""

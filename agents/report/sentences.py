@@ -51,7 +51,7 @@ SentenceKind = Literal["start", "work", "move", "back", "person", "missing", "no
 class EventSentence:
     """An event as a sentence. `names`, which people and models chose, go where `form` has {0}, {1} and so on.
 
-    `text` is a message that came with it, `facts` are other recorded values by name.
+    `text` is a message recorded with the event, `facts` are other recorded values by name.
     """
 
     kind: SentenceKind
@@ -129,7 +129,7 @@ def _moved(event: PhaseChanged, graph: PhaseGraph | None) -> EventSentence:
 
 
 def response_facts(work: RecordedWork | WorkRecorded) -> dict[str, Any]:
-    """Return the facts that a host gave with a work, such as its model, by name. Those that it left out are missing."""
+    """Return the facts that a host gave with a work, such as its model, by name, without those that it left out."""
     usage, facts = work.usage, dict[str, Any]()
     if usage.tokens_in or usage.tokens_out:
         facts["tokens"] = tokens_text(usage)

@@ -125,7 +125,7 @@ def state_of(text: str) -> JourneyState:
 
 
 def filled(state: JourneyState, events: Mapping[int, Event]) -> JourneyState:
-    """Return the state with the texts that `without_content` left out, from the events that hold them, by `seq`."""
+    """Return the state with the texts that `without_content` left out. `events` hold them, by `seq`."""
     begun = events[1]
     if not isinstance(begun, Started):
         raise UnknownEvent(begun.TYPE, "a journey begins with `journey.started`")
@@ -136,7 +136,7 @@ def filled(state: JourneyState, events: Mapping[int, Event]) -> JourneyState:
             raise UnknownEvent(event.TYPE, "the state says that it records work")
         work[phase] = recorded(event, one.seq, one.version)
     answers: dict[str, dict[str, Mapping[str, str]]] = {}
-    for seq in state.answered_at:  # of the same question the newest answer counts
+    for seq in state.answered_at:  # the newest answer to a question counts
         event = events[seq]
         if not isinstance(event, Decided):
             raise UnknownEvent(event.TYPE, "the state says that it has answers")
@@ -149,7 +149,7 @@ def may_be_refused(events: Sequence[Event]) -> bool:
     """Return whether a quota may refuse the events: a host requests them, and they are not a person's own decision."""
     first = events[0]
     if isinstance(first, NOTES):
-        return isinstance(first, ToolStart)  # the end of a call, and what comes with it, must not be lost
+        return isinstance(first, ToolStart)  # the end of a call, with its notes, must not be lost
     return not (isinstance(first, Decided) and first.channel != "relayed")
 
 

@@ -45,7 +45,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class JourneyHead:
-    """The state of a journey, and the version that an act led to if the journey has that act already: both of one moment."""
+    """The state of a journey, and the version that an act led to if it is on record already; both read at one moment."""
 
     state: JourneyState
     kept: int | None
@@ -81,8 +81,8 @@ class JourneyStore(Protocol):
         """Put a new journey on record; or return the newest equal one that began since then and is still at version 1.
 
         Journeys are equal if they have the same principal, agent, phase, brief and inputs; the `NEWEST_COMPARED` newest journeys
-        of the principal are compared. Of any number that begin at once one counts, so that a lost reply can be asked for again. A
-        store that was given quotas counts new journeys for their principal, in `start` and `adopt` too.
+        of the principal are compared. Of several equal ones that begin at once only one is recorded, so a lost reply can
+        be asked for again. A store that was given quotas counts new journeys for their principal, in `start` and `adopt` too.
 
         Raises:
             BadLog: its events do not follow each other. Nothing is recorded.
@@ -113,7 +113,7 @@ class JourneyStore(Protocol):
     ) -> Appended:
         """Add the events, of which the first is a step, after version `expected`: the journey's version is then one more.
 
-        Of any number of appends at one version exactly one counts. An append with a `key` that the journey has already adds
+        Of several appends at one version exactly one succeeds. An append with a `key` that the journey has already adds
         nothing and returns the first answer, whatever it expects, so that a lost reply can be asked for again. `before` is the
         state that this store returned for version `expected`, and saves reading it again.
 
@@ -135,7 +135,7 @@ class JourneyStore(Protocol):
         ...
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
-        """Add notes at the journey's present version. They move nothing, so that they conflict with nobody.
+        """Add notes at the journey's present version. They move nothing, so they conflict with no other act.
 
         Raises:
             NoSuchJourney: there is no such journey.

@@ -1,4 +1,4 @@
-"""Journeys in PostgreSQL, where what is done most often is one call of a stored function: a whole transaction in one round trip."""
+"""Journeys in PostgreSQL. The most frequent acts are one call of a stored function: a transaction in one round trip."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PostgresJourneys(SqlJourneys):
                 step = numbered(before, events, key, by, at)
                 after = fold(step, before)
             except (BadLog, ValueError):
-                pass  # before it is a bad step, it may be one that is on record, or too late
+                pass  # it may be a repeated or an outdated step instead: `super().append` finds out
             else:
                 done = await self._append_in_one_call(journey, before, step, after)
                 if done is not None:
@@ -91,7 +91,7 @@ class PostgresJourneys(SqlJourneys):
         return None
 
     def _counted(self, events: Sequence[Event], bodies: Sequence[str], by: str, at: datetime) -> tuple[Any, ...]:
-        """Return the last arguments of a function that counts for a quota, none if it need not."""
+        """Return the last arguments of a function that counts for a quota; none if nothing is to be counted."""
         if self._quotas is None or not events:
             return ()
         bound = self._quotas.journeyed
@@ -99,10 +99,10 @@ class PostgresJourneys(SqlJourneys):
         return by, bound.kind, bytes_of(bodies), most, bound.slot_at(at), bound.since(at)
 
     async def _explained(self, call: Awaitable[T], by: str, bodies: Sequence[str], at: datetime) -> T:
-        """Return what the call returns.
+        """Return the result of the call.
 
         Raises:
-            OverQuota: there is no room for these bodies; the server only said of which quota.
+            OverQuota: there is no room for these bodies; the server only names the quota.
         """
         try:
             return await call

@@ -1,6 +1,6 @@
 """States that a store has just written, so that the next step of the same journey need not read them back. Pure.
 
-A state is handed out once and is copied before: its holder may change it, and neither the record nor the next holder is affected.
+A state is copied when it is kept, and handed out once: its holder may change it without affecting the record or the next holder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Recent:
             del self._states[next(iter(self._states))]
 
     def take(self, journey: str, version: int, seq: int, moved_at: datetime) -> JourneyState | None:
-        """Return the state and forget it, if it is that of this version, made at that time; else None.
+        """Forget the state, and return it if it has this version and that time; else return None.
 
         Notes added in the meantime change only its `seq`.
         """

@@ -158,7 +158,7 @@ class SqlJourneys:
         return await self._tables.transact(work)
 
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
-        """Put a new journey on record, or return the newest that was begun alike since then."""
+        """Put a new journey on record, or return the newest equal one that began since then."""
         new_id(journey)
         state = state_of_log(log)
         wanted = (state.principal, NEWEST_COMPARED, state.agent, aware(since))
@@ -166,7 +166,7 @@ class SqlJourneys:
         async def work(t: StateTransaction) -> Begun:
             if self._quotas is not None:
                 await hold_quotas(t, state.principal)
-            # If two begin the same at once, the second must see the first.
+            # If two callers begin the same journey at once, the second must see the first one's.
             await t.execute(LOCK, (f"begin {state.principal}",))
             for id_, body in await t.execute(_BEGUN, wanted):
                 if same_start(event_of(body), log[0].event):
@@ -226,7 +226,7 @@ class SqlJourneys:
             if self._quotas is not None:
                 await hold_quotas(t, storable(by))
             number, state = await self._held_state(t, journey, before)
-            # Before the version is judged: the caller may repeat a step whose reply was lost.
+            # Before the version is checked: the caller may repeat a step whose reply was lost.
             first = await t.execute(_KEPT, (number, storable(key)))
             if first:
                 return Appended(first[0][0], repeated=True)
@@ -359,7 +359,7 @@ async def state_in(t: StateTransaction, row: Row) -> JourneyState:
         return fold(await _events(t, number))
     state = replace(state_of(folded), seq=seq)
     seqs = content_events(state)
-    if bodies is None or len(bodies) < len(seqs):  # the latter where an older program did not say which they are
+    if bodies is None or len(bodies) < len(seqs):  # read here if an older program did not store which events they are
         rows = await t.execute(_HELD, (number, list(seqs)))
     else:
         rows = list(zip(seqs, bodies, strict=False))
@@ -367,7 +367,7 @@ async def state_in(t: StateTransaction, row: Row) -> JourneyState:
 
 
 async def stale(t: StateTransaction, number: int, journey: str, expected: int, actual: int) -> StaleJourney:
-    """Return the error for a caller that another one came before."""
+    """Return the error for a caller that another one overtook."""
     missed = [logged for logged in await _events(t, number) if expected < logged.version <= actual]
     return StaleJourney(journey, expected, actual, newest_steps(missed))
 

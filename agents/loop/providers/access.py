@@ -12,7 +12,7 @@ from knowledge.wire.addresses import shown_address
 class Access:
     """Address, key and model. `address` "" is the vendor's own; `key` "" means none, which only self-hosted servers accept.
 
-    The settings are the variables to name in errors: about a key, an error can say nothing but where it is set.
+    The settings are the variables to name in errors: an error about a key may only say where the key is set.
     """
 
     model: str

@@ -3,7 +3,7 @@
 Anthropic: `{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`.
 OpenAI: `{"error": {"message", "type", "param", "code"}}`. Gemini: a list of one such, with status 400 for a wrong key. Self-hosted
 servers send these, a bare text, `{"detail": ...}`, or the error without its wrapper; Mistral, and anything built with FastAPI, list
-the wrong parts where others have a sentence. Sentences are read to judge by, and repeated nowhere: they may quote a prompt.
+the wrong parts where others have a sentence. Sentences help to classify the failure and are repeated nowhere: they may quote a prompt.
 Source: https://platform.claude.com/docs/en/api/errors and https://platform.openai.com/docs/guides/error-codes
 """
 
@@ -56,7 +56,7 @@ SPENT_WORDS = re.compile(
     r"credit balance is too low|specified (workspace )?api usage limits|exceeded your current quota", re.IGNORECASE
 )
 WAIT_WORDS = re.compile(r"\b(?:retry|try again) in (\d{1,9}(?:\.\d+)?)(m?s)\b", re.IGNORECASE)
-"""Gemini's way to say when to come back. It sends no header, and otherwise the words by which others say that the account is empty."""
+"""Gemini's words for when to retry. It sends no header, and the rest of its text is what others send for an empty account."""
 LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 LONG_WORDS = re.compile(
     r"prompt is too long|maximum context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window",
@@ -80,8 +80,8 @@ HARMLESS_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,59}")
 class RequestFailure:
     """One try without an answer. For status 0 (nothing came) and 200 (unusable) `why` says in our words what happened.
 
-    `code` is the vendor's word, if it is one word and not a sentence. `again` is what the server says about trying again, None if it
-    does not say. `room` is the size of the context window. `sent` is False if the server certainly never saw the request.
+    `code` is the vendor's word, if it is one word and not a sentence. `again` is the server's own statement on trying again, None
+    without one. `room` is the size of the context window. `sent` is False if the server certainly never saw the request.
     """
 
     status: int = 0
@@ -102,7 +102,7 @@ class RequestFailure:
             return "away"
         if self.status == 200:
             return "malformed"
-        # Before the limits: OpenAI says 429 for an empty account, too, and waiting does not help there.
+        # Before the limits: OpenAI answers 429 for an empty account too, where waiting does not help.
         if self.status == 402 or self.code in SPENT:
             return "spent"
         if self.status < 500 and SPENT_WORDS.search(self.message) and not WAIT_WORDS.search(self.message):
@@ -148,12 +148,12 @@ class RequestFailed(Exception):
 
 
 def failure_of(status: int, body: object, headers: Mapping[str, str], now: datetime) -> RequestFailure:
-    """Return what an error reply says. `headers` have lower-case names; for a `status` below 400 the error's word counts."""
+    """Return the failure in an error reply. `headers` have lower-case names; for a `status` below 400 the error's word counts."""
     error = _error_in(body)
     word, code, param = (_harmless(error.get(name)) for name in ("type", "code", "param"))
     details = error.get("details")
     detailed = _harmless(details.get("error_code")) if isinstance(details, Mapping) else ""
-    # The most exact one first: Anthropic's `details` say more than its `type`, OpenAI's `code` more than its `type`.
+    # The most specific one first: Anthropic's `details` say more than its `type`, as does OpenAI's `code`.
     words = [found for found in (detailed, code, word) if found]
     room, text = error.get("n_ctx"), _text_in(error.get("message")) or _text_in(error.get("detail"))
     if status < 300:

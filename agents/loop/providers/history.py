@@ -41,7 +41,7 @@ Turn = UserTurn | ModelTurn
 def turns_of(request: ModelRequest) -> tuple[Turn, ...]:
     """Return the turns: the first is the user's, the last is the user's or has tool results.
 
-    Messages without text or uses are left out, and consecutive messages of the user become one turn.
+    Messages with neither text nor uses are left out, and consecutive messages of the user become one turn.
 
     Raises:
         ValueError: there is no message of the user, or a use has no result, two, or one in the wrong place.
@@ -95,7 +95,7 @@ def echoed(turn: ModelTurn, provider: str, model: str, kind: str) -> list[dict[s
     if echo is None or (echo.provider, echo.model) != (provider, model):
         return None
     kept: list[dict[str, Any]] = json.loads(echo.content)
-    # Fewer uses than the turn has: a call was left out of the record, and a signature for the whole message is invalid then.
+    # If the turn has fewer uses, a call was left out of the record, and a signature for the whole message is invalid.
     return kept if sum(part.get("type") == kind for part in kept) == len(turn.uses) else None
 
 

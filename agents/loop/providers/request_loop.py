@@ -28,7 +28,7 @@ from agents.loop.providers.wire.request import ECHO, ModelRefused, ProviderReque
 LONGEST_JSON = 200_000
 """The longest requested JSON: a few thousand characters are expected, and no other caller is served while they are checked."""
 TRIES_OF_THE_UNUSABLE = 2
-"""A reply that could not be read twice will not be readable the third time."""
+"""After two unreadable replies, a third try is unlikely to help."""
 
 
 class RequestChannel(Protocol):
@@ -141,11 +141,11 @@ class ModelProvider:
             except RequestFailed as failed:
                 failure = failed.failure
             except ModelRefused as refused:
-                # A word, or nothing: a sentence may quote the prompt.
+                # The vendor's word, or nothing: a sentence may quote the prompt.
                 category = refused.category if refused.category.isidentifier() else ""
                 raise Refusal(self._name, self.model, category, attempts.usage + refused.usage) from None
             else:
-                # Only now: the server may have named a part of the request for another reason.
+                # Checked last: the server may have named a part of the request for another reason.
                 self._without |= without - {ECHO}
                 return replace(reply, usage=attempts.usage + reply.usage)
             attempts.usage += failure.usage

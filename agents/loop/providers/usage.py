@@ -71,8 +71,8 @@ def agent_of(conversation: str) -> str:
 class UsageBook:
     """Adds up usage. `prices` go by model name or pattern (`some-model-*`); the first match counts, and without one a cost is unknown.
 
-    Of more than `most` conversations, the oldest are merged into one entry per agent: all sums stay the same, and the book of a
-    process that runs for months stays small.
+    Above `most` conversations, the oldest are merged into one entry per agent: all sums stay the same, and the book stays small
+    even in a process that runs for months.
     """
 
     def __init__(self, prices: Mapping[str, Price] | None = None, *, most: int = MOST_CONVERSATIONS) -> None:

@@ -1,7 +1,7 @@
 """Sends requests through a vendor's package, one try each, and says in our words what went wrong.
 
-One generator makes the packages of both vendors: same errors, same streams, same raw replies. This module is handed the package and
-imports none. `httpx2`, which both use, is imported in functions: nothing of the vendors is loaded before a provider is built.
+One generator produces both vendors' packages, so they have the same errors, streams and raw replies. The package is an argument
+here. `httpx2`, which both use, is imported in functions: nothing of the vendors is loaded before a provider is built.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class VendorChannel:
         }
 
     def _failure(self, error: Exception, longest_s: float) -> RequestFailure:
-        """Return what an error of the package means, or of a library below it: a proxy with an impossible port shows up there."""
+        """Return the failure behind an error of the package or of a library below it, where an impossible proxy port shows up."""
         package, http = self._package, self._http
         if isinstance(error, package.APIStatusError):
             return failure_of(error.status_code, error.body, _lower(error.response.headers), self._now())
@@ -136,7 +136,7 @@ class VendorChannel:
 
 
 def check_access(provider: str, access: Access) -> None:
-    """Return if key and address can be sent: libraries quote those that cannot in their errors.
+    """Check that key and address can be sent, because libraries quote unusable ones in their errors.
 
     Raises:
         BadKey: the key has characters that no key has.
@@ -161,7 +161,7 @@ def build_client(provider: str, package: ModuleType, client: Callable[..., Any],
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         http = package.DefaultAsyncHttpxClient(
-            follow_redirects=False,  # the packages follow them, with the key
+            follow_redirects=False,  # by default the packages follow redirects, and send the key along
             verify=trusted(),
             headers={"accept-encoding": ACCEPTED},
             event_hooks={"response": [bounding(httpx2, MOST_REPLY)]},
@@ -178,7 +178,7 @@ def build_client(provider: str, package: ModuleType, client: Callable[..., Any],
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """Return the certificates that both packages trust by default, read once: that takes longer than many a request."""
+    """Return the certificates that both packages trust by default; reading them takes longer than many requests, so only once."""
     import httpx2
 
     return httpx2.create_ssl_context()

@@ -22,7 +22,7 @@ def begun(header: Header) -> HistoryEntry:
 
 
 def ended(run: Run) -> HistoryEntry:
-    """Return the entry for a run that ended: how, and what it took.
+    """Return the entry for a run that ended: its outcome and its cost.
 
     Raises:
         ValueError: it has not ended: a mistake of the caller.
@@ -48,7 +48,7 @@ def may_end(frames: Sequence[Frame]) -> bool:
 
 
 def _actor(header: Header) -> Actor:
-    """Return the run's principal, with a hash of everything that the run began with."""
+    """Return the run's principal, with a hash of the run's goal, context and limits."""
     about = {
         "goal": header.goal,
         "context": header.context,

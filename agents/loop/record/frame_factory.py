@@ -26,7 +26,7 @@ from agents.loop.tools import CallOutcome
 FrameT = TypeVar("FrameT", bound=Frame)
 
 MOST_TEXT_CHARS, MOST_ERROR_CHARS = 100_000, 2_000
-"""Of the text that a tool returned, and of its error. The model gets less anyway."""
+"""Limits of the text that a tool returned, and of its error. The model gets less anyway."""
 
 NOT_CALLED = "It was not called: {why}."
 UNSURE = "It is not known whether this was done: {why}. Look before you call it again."
@@ -116,13 +116,13 @@ class FrameDraft:
         return self
 
     def add_again(self, result: ToolResult) -> FrameDraft:
-        """Add a result that was made for another place in the run."""
+        """Add a result that was created for another position in the run."""
         at = max(self._at, result.at)
         self.run = self.run.then(replace(result, number=self.run.count, at=at, iteration=self.run.iterations))
         return self
 
     def add_unsure(self, why: str, milliseconds: float = 0.0) -> FrameDraft:
-        """Add that it is unknown whether the first open call was done; one that could not be called certainly was not."""
+        """Add that it is unknown whether the first open call was done. A call with a `problem` certainly was not."""
         if problem := self.run.open_calls[0].problem:
             return self.skip_call(problem)
         text = UNSURE.format(why=why)

@@ -115,7 +115,7 @@ class PlanFrame(_PlacedFrame, RequestCost):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallFrame(_PlacedFrame):
-    """A call to make, recorded before it is made; `use` is the model's own id of the call.
+    """A call, recorded before it is made; `use` is the model's own id of the call.
 
     `problem`: why it is not made, for example because there is no such tool. `unread`: why the arguments could not be read, in the
     provider's words. `reasoning` is why the model wants it.

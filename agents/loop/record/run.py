@@ -149,7 +149,7 @@ def fold(header: Header, frames: Iterable[Frame]) -> Run:
 
 
 def with_request_cost(spent: RunSpent, frame: Frame) -> RunSpent:
-    """Return `spent` plus what the frame says that a request to the model took."""
+    """Return `spent` plus the cost of a request to the model that the frame records."""
     if not isinstance(frame, PlanFrame | Control) or not frame.tokens_in + frame.tokens_out:
         return spent
     return replace(
@@ -200,7 +200,7 @@ def _after(run: Run, frame: Frame) -> Run:
             # An answer shows that the run itself kills no process.
             return replace(after, iterations=frame.iteration, plan=frame, invalid_answers=invalid, taken_up=0)
         case ToolCallFrame():
-            # "correct", too: calls that cannot be made are recorded with the reason.
+            # "correct" too: calls that cannot be made are recorded with the reason.
             _check_decided(run, frame, frame.plan, "call", "correct")
             _check(
                 frame,

@@ -80,8 +80,8 @@ class RunStore(Protocol):
     async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
         """Add the frames, at least one, after those of `before`, which is what this store returned, and return the run with them.
 
-        Of any number of appends after the same frame exactly one counts. Frames that the run already has are not added again: the run
-        is returned as it is now, whatever `before` was, so that a lost reply can be asked for again. `hold` is prolonged, or taken if
+        Of several appends after the same frame exactly one succeeds. Frames that the run already has are not added again: the run is
+        returned as it is now, whatever `before` was, so that a lost reply can be asked for again. `hold` is prolonged, or taken if
         it is free. Without one, other holds do not matter and stay as they are: a person's word counts at once.
 
         Raises:
@@ -95,9 +95,9 @@ class RunStore(Protocol):
         ...
 
     async def claim(self, run: str, hold: Hold) -> Run | None:
-        """Hold the run and return it; None if another process holds it then. Its present holder prolongs its hold.
+        """Hold the run and return it; None if another process holds it. Its present holder prolongs its hold.
 
-        Of any number of callers at once exactly one gets it.
+        Of several callers at once exactly one gets it.
 
         Raises:
             NoSuchRun: there is no such run.

@@ -26,7 +26,7 @@ from knowledge.history.timestamps import aware
 from knowledge.leases import holds
 
 USAGE_KEY: Final = '"tokens_'
-"""Is in the text of every frame that says what a call of the model took, and in few others."""
+"""Occurs in the text of every frame that records the cost of a model call, and in few others."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
@@ -96,7 +96,7 @@ def all_recorded(frames: Sequence[Frame], texts: Mapping[str, str]) -> bool:
 
 
 def require_next(before: Run, count: int, hold: Hold | None, by: str | None, until: datetime | None) -> None:
-    """Return if frames may be added: the run has `count` frames, and `by` is recorded to hold it `until` then.
+    """Check that frames may be added: the run has `count` frames, and `by` is recorded as its holder `until` then.
 
     Raises:
         RunTaken, StaleRun: they may not.
@@ -131,7 +131,7 @@ def with_earlier(begun: Total, bodies: Iterable[str], since: datetime) -> Total:
     for body in bodies:
         try:
             frame = frame_of(body)
-        except UnknownFrame:  # of a newer program: the others still count
+        except UnknownFrame:  # a newer program's frame: the others still count
             continue
         frames.setdefault(frame.run, []).append(frame)
     earlier = total_of(spent for spent in (spent_since(one, since) for one in frames.values()) if spent.tokens)

@@ -99,14 +99,14 @@ SELECT count(*), coalesce(sum(tokens_in), 0)::bigint, coalesce(sum(tokens_out), 
     count(*) FILTER (WHERE unpriced)
 FROM forge.run WHERE (%(principal)s::text IS NULL OR principal = %(principal)s)
 """
-# A run that began since then moved since then: SQLite finds it by the index on `moved_at`.
+# A run that began since then also moved since then, so SQLite can use the index on `moved_at`.
 _TOTAL_SINCE = f"{_TOTAL} AND moved_at >= %(since)s AND begun_at >= %(since)s"
 _EARLIER = SqlPair(
     """
 SELECT body FROM run JOIN run_frame ON run_frame.run = run.number
 WHERE moved_us >= :since AND begun_us < :since AND (:principal IS NULL OR principal = :principal) AND instr(body, :asked)
 """,
-    # The runs first: where the planner knows little of them it would go through all frames.
+    # The runs first: with few statistics the planner would go through all frames.
     """
 SELECT body FROM forge.run_frame WHERE run = ANY(ARRAY(
     SELECT number FROM forge.run WHERE moved_at >= %(since)s AND begun_at < %(since)s
@@ -153,11 +153,11 @@ class SqlRuns:
         async def work(t: StateTransaction) -> Run:
             if self._quotas is not None:
                 await hold_quotas(t, principal)
-            # Others that append to the audit chain wait for its end: a step that cannot need it does not take it.
+            # Others that append to the audit chain wait for this lock, so a step that cannot need it does not take it.
             if entries.may_end(frames):
                 await t.execute(HOLD_THE_END)
             number, count, by, until = await _head(t, before.id, _HOLD_ROW)
-            # Before anything is judged: the caller may repeat an append whose reply was lost.
+            # Before any check: the caller may repeat an append whose reply was lost.
             if frames and all_recorded(frames, dict(await t.execute(_BODIES, (number, ids)))):
                 return await _run(t, before.id)
             require_next(before, count, hold, by, until)

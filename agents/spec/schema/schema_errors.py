@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 NULLABLE, JUST_NULL = 2, {"type": "null"}
-"""A value that may be null has two alternatives, the second of which is this."""
+"""A value that may be null has two alternatives; this is the second."""
 TEXT, VISIBLE, LOCATOR = "x-text", "visible", "locator"
 """Values of `x-text`: a text has more than white space; a text is a kind and a place, such as code:src/hive.py."""
 DISTINCT = "x-distinct"
@@ -49,8 +49,8 @@ def schema_problems(error: ValidationError, work: Json) -> Iterator[str]:
             if next(iter(one.schema_path)) == 0:
                 yield from schema_problems(one, work)
         return
-    # Of several alternatives the one that the value comes nearest to: having the wrong type for one does not mean that it
-    # has the wrong type for all.
+    # Of several alternatives, report the one that the value comes nearest to: the wrong type for one may be the right type
+    # for another.
     nearer = [e for e in error.context or () if len(e.absolute_path) > depth or e.validator != "type"]
     if nearer:
         yield from schema_problems(max(nearer, key=lambda e: len(e.absolute_path)), work)

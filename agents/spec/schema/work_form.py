@@ -1,7 +1,7 @@
 """The form of work that a JSON Schema describes. Pure.
 
-A host may submit 400,000 characters, and a schema may have a thousand rules for each part. A check counts its steps, and ends with
-a sentence when they are too many.
+A host may submit 400,000 characters, and a schema may have a thousand rules for each part. So a check counts its steps, and stops
+with a sentence when there are too many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOCATOR_FORM = re.compile(r"[a-z][a-z0-9+.-]*:\S")
 MOST_ERRORS = 100
 MOST_STEPS = 200_000
-"""They take about a second. Five hundred items of ten fields need a tenth of them."""
+"""This many steps take about a second. Five hundred items of ten fields need a tenth."""
 TOO_MUCH = "it has too many parts to be checked against its schema: submit fewer items"
 _Keyword = Callable[..., Iterator[Any]]
 
@@ -83,7 +83,7 @@ class _CountingValidator:
         self._steps = 0
 
     def problems(self, work: Json) -> Sequence[str]:
-        """Return a short sentence for each wrong field, first those of the fields that come first."""
+        """Return a short sentence for each wrong field, in the order of the fields."""
         self._steps, errors = 0, list[Any]()
         rest: tuple[str, ...] = ()
         try:

@@ -105,7 +105,7 @@ Path = Annotated[FieldPath, BeforeValidator(read_path)]
 
 
 def located(work: Json, parts: Sequence[str]) -> list[Located]:
-    """Return everything at the path in a work, in order."""
+    """Return all values at the path in a work, in order."""
     here: list[Located] = [((), work)]
     for part in parts:
         kept = narrowing(part)
@@ -130,7 +130,7 @@ def spread(here: Sequence[Located]) -> Iterator[Located]:
 
 
 def says_something(value: Json) -> bool:
-    """Return whether the value is more than null, white space or an empty list or object; false and 0 are."""
+    """Return whether the value is anything but null, white space or an empty list or object; false and 0 count as values."""
     if isinstance(value, str):
         return not blank(value)
     return value is not None and value not in ([], {})

@@ -1,7 +1,7 @@
 """YAML as values that know their lines. Pure.
 
 The parser's events are read one by one, as with the front matter of pages: no Python object is constructed, nothing recurses, and
-anchors, tags and duplicate keys are refused. Unquoted, only `true`, `false`, `null`, `~` and numbers are something else than text.
+anchors, tags and duplicate keys are refused. Unquoted words are text, except `true`, `false`, `null`, `~` and numbers.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def read_marked(raw: bytes) -> Marked:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        # libyaml has a limit of its own (1,000) and meets it while it still scans, before the builder counts.
+        # libyaml has its own limit (1,000) and reaches it while scanning, before the builder counts.
         if "nesting depth" in str(error):
             raise UnreadableFile(line, f"it is nested deeper than {DEEPEST}") from error
         raise UnreadableFile(line, f"this is not valid YAML: {error.problem or error.context}") from error

@@ -86,7 +86,7 @@ class AnthropicWire:
         if draft.system:
             draft.body["system"] = "\n\n".join(draft.system)
         # The history only grows at its end, so everything but the last turn is read from the cache. A single request without tools
-        # would only pay for being written there: a quarter more.
+        # would only pay the quarter more that writing to the cache costs.
         if request.tools and draft.may_have("cache_control"):
             draft.body["cache_control"] = {"type": "ephemeral"}
         # Newer models accept none, and the package no longer has an argument for it.
@@ -112,7 +112,7 @@ class AnthropicWire:
             ),
             request,
         )
-        # If there is reasoning among the blocks, all go back unchanged, signatures included, as the types of the vendor's package
+        # If any block is reasoning, all go back unchanged, signatures included, as the types of the vendor's package
         # say (anthropic/types/thinking_block.py and redacted_thinking_block.py).
         plain = all(block.get("type") in ("text", "tool_use") for block in blocks)
         return ModelReply(
@@ -184,10 +184,10 @@ class AnthropicWire:
         content, uses = list[dict[str, Any]](), iter(turn.uses)
         for block in kept:
             if block.get("type") == "tool_use":
-                # Under the id of its result: callers may have ids of their own.
+                # The result refers to this id, which may differ from the vendor's.
                 content.append({**block, "id": _id(next(uses).id), "input": mapping(block.get("input"))})
             elif block.get("type") != "text" or text_of(block.get("text")).strip():
-                content.append(block)  # a blank text is a block that the API sends and does not accept
+                content.append(block)  # the API sends blank text blocks but refuses them in requests
         return content
 
 

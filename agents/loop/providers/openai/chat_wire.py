@@ -81,13 +81,13 @@ class ChatWire:
         draft = RequestDraft(request, without, PARTS)
         body = draft.body
         bound = self._bound if self._bound not in without else BOUNDS[self._bound]
-        if BOUNDS[bound] not in without:  # otherwise both were refused, and there is no third name
+        if BOUNDS[bound] not in without:  # otherwise the server refused both names, and there is no third
             draft.may_have(bound)
         body |= {"model": self._model, bound: request.most_tokens}
         if request.temperature is not None and draft.may_have("temperature"):
             body["temperature"] = request.temperature
         if streamed and draft.may_have("stream_options"):
-            # Without it a stream does not say what it used.
+            # Without this option a stream does not report its usage.
             body["stream_options"] = {"include_usage": True}
         tools = [
             {
@@ -171,7 +171,7 @@ class ChatAssembly:
     """A completion put together from its chunks."""
 
     def __init__(self) -> None:
-        # Never `over`: usage comes after the last choice, and the package keeps `[DONE]` to itself.
+        # Never `over`: usage comes after the last choice, and the package does not pass `[DONE]` on.
         self.over = self.complete = False
         self._head: dict[str, Any] = {}
         self._text: list[str] = []
@@ -192,7 +192,7 @@ class ChatAssembly:
         delta = mapping(choice.get("delta"))
         self._text.append(_text(delta.get("content")))
         self._refusal.append(_text(delta.get("refusal")))
-        if isinstance(delta.get(THOUGHTS), str):  # an empty one counts, too: DeepSeek wants it back
+        if isinstance(delta.get(THOUGHTS), str):  # an empty one counts too: DeepSeek wants it back
             self._thoughts.append(delta[THOUGHTS])
         for piece in objects(delta.get("tool_calls")):
             self._add_call(piece)
@@ -249,13 +249,13 @@ def _messages(request: ModelRequest, model: str, *, bridged: bool) -> list[dict[
 
 
 def _model_messages(turn: ModelTurn, kept: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the model's message with what the vendor wants back of it, and the results of its tools."""
+    """Yield the model's message with the parts that the vendor wants back, and the results of its tools."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.text if turn.text.strip() else None}
     message |= _named(kept[0], THOUGHTS)
     calls = []
     for use, part in zip(turn.uses, kept[1:], strict=True):
-        # Unreadable arguments are `{}` here: servers that render the history by a template parse them again, and would fail over
-        # what their own model wrote.
+        # Unreadable arguments are `{}` here: servers that render the history by a template parse them again, and would fail on
+        # their own model's output.
         arguments = json.dumps(dict(use.arguments), ensure_ascii=False)
         function = {"name": tool_name(use.name), "arguments": arguments}
         calls.append({"id": use.id, "type": "function", "function": function} | _named(part, SIGNED))

@@ -58,10 +58,10 @@ def openai_provider(
         base_url=address,
         # Azure wants the version of its interface there.
         default_query=dict(parse_qsl(query)),
-        # An empty one is not replaced by another account's from the environment.
+        # An empty text keeps the package from reading another account's key from the environment.
         admin_api_key="",
     )
-    # The package takes these from the environment, too; the key alone says which account it is.
+    # The package would read these from the environment too; the key alone identifies the account.
     headers = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
     if not access.key:
         headers["Authorization"] = openai.Omit()

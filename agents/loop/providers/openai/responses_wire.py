@@ -165,7 +165,7 @@ class ResponsesWire:
         uses = iter(turn.uses)
         for item in kept:
             if item.get("type") == "function_call":
-                # Under the id of its result: callers may have ids of their own.
+                # The result refers to this id, which may differ from the vendor's.
                 use = next(uses)
                 yield {**item, "call_id": use.id, "arguments": "{}" if use.problem else item.get("arguments")}
             else:

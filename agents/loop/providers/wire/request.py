@@ -1,4 +1,4 @@
-"""Requests, as all three wire formats have them: the request as a value, how it is put together, what reads its reply. Pure."""
+"""The shared shape of all three wire formats: a request as a value, its assembly, and the reading of its reply. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Without = frozenset[str]
 Parts = Mapping[str, tuple[str, ...]]
 """The parts that a request can do without, each with the words in which a server that does not know it complains."""
 ECHO = "echo"
-"""The part that is reasoning sent back. Never left out for good: one history's may be invalid (another account, a new key) and the
-next one's valid."""
+"""The part that is reasoning sent back. Never left out for good: it may be invalid in one history (another account, a new key) and
+valid in the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ModelRefused(Exception):
 
 
 class RequestDraft:
-    """A request in the making: `body`, `extra`, the paragraphs of the `system` prompt, and the parts that it can do without."""
+    """A request under construction: `body`, `extra`, the paragraphs of the `system` prompt, and its optional parts."""
 
     def __init__(self, request: ModelRequest, without: Without, parts: Parts) -> None:
         self.body: dict[str, Any] = {}

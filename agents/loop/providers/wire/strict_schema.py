@@ -1,7 +1,7 @@
 """A JSON Schema reduced to what vendors enforce while a model writes. Pure.
 
 Rules that are left out here still count: every answer is checked against the whole schema afterwards.
-Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs, on what of JSON Schema is supported.
+Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs, on the supported part of JSON Schema.
 """
 
 from __future__ import annotations
