@@ -9,8 +9,8 @@ import sys
 def _forget_the_working_directory() -> None:
     """Remove the working directory from Python's path, unless the program itself is in it.
 
-    Hosts start servers in the project that is open, which may be a stranger's repository: a `yaml.py` in it would run as us.
-    `python -m` puts that folder first, and an empty entry of PYTHONPATH means it, too.
+    Hosts start servers in the open project, which may be a stranger's repository: a `yaml.py` there would run in our process.
+    `python -m` puts that folder first, and an empty entry of PYTHONPATH means it too.
     """
     packages = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - pathlib is not imported yet
     sys.path[:] = [part for part in sys.path if os.path.isabs(part)]  # noqa: PTH117 - likewise
@@ -73,7 +73,7 @@ COULD_NOT = 1
 USAGE_ERROR = 2
 INTERRUPTED = 130
 NOBODY_READS = 141
-"""The exit code that a shell reports for a program ended by SIGPIPE: `| head` has seen enough."""
+"""The exit code that a shell reports for a program ended by SIGPIPE, as by `| head`."""
 _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what is not expected is raised again
-        # Raised again, it leaves through the escaped streams: they stay, and the interpreter prints its traceback to them.
+        # The escaped streams stay, because the interpreter prints the traceback to them.
         code = _explained(error)
     sys.stdout, sys.stderr = streams
     return code
@@ -101,7 +101,7 @@ def _dispatch(arguments: list[str]) -> int:
     add_common(parser)
     module.arguments(parser)
     parsed = parser.parse_args([*common, *rest[1:]])
-    # A server's log is for finding the cause of a failure; a person at a terminal wants the sentence.
+    # A server's log needs the cause of a failure; a person at a terminal needs only the sentence.
     log_to_stderr(tracebacks=verb == "serve")
     flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
     settings = load({**flags, "json": getattr(parsed, "json", None)})
@@ -145,7 +145,7 @@ def _explained(error: BaseException) -> int:
     if isinstance(cause, OSError):
         _say(f"the operating system refused: {str(cause) or type(cause).__name__}")
         if cause.filename is None:
-            _leave_stdout()  # a full disk behind it would be met again when the process ends
+            _leave_stdout()  # a full disk behind stdout would fail again when the process ends
         return COULD_NOT
     raise error
 
@@ -175,7 +175,7 @@ def _escape_output(arguments: list[str]) -> tuple[TextIO, TextIO]:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows a question mark, and nothing fails
     _, rest = _common_first(arguments)
-    if rest[:1] != ["serve"]:  # whose stdout carries the protocol
+    if rest[:1] != ["serve"]:  # its stdout carries the protocol
         sys.stdout = cast("TextIO", EscapedStream(sys.stdout))
     sys.stderr = cast("TextIO", EscapedStream(sys.stderr, remarks=True))
     return before

@@ -21,7 +21,7 @@ class NotConfigured(KnowledgeError):
 
 
 def no_dispatcher() -> OutboxDispatcher:
-    """Raise that nothing is sent anywhere from here."""
+    """Raise the error that no other service is configured here."""
     raise NotConfigured("no other service")
 
 
@@ -31,5 +31,5 @@ def no_model() -> ConfiguredModel:
 
 
 def no_runs() -> Runs:
-    """Raise that nothing is run here."""
+    """Raise the error that no language model is configured here, so there are no runs."""
     raise NotConfigured("a language model")

@@ -101,7 +101,7 @@ class Background:
     async def tidy(self) -> None:
         """Finish acts that killed processes left half done, at the start and every hour.
 
-        Every hour, also remove the files that such processes left beside pages, old readings, and old outbox entries.
+        Every hour, also remove files that these processes left beside pages, old readings, and old outbox entries.
         """
         await anyio.sleep(START_DELAY_S)
         wait_s = FIRST_TIDY_S
@@ -121,7 +121,7 @@ class Background:
     async def execute_approved(self) -> None:
         """Execute approved proposals whose process died, and close those that nobody decided on in time.
 
-        A process that reaches a service also executes, within a moment, what was approved in a process that doesn't.
+        A process that reaches a service also executes, within a moment, proposals that were approved in a process that doesn't.
         """
         state = self.base.state
         await anyio.sleep(START_DELAY_S)
@@ -133,7 +133,7 @@ class Background:
                 if self.reaches_services:
                     with anyio.move_on_after(RESUME_S):
                         await state.changed(seen)
-                    # The process in which it was approved goes first.
+                    # The process in which a proposal was approved goes first.
                     await anyio.sleep(START_DELAY_S)
                     continue
             except KnowledgeError:
@@ -160,7 +160,7 @@ class Background:
         await service.run()
 
     async def fill_search_servers(self) -> None:
-        """Keep search servers up to date with the index. Every process may; the first one does it, the others see that it is done."""
+        """Keep search servers up to date with the index. All processes try: the first one does it, the others find it done."""
         await anyio.sleep(START_DELAY_S)
         async with anyio.create_task_group() as tasks:
             for follower in await self.base.followers():

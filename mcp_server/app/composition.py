@@ -1,4 +1,4 @@
-"""The composition root: Settings in, a wired server out. Only this room chooses adapters."""
+"""The composition root: Settings in, a wired server out. Only this package chooses adapters."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def open_app(
         extra_tools: Tools besides those of the program. They pass the gate like all others.
         extend: Adds prompts and resources before a client connects.
         indexing: This process takes its turn at keeping the index.
-        announcing: The review page is shown as soon as something needs approval, not only when `review.wanted` is called.
+        announcing: Show the review page as soon as something needs approval, not only when `review.wanted` is called.
         agents: The agents that journeys may follow; by default this program's and the team's.
         sleep: Waits before a service is asked again.
     """
@@ -286,7 +286,7 @@ def _without_rich() -> Iterator[None]:
 
 
 def _request_state(settings: Settings, key: bytes) -> RequestStateSecurity:
-    """Return how a question that a client carries is sealed: any process of this knowledge base opens it, for its caller only."""
+    """Return how questions carried by a client are sealed: any process of this knowledge base can open them, for its caller only."""
 
     def caller_of(ctx: ServerRequestContext[Any, Any]) -> str:
         if ctx.request is None:

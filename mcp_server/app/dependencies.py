@@ -1,6 +1,6 @@
 """The parts that the composition root builds once.
 
-It satisfies every protocol of `mcp_server/ports.py`; only those are known elsewhere.
+They satisfy every protocol of `mcp_server/ports.py`; other packages know only those protocols.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_WAITING = 100
 
 
 async def nowhere() -> str | None:
-    """Return that no process shows the review page."""
+    """Return None: no process shows the review page."""
     return None
 
 
@@ -46,7 +46,7 @@ async def nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Every part that tools may use. `load_…` import the code of a part with the first call that needs it."""
+    """Every part that tools may use. `load_…` import a part's code with the first call that needs it."""
 
     load_tiers: Callable[[], Tiers]
     load_finder: Callable[[], Finder]
@@ -67,7 +67,7 @@ class Services:
     want_review: Callable[[], Awaitable[None]] = nothing
     """Shows the page, because something waits for a person."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))
-    """Room for calls that wait for a person. A call that finds no room is answered at once."""
+    """Places for calls that wait for a person. Without a free place, a call is answered at once."""
 
     @property
     def tiers(self) -> Tiers:

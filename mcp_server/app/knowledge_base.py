@@ -73,7 +73,7 @@ OUTBOX_LOCKS_FOLDER = "errands"
 SUMMARIES = "summaries"
 """The word in FORGE_MODEL_HELPS for lines of maps."""
 LONGEST_OUTBOX_WAIT_S = 45.0
-"""How long a call waits for another one with the same effect in another service, which may be slow or silent."""
+"""How long a call waits for another call with the same effect in a service, which may be slow or silent."""
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
 
@@ -181,8 +181,8 @@ async def open_base(
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base of these settings, and close everything afterwards.
 
-    `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the embedder set
-    now. With `indexing` somebody in this process will index, so a first search may wait a moment for that. `load_opinion` returns
+    `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the current
+    embedder. With `indexing` this process will index, so a first search may wait a moment for that. `load_opinion` returns
     the second opinion on questions whose route is unclear; the first search calls it first.
 
     Raises:
@@ -288,7 +288,7 @@ async def open_base(
             load_indexer=indexer,
             engines=engines,
             embedding=embed,
-            # With a state database of its own, an index needs no name.
+            # If the index has a state database of its own, its lease needs no name.
             lease=indexing_lease(folder) if shared else INDEXING_LEASE,
             followers=followers,
             load_writing=writing,

@@ -1,4 +1,4 @@
-"""Keeps the state database small: texts that are no longer needed in full are shortened, and free space is given back.
+"""Keeps the state database small: shortens texts that are no longer needed in full, and gives back free space.
 
 Any process may do it, one at a time, in steps so small that no writer waits long.
 """
@@ -45,7 +45,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Shortens the old texts in one knowledge base's state. With `kept` None those of journeys, runs and proposals stay for ever."""
+    """Shortens old texts in one knowledge base's state. With `kept` None those of journeys, runs and proposals stay for ever."""
 
     state: StateStore
     journeys: JourneyStore

@@ -1,4 +1,4 @@
-"""The key that seals what a client carries between a question and its answer. All processes of a knowledge base share it."""
+"""The key that seals the state a client carries between question and answer. All processes of a knowledge base share it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def sealing_key(path: Path) -> bytes:
         finally:
             os.close(descriptor)
         try:
-            # A link either appears with the whole key or fails, so that of several processes one makes the key.
+            # A link appears with the whole key or fails, so exactly one of several processes makes the key.
             os.link(staged, path)
         except FileExistsError:
             pass
         finally:
             staged.unlink()
     try:
-        # Not through a link, and without waiting if somebody put a pipe there.
+        # Follow no link, and do not block if somebody put a pipe there.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         raise BadKeyFile(path, error.strerror or type(error).__name__) from error

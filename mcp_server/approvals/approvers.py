@@ -18,7 +18,7 @@ WEAK: Final[Collection[Channel]] = ("host", "zulip")
 """Channels whose decisions count only below `LOWEST_SIGNED` and raise no score. Some hosts accept every form by themselves.
 Somebody who reacts in Zulip may not have read the proposal, and any program that has their key can react, too."""
 LOWEST_SIGNED = 4
-"""From this level on a passkey is required once one is registered: a program of the same account can imitate anything else."""
+"""From this level on a passkey is required if one is registered: a program of the same account can imitate anything else."""
 
 AdminAct = Literal[
     "trust.grant", "trust.thaw", "host.enrol", "host.forms", "passkey.add", "passkey.remove", "place.trust"
@@ -26,8 +26,7 @@ AdminAct = Literal[
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
 """The requirement for deciding in a channel: a person's word; their word, although nothing proves that it was a person; a passkey's
-signature;
-or it can't be decided there."""
+signature; or it can't be decided there."""
 
 
 class CannotDecide(KnowledgeError):

@@ -12,9 +12,9 @@ from mcp_server.gate.dispatch import CallAnswered, CallFailed, Outcome
 
 
 def outcome_of(name: str, answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, Any]) -> Outcome:
-    """Return the call's answer for the proposal's state: its result, why it failed, or that nothing was done (yet).
+    """Return the call's answer for the proposal's state: its result, its error, or that nothing was done (yet).
 
-    `answer` is what the call would have answered, `told` the proposal's summary.
+    `answer` is the preview of the call's answer, `told` the proposal's summary.
     """
     if proposal.state == "executed" and proposal.result:
         content = json.loads(proposal.result)

@@ -1,4 +1,4 @@
-"""When the review page is shown, and where it is: loaded once something waits for a person."""
+"""Shows the review page when something waits for a person, and finds its address. Loaded only then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("knowledge_forge.review")
 
 
 class Review:
-    """Knows where people decide, and shows the page in this process if no other process does and something waits."""
+    """Knows the review page's address, and shows the page here if something waits and no other process shows it."""
 
     def __init__(self, settings: Settings, state: StateStore) -> None:
         self._settings, self._state = settings, state
@@ -40,7 +40,7 @@ class Review:
         return await self._address.found()
 
     async def wanted(self, _proposal: Proposal | None = None) -> None:
-        """Have the page shown: something waits. Returns when its address is known, or after a moment without."""
+        """Have the page shown, because something waits. Return when its address is known, or after a moment without one."""
         self._wanted.set()
         with anyio.move_on_after(1.0):
             await self._shown.wait()

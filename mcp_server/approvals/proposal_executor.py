@@ -1,4 +1,4 @@
-"""Executes what was approved: exactly that, and once, whichever process does it and whichever one died while doing it."""
+"""Executes exactly what was approved, and once, even if processes die while executing it."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class ProposalExecutor:
         await self._act(proposal, verdict)
 
     async def _seen_to(self, proposal: Proposal, spec: AnySpec, verdict: ProposalVerdict) -> bool:
-        """Close a proposal whose process died while executing it, if it may have been done; False if it must be done now."""
+        """Close a proposal that may have been done before its process died; return False if it must be done now."""
         if spec.recalled is None:
             if spec.open_world and not spec.idempotent:
                 await self._fail(proposal.id, UNSURE)
@@ -312,7 +312,7 @@ class ProposalExecutor:
             logger.exception("cannot record that %s failed", proposal_id)
 
     async def _answer_for(self, proposal: Proposal) -> None:
-        """Store the answer of a process that died between act and answer: the act had the effect that the preview shows."""
+        """Store the answer for a process that died between act and answer: the act had the effect that the preview shows."""
         answer = json.loads(proposal.preview).get("answer")
         result = "null"
         if isinstance(answer, dict):

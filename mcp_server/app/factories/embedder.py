@@ -42,7 +42,7 @@ class Embedding:
     questions: EmbedderOf
     passages: EmbedderOf
     static: Callable[[], StaticEmbedder]
-    """The embedder that needs no network. There is one, because it caches the words that it has met."""
+    """The embedder that needs no network. It is shared, because it caches the words that it has met."""
     close: Callable[[], Awaitable[None]]
     """Close its connections, if there are any."""
 
@@ -72,7 +72,7 @@ def wanted_identity(settings: Settings) -> IndexIdentity:
 
 
 def prefixes(settings: Settings) -> Prefixes:
-    """Return the texts that are put before questions and passages."""
+    """Return the prefixes of questions and of passages."""
     return Prefixes(settings.embedder_question_prefix, settings.embedder_passage_prefix)
 
 
@@ -115,10 +115,10 @@ class _EmbedderLoader:
         )
 
     async def check(self, identity: IndexIdentity, embedder: Embedder) -> None:
-        """Check that an endpoint's vectors are those in the index.
+        """Check that an endpoint returns the vectors that are in the index.
 
         Raises:
-            EmbedderUnavailable: they are missing.
+            EmbedderUnavailable: it doesn't.
         """
         name = parse(identity.embedder)
         used = self._prefixes_of(name) if name else None

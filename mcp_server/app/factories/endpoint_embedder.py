@@ -64,7 +64,7 @@ class EndpointEmbedders:
         """Compare the vector of a passage with that in the index: some endpoints ignore the model that a request names.
 
         Raises:
-            EmbedderUnavailable: the endpoint returns other vectors than those in the index.
+            EmbedderUnavailable: the endpoint's vectors differ from those in the index.
         """
         while True:
             space = await self._index.space()

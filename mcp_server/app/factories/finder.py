@@ -50,7 +50,7 @@ def vector_engine() -> VectorIndex:
 
 
 async def _root_front_matter(vault: Vault) -> Mapping[str, object]:
-    """Return the front matter of the root page, which may have examples for the router. A link in its place is not followed."""
+    """Return the front matter of the root page, which may have examples for the router. If the page is a link, it is not followed."""
     try:
         return head((await anyio.to_thread.run_sync(partial(vault.read, INDEX_NAME, plain=True))).raw).metadata
     except KnowledgeError:

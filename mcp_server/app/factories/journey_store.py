@@ -1,4 +1,4 @@
-"""The part of the composition root that knows where journeys lie: in the database of their state store."""
+"""The part of the composition root that knows where journeys are stored: in the database of the state store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
 
 CHANCE_BYTES = 4
-"""Distinguishes the conversations of one agent."""
+"""Random bytes that distinguish the conversations of one agent."""
 
 
 def runner_on(
@@ -37,7 +37,7 @@ def runner_on(
 
 
 def journeys_in(state: StateStore, quotas: Quotas | None = None) -> JourneyStore:
-    """Return the journeys in the database of the state. With `quotas` nobody stores more than they allow; a terminal has none."""
+    """Return the journeys in the database of the state. `quotas` limit what one principal stores; a terminal has none."""
     if isinstance(state, SqliteStateStore):
         return SqlJourneys(state.tables, quotas)
     # psycopg is an optional extra.

@@ -28,5 +28,5 @@ def keyword_engine(folder: Path) -> KeywordIndex:
 
 def indexed_terms(row: TextRow) -> Sequence[str]:
     """Return the terms of a chunk's heading path and text."""
-    # The same text that was embedded: while indexing runs, its words are still cached.
+    # The same text as for embedding, so while indexing runs its words are still cached.
     return analyzer(row.language).terms(indexed_text(row.section, row.text))

@@ -1,4 +1,4 @@
-"""Builds the language model, what it helps with, and the runs of `agent_run`, if the settings name a model."""
+"""Builds the language model, its helpers, and the runs of `agent_run`, if the settings name a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds what a PostgreSQL database is used for. Loaded only if the settings name one: it needs psycopg."""
+"""Builds the parts that use a PostgreSQL database. Loaded only if the settings name one, because it needs psycopg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a team's agents and skills, as they lie in the knowledge base."""
+"""The files of a team's agents and skills, as the knowledge base has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from knowledge.pages.vault import Vault, stamp_of
 from mcp_server.toolsets.registry import declared
 
 DEEPEST = 4
-"""Folders within `_agents/` and `_skills/` that are looked into, one inside the other."""
+"""How many levels of folders below `_agents/` and `_skills/` are read."""
 
 
 class VaultFiles:
@@ -41,7 +41,7 @@ class VaultFiles:
     def _listed(self) -> Sequence[ListedFile]:
         found = [entry for folder in FOLDERS for entry in self._in(folder)[:MOST_FILES]]
         if not found:
-            self._vault.check()  # a knowledge base that went away is not one without agents
+            self._vault.check()  # a knowledge base that cannot be reached must not look like one without agents
         return sorted(found, key=lambda entry: entry.path)
 
     def _in(self, name: str) -> Sequence[ListedFile]:
@@ -69,7 +69,7 @@ class VaultFiles:
                     yield inside
 
     def _status(self, path: str) -> os.stat_result | None:
-        """Return the status of the file there, for a link its own; None if it is gone."""
+        """Return the status of the file at the path, of a link itself; None if it is gone."""
         try:
             return os.lstat(self._vault.root / path)
         except OSError:

@@ -52,7 +52,7 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class WriterBasis:
-    """The parts that the writer is built from."""
+    """The parts from which the writer is built."""
 
     vault: Vault
     ledger: Ledger
@@ -102,9 +102,9 @@ def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable
 
 
 class Meaning:
-    """How similar texts are in meaning, by the embedded word vectors, which are loaded with the first comparison.
+    """Compares texts by meaning with the embedded word vectors, which are loaded with the first comparison.
 
-    Sent to a worker process, it arrives as an object that loads the same weights there.
+    Sent to a worker process, it loads the same weights there.
     """
 
     def __init__(self, words: Callable[[], StaticEmbedder]) -> None:

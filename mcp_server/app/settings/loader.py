@@ -1,7 +1,7 @@
 """Fills `Settings` from flags, the environment and the configuration file. With `environment`, the only reader of the environment.
 
 Flags win over the environment, the environment over `forge.toml`. Without any of them everything is embedded. The working directory
-decides nothing, because hosts start the server in whatever project is open, and that may be a stranger's.
+decides nothing, because hosts start the server in the open project, which may be a stranger's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mcp_server.app.settings.values import LanguageModelName, key, path
 
 CONFIGURATION = "forge.toml"
 VENDOR_PREFIXES = ("ANTHROPIC_", "OPENAI_")
-"""Other programs use these variables, too. They count only if FORGE_MODEL names the vendor."""
+"""Other programs use these variables too. They count only if FORGE_MODEL names the vendor."""
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
 LIBPQ_VARIABLES = (
     "PGSSLROOTCERT",
@@ -39,7 +39,7 @@ LIBPQ_VARIABLES = (
     "PGSERVICEFILE",
     "PGSYSCONFDIR",
 )
-"""Variables that name files to the libraries that connect. The libraries look for a relative path in the working directory."""
+"""Variables that name files to libpq, which looks for a relative path in the working directory."""
 
 
 class BadSetting(Exception):
@@ -156,7 +156,7 @@ def _key_in(file: object, name: str) -> str | None:
             _require_private(name, file, "a file that holds a key")
         return key(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        # Somebody may have put the key itself here, so the text is not repeated.
+        # Somebody may have put the key itself here, so the message does not repeat it.
         where = str(file.parent) if file.parent.is_dir() else "the file it names"
         why = "cannot be read as a key: the file does not exist; the setting takes the path of a file that holds the key, not the key"
         raise BadSetting(name, where, why) from None
@@ -222,7 +222,7 @@ def _require_private(name: str, file: Path, kind: str) -> None:
 
 
 def _ignored_file(file: Path | None, cwd: Path | None) -> tuple[str, ...]:
-    """Mention a `forge.toml` in the working directory, which is not read, and say what its author can do."""
+    """Return a note about an unread `forge.toml` in the working directory, and how to use it."""
     with suppress(OSError):
         left = (cwd or Path.cwd()) / CONFIGURATION
         if left.is_file() and not (file is not None and left.samefile(file)):
@@ -233,7 +233,7 @@ def _ignored_file(file: Path | None, cwd: Path | None) -> tuple[str, ...]:
 
 
 def _check_certificates(environ: Mapping[str, str], values: Mapping[str, object]) -> None:
-    """Raise if the working directory or another account would decide which certificates and passwords are used."""
+    """Raise if the working directory or another account could decide which certificates and passwords are used."""
     for name in (*CERTIFICATE_VARIABLES, *(LIBPQ_VARIABLES if values.get("database_url") else ())):
         for part in environ.get(name, "").split(os.pathsep if name == "SSL_CERT_DIR" else "\0"):
             # libpq: PGSSLROOTCERT=system names no file but the certificates of the system.

@@ -12,11 +12,11 @@ from mcp_server.app.settings.settings import BY_FIELD, VARIABLES, missing_for_mo
 from mcp_server.connectors.zulip.mailbox import mailbox
 
 LIKELY_OURS = 0.85
-"""Other programs have variables for these services, too. One this similar to ours (difflib's ratio) is probably a typing error."""
+"""Other programs have variables for these services too. A name this similar to ours (difflib's ratio) is probably a typo."""
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Name variables that look like ours but aren't. That is probably a typing error, but no reason not to start."""
+    """Name variables that look like ours but aren't: probably typos, but no reason not to start."""
     known = {v.name for v in VARIABLES} | {"FORGE_CONFIG"}
     notes = []
     for name in sorted(set(environ) - known):
@@ -33,7 +33,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def unlimited_services(environ: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
-    """Name limits that are set but empty. Somebody may have meant that nothing may be used, but an empty limit is no limit."""
+    """Name limits that are set but empty. Somebody may have meant to allow nothing, but an empty limit is no limit."""
     return [
         f"{its.limit} is set but empty, which sets no limit: all {its.limited} that the key can see may be used; name some"
         for service, its in SERVICE_VARIABLES.items()

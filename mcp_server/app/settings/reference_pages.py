@@ -25,7 +25,7 @@ kind: reference
 
 
 def tool_table(specs: Sequence[AnySpec]) -> str:
-    """Return the README's table: tool, level, what it does."""
+    """Return the README's table of tools."""
     rows = [f"| `{spec.name}({_signature(spec)})` | {int(spec.needs)} | {spec.title} |" for spec in specs]
     return "\n".join(["| tool | level | does |", "|---|---|---|", *rows])
 
@@ -111,14 +111,14 @@ def _argument_row(name: str, node: dict[str, Any], default: str) -> str:
 
 
 def _signature(spec: AnySpec) -> str:
-    """Return the arguments as one writes them, those that must be given first."""
+    """Return the arguments as they are written in a call, required ones first."""
     required = spec.input_schema.get("required", [])
     others = [name for name in spec.input_schema.get("properties", {}) if name not in required]
     return ", ".join([*required, *(f"{name}={_python(_default(spec, name))}" for name in others)])
 
 
 def _default(spec: AnySpec, name: str) -> Any:
-    """Return an argument's default; its schema does not say whether a list is then empty or null."""
+    """Return an argument's default. A list's default comes from the model: its schema can't distinguish empty from null."""
     node = spec.input_schema["properties"][name]
     if node.get("type") != "array":
         return node.get("default")

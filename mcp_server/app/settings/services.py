@@ -43,10 +43,10 @@ ServiceAccess = PlaneAccess | ZulipAccess
 
 @dataclass(frozen=True, slots=True)
 class ServiceVariables:
-    """The environment variables of a service, as remarks on the settings name them.
+    """The environment variables of a service, for notes on the settings.
 
-    `required` configure it. `limit` limits what hosts reach with its key: some of its `limited` things. `certificates` names its file
-    of certificates.
+    `required` configure it. `limit` restricts hosts to some of its `limited` things, such as projects. `certificates` names its
+    file of certificates.
     """
 
     title: str

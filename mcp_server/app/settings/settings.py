@@ -443,7 +443,7 @@ class Settings:
     file: Path | None = None
     """The `forge.toml` that was read."""
     in_environment: tuple[str, ...] = ()
-    """The variables that were set. Another program that starts the server may not see them."""
+    """The variables that were set. A host may start the server without them."""
     notes: tuple[str, ...] = ()
     """Remarks for the person, such as about variables that look like ours but aren't."""
 

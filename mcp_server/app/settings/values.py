@@ -135,7 +135,7 @@ def embedder(text: str) -> str:
 def database_url(text: str) -> str:
     """Return `text` if it is a PostgreSQL URL that libpq can read.
 
-    libpq's messages quote what it can't read, password included. So anything that it could misread is refused here, unquoted.
+    libpq's messages quote unreadable text, password included. So anything that it could misread is refused here, unquoted.
     """
     from urllib.parse import parse_qsl, urlsplit
 
@@ -290,7 +290,7 @@ def model_name(text: str) -> LanguageModelName:
 
 
 def helps(text: str) -> tuple[str, ...]:
-    """Return what a model should help with, each once."""
+    """Return the uses of a model besides runs, each once."""
     found = names(text)
     for name in found:
         if name not in HELPS:

@@ -22,7 +22,7 @@ def read_zuliprc(file: str) -> Mapping[str, str]:
     """Return the texts in the file by the keys of `FIELDS`, without empty ones.
 
     Raises:
-        ValueError: it is not a zuliprc, or asks for a treatment of certificates that is not supported. Nothing in it is repeated.
+        ValueError: it is not a zuliprc, or has an unsupported option for certificates. Nothing in it is repeated.
     """
     from configparser import ConfigParser, Error
 

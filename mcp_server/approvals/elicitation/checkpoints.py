@@ -35,7 +35,7 @@ logger = logging.getLogger("knowledge_forge.gate")
 TOOL = "journey_submit"
 """The tool whose answer may be a question to a person."""
 ASKED = "checkpoint:"
-"""Begins the state of such a question. Version and journey follow."""
+"""The prefix of the state of a checkpoint's question. Version and journey follow."""
 LONGEST_SHOWN = 6_000
 MOST_FIELDS = 10
 """Questions with a field of their own in a form. Further ones are answered in the note."""

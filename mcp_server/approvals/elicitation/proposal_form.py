@@ -1,7 +1,7 @@
 """The form for a proposal that a host shows to a person, and the meaning of the answer.
 
-An accepted form proves no person: some hosts accept every form by themselves. So it is enough for the lower levels only, and
-raises nobody's score.
+An accepted form doesn't prove that a person saw it: some hosts accept every form by themselves. So it is enough for the lower
+levels only, and raises nobody's score.
 """
 
 from __future__ import annotations

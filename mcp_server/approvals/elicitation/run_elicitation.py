@@ -46,7 +46,7 @@ logger = logging.getLogger("knowledge_forge.gate")
 TOOL = "agent_run"
 """The tool whose answer may say that a run waits."""
 ASKED = "run:"
-"""Begins the state of such a question. Its round, the run, and the question or proposal follow."""
+"""The prefix of the state of a run's question. Its round, the run, and the question or proposal follow."""
 MOST_ROUNDS = 8
 """Forms in one call. Clients give up on a call that asks ten times."""
 ANSWER = "answer"
@@ -204,10 +204,10 @@ async def settle(
 
 
 async def counts(services: ElicitationServices, who: Principal, run: str) -> bool:
-    """Return whether an answer in a form of that host counts: forms of the host count, and it may propose.
+    """Return whether an answer in a form of that host counts: its forms count, and it may propose.
 
-    If so, the host's untrusted reading is recorded for the run: nothing proves that a person wrote the answer, and it may repeat what
-    the host has read.
+    If so, the host's untrusted reading is recorded for the run: nothing proves that a person wrote the answer, which may repeat
+    text that the host has read.
     """
     if not await forms_count(services.state, who):
         return False
@@ -233,7 +233,7 @@ async def _lead(services: ElicitationServices, call: Call, run: str, answer: _Pe
 
 
 async def followed(services: ElicitationServices, call: Call, run: str) -> Run:
-    """Return the run when it is over or waits for a person, or as it is after `FOLLOWED_S`. It is led elsewhere."""
+    """Return the run, which is led elsewhere, when it is over or waits for a person, or as it is after `FOLLOWED_S`."""
     progress = handlers.reporting(call)
     with anyio.move_on_after(FOLLOWED_S):
         async for at, frame in services.runs.followed(run):

@@ -1,7 +1,7 @@
-"""A notice on which reactions count: its record in the outbox, how it is posted once, and whether somebody else changed it.
+"""A notice on which reactions count: its record in the outbox, its posting, and the check that nobody else changed it.
 
-Zulip says who reacted and not when. So a reaction counts only on a message that nobody but the server has changed since it was
-posted, and only if it cannot be from before it counted. Decision 38 has the reasons.
+Zulip says who reacted but not when. So a reaction counts only on a message that nobody but the server has changed since it was
+posted, and only if it cannot be older than the time from which it counts. Decision 38 has the reasons.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Card:
         if PLACE in self.marks and self.marks[PLACE] != place_mark(message.channel_id, message.topic):
             return False
         if next_ and next_ != shown and says == next_:
-            # A process died after it had changed the text, and before it could record the time of that change.
+            # A process died between changing the text and recording the time of that change.
             return True
         return says == shown and self.marks.get(STAMP, stamp_of(message)) == stamp_of(message)
 
@@ -122,7 +122,7 @@ def place_mark(channel_id: int | None, topic: str) -> str:
 
 
 def listed_mark(names: Iterable[str]) -> dict[str, str]:
-    """Return the mark of whose reactions count."""
+    """Return the mark that lists the addresses whose reactions count."""
     return {LISTED: json.dumps(sorted(names))}
 
 

@@ -1,4 +1,4 @@
-"""The text of a notice: who asks for what, where, until when, and where to decide. Pure.
+"""The text of a notice: the principal, the act and its place, the deadline, and where to decide. Pure.
 
 It never holds text of pages, arguments or differences, because a channel has other readers than the knowledge base: only names,
 in code spans in which nothing acts.

@@ -41,7 +41,7 @@ LEASE: Final = "zulip-notices"
 PRINCIPAL: Final = "knowledge-forge"
 TOOL: Final = "zulip_notice"
 ABOUT: Final = "notice:"
-"""Before a proposal's id it names the outbox entry of its notice; without it, that of the proposal's own act."""
+"""The prefix of a proposal's id in the outbox key of its notice; the bare id is the key of the proposal's own act."""
 NEWEST = 200
 """Proposals whose notices are brought up to date when a process begins."""
 MOST_WATCHED = 500
@@ -131,7 +131,7 @@ class Notices:
         self._watched: dict[int, Card] = {}
         """The notices on which reactions count, by message id."""
         self._changing = anyio.Lock()
-        """Held while a notice is changed or read: read during our own change it would look like somebody else's change."""
+        """Held while a notice is changed or read: a read during our own change would take it for somebody else's."""
         self._watching = anyio.Event()
         self._due: dict[str, None] = {}
         self._troubles: dict[str, str] = {}
@@ -229,7 +229,7 @@ class Notices:
         if not card.touched and not card.is_untouched(message):
             entry = await self._mark(entry, {cards.TOUCHED: "yes"})
         if new := self._reviewers - card.listed:
-            # These people's clicks from before they counted did not answer the question.
+            # Clicks from before a person was listed did not answer the question.
             listed = await self._find_reviewers() if _deciding(message) else {}
             early = {key_of(one) for one in _deciding(message) if listed.get(one.user_id, ("", ""))[1] in new}
             entry = await self._mark(entry, cards.ignored_mark(card.ignored | early))
@@ -278,7 +278,7 @@ class Notices:
         marks = cards.first_marks(where, proposal.hash, listed)
         act = PostNotice(self._client, where, await self._text(proposal), marks, after=after)
         if begun is not None and proposal.state != "pending":
-            # Looked up but not posted again: the question is closed.
+            # Look it up, but do not post it again: the question is closed.
             found = await act.look(DeliveryAttempt(begun, outbox.mark))
             if found is None:
                 return None
@@ -306,7 +306,7 @@ class Notices:
         if self._place is None:
             name, topic = self._access.reviews or ("", "")
             channels = await self._client.channels()
-            # Exactly that name: a notice must not go to a channel that is only called similarly.
+            # Only the exact name: a notice must not go to a channel with a similar name.
             found = [one for one in channels if folded(one.name) == folded(name)]
             if not found:
                 raise UnknownName(SERVICE, "channel", name, [one.name for one in channels])
@@ -405,7 +405,7 @@ class Notices:
     async def _handle(self, events: QueueEvents) -> bool:
         """Look at the messages to which reviewers have reacted, and return whether there were any.
 
-        An event only says where to look, because it may be outdated. A stranger's costs no request.
+        An event only says where to look, because it may be outdated. A stranger's reaction costs no request.
         """
         looked = False
         async with self._changing:
@@ -422,7 +422,7 @@ class Notices:
         return _decides(one) and (self._reviewer_ids is None or one.user_id in self._reviewer_ids)
 
     async def _stop_ignoring(self, number: int, removed: Collection[ReactionKey]) -> None:
-        """Let reactions that decided nothing count when they are given again: they were removed."""
+        """Stop ignoring reactions that were removed, so that they count when they are given again."""
         card = self._watched[number]
         if card.ignored & frozenset(removed):
             marks = cards.ignored_mark(card.ignored - frozenset(removed))
@@ -442,7 +442,7 @@ class Notices:
             listed = await self._find_reviewers() if any(_deciding(message) for message in there) else {}
             for message in there:
                 await self._weigh(message, listed)
-            # One that is not in the channel was moved or deleted, perhaps while nobody listened.
+            # A message that is not in the channel was moved or deleted, perhaps while no process listened.
             reached = window.messages[-1].id if len(window.messages) >= MOST_MESSAGES else max(self._watched, default=0)
             found = {message.id for message in there}
             for number in [one for one in self._watched if one <= reached and one not in found]:
