@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # this is loaded at start-up, and they are not
 KEPT_S = 60.0
 """Planning a merge, deciding on it and executing it share one request."""
 AWAY_S = 15.0
-"""The same for a service that does not answer: it is not waited for three times."""
+"""The same for a service that does not answer, so that a merge does not wait for it three times."""
 MOST_KEPT = 200
 SILENT = (Unreachable, NoAnswer, ServiceLimited)
 """Errors that mean that the whole service is unavailable, not only the requested thing."""

@@ -38,8 +38,8 @@ class ServiceAddress:
     """Where a service is and how a request to it is signed.
 
     `service` is its name for people, `address` the configured one without a final slash, `setting` the variable that holds it.
-    `headers` go with every request; `secrets` are texts that no message may hold. `ca_setting` is the variable for a certificate
-    authority of one's own.
+    `headers` go with every request; `secrets` are texts that no message may hold. `ca_setting` is the variable for a private
+    certificate authority.
     """
 
     service: str

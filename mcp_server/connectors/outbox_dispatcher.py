@@ -32,7 +32,7 @@ REPEAT_WINDOW = timedelta(minutes=10)
 LOOK_UP_WAITS_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Waits before each look-up: the service may still be at work although the reply is lost."""
 LONGEST_IN_FLIGHT = timedelta(minutes=5)
-"""This long after it was sent, no request is still under way: an act that is not there then did not happen.
+"""This long after it was sent, no request is still under way, so an act that is still missing did not happen.
 
 Source: Zulip ends a request's process after 20 s (`harakiri` in its puppet/zulip/templates/uwsgi.ini.template.erb); before that
 it may wait in line, there and in proxies on the way.
@@ -40,9 +40,9 @@ it may wait in line, there and in proxies on the way.
 LONGEST_ACT_S = 100.0
 """An act that takes longer ends as unsure. PostgreSQL takes the lock of an idle holder away after 120 s (`postgres_locks`)."""
 SLOW_SEND = timedelta(seconds=5)
-"""An attempt without a reply that took longer may not have been cut off: it may still be at work there, for a long time.
+"""An attempt without a reply that took longer may not have been cut off: the service may work on it for a long time.
 
-Plane looks for the key first and writes then, so a second attempt would not see the first.
+Plane looks for the key before it writes, so a second attempt would not see the first.
 """
 SENT_AGAIN, SLOWLY, ASKED_BY = "again_at", "slowly", "asked_by."
 """Marks of the dispatcher: when it was sent again, that an attempt was slow, and which later calls asked for the same act."""
@@ -51,7 +51,7 @@ SLOW = "it took too long to find out"
 UNEXPECTED = "its reply was not understood"
 NOT_FOUND = "it was not found there"
 MOST_OPEN = 1_000
-"""Open acts that are searched for the same one."""
+"""How many open acts are searched for the same one."""
 
 Json = dict[str, Any]
 
@@ -193,7 +193,7 @@ class OutboxDispatcher:
         within: timedelta = REPEAT_WINDOW,
         alone_with: Sequence[str] = (),
     ) -> Delivered:
-        """Do it, unless the same was done within `within` before. An earlier one without an outcome is looked up first.
+        """Do the act unless the same one was done within `within`. An earlier one without an outcome is looked up first.
 
         No other caller that names one of `alone_with` runs at the same time: if a service has no conditional update,
         at least our own calls do not overwrite each other. A caller that goes away does not stop an act that is being sent.
@@ -232,7 +232,7 @@ class OutboxDispatcher:
             raise
 
     async def recall(self, call: Call, act: OutboxAct) -> Delivered | None:
-        """Return the outcome of a call whose process died, as the service tells it; None if the act can be done (again).
+        """Return the outcome of a call whose process died, as the service reports it; None if the act can be done (again).
 
         The act is found by the call's proposal if a person approved it, else by the call's key.
         """
@@ -244,7 +244,7 @@ class OutboxDispatcher:
             return None
         try:
             async with self._alone(known):
-                # Its process may have ended it while we waited for the lock.
+                # Its process may have finished the act while we waited for the lock.
                 now = await self._outbox.outbox_entry(known.id) or known
                 found = await self._look_up(DeliveryAttempt(now, self._outbox.mark), act)
                 # "unchanged" is for a repetition; here the act was done by this very call.
@@ -253,7 +253,7 @@ class OutboxDispatcher:
             return Delivered("unsure", known, why=BUSY)
 
     async def entry_of_call(self, key: str) -> OutboxEntry | None:
-        """Return the act that the call with that key began, or found begun; None if it sent nothing."""
+        """Return the act that the call with that key began, or found already begun; None if it sent nothing."""
         if not key:
             return None
         own = _entry_id(key)
@@ -293,7 +293,7 @@ class OutboxDispatcher:
         sent_at = datetime.fromisoformat(again) if again else attempt.outbox_entry.begun_at
         has_landed = self._now() - sent_at >= self._longest_in_flight
 
-        # After that long one look is enough: waiting would show nothing new.
+        # After so long, a single look is enough: waiting would show nothing new.
         waits_s = LOOK_UP_WAITS_S[:1] if has_landed else LOOK_UP_WAITS_S
         outcome = await _limited(self._look(attempt, act, waits_s))
         if outcome == NOT_FOUND and (has_landed or _may_repeat(attempt, act)):
@@ -345,7 +345,7 @@ class OutboxDispatcher:
         if self._now() - began >= SLOW_SEND:
             try:
                 await attempt.mark({SLOWLY: "yes"})
-            except StorageError:  # at least this process heeds it
+            except StorageError:  # at least this process knows that the attempt was slow
                 attempt.outbox_entry = replace(attempt.outbox_entry, marks={**attempt.marks, SLOWLY: "yes"})
         return await self._look(attempt, act, LOOK_UP_WAITS_S)
 

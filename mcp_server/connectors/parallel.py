@@ -26,7 +26,7 @@ async def in_parallel(calls: Sequence[Callable[[], Awaitable[T]]], *, at_most: i
         async with room:
             try:
                 results[number] = await calls[number]()
-            except KnowledgeError as error:  # a task group would raise it inside of an exception group
+            except KnowledgeError as error:  # a task group would raise it inside an exception group
                 failed.append(error)
                 tasks.cancel_scope.cancel()
 

@@ -51,7 +51,7 @@ class ServiceAct(Generic[Answer]):
     conflict: Answer | None = None
 
     async def carry_out(self, services: ActServices, call: Call) -> Answer:
-        """Do it, once, and return the answer.
+        """Carry out the act once, and return the answer.
 
         Raises:
             EffectChanged: a person approved something else than what would happen now; nothing was sent.

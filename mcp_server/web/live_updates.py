@@ -22,7 +22,7 @@ logger = logging.getLogger("knowledge_forge.review")
 BEAT_S = 15.0
 """Seconds between empty messages, with which a dead connection is noticed."""
 LOOKED_S = 60.0
-"""A person who opened a page so short a time ago counts as looking, also without an open stream."""
+"""A person who opened a page within this time counts as looking, even without an open stream."""
 MOST_LISTENERS = 50
 MOST_OF_ONE = 20
 """Streams of one session, so that it leaves room for others. Browsers open six to one server."""

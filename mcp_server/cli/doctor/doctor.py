@@ -48,12 +48,12 @@ from mcp_server.web.address import address
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
 LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
-"""Bytes of the state, and of free space in it, from which on a person may want to know what uses them."""
+"""Bytes of state, and of free space in it, above which a person may want to know what uses them."""
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20
 UNDER_WAY = timedelta(minutes=2)
-"""An act in another service has ended by then, one way or the other."""
+"""By this age an act in another service is over, whether or not it succeeded."""
 
 OnProgress = Callable[[int, int], None]
 
@@ -264,7 +264,7 @@ async def _journeys(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
-    """Say how many runs are running, wait for a person, or are not run by any process, if there are any."""
+    """Say how many runs are running, waiting for a person, or left without a process, if there are any."""
     store = runs_in(base.state)
     asking, suspended, running = [
         await store.runs(state=state, limit=MOST_COUNTED) for state in ("asking", "suspended", "running")

@@ -21,7 +21,7 @@ _EMBEDDED = {
     "Fts5KeywordIndex": ("apsw", "SQLite FTS5 (apsw {0})"),
     "CodesVectorIndex": ("numpy", "binary codes (numpy {0})"),
 }
-"""Engines in this process: the package whose version counts, and what a person calls the engine."""
+"""Engines in this process: the package whose version counts, and the engine's name for people."""
 EngineKind = Literal["keywords", "vectors", "keywords and vectors"]
 
 
@@ -117,7 +117,7 @@ async def _report(engine: KeywordIndex | VectorIndex, kind: EngineKind, now: Ind
 
 
 def _name(of_class: str) -> tuple[str, str]:
-    """Return what a person calls the engine, and where it runs."""
+    """Return the engine's name for people, and where it runs."""
     if of_class not in _EMBEDDED:
         return of_class.removesuffix("Index").removesuffix("Keyword").removesuffix("Vector"), "on a server"
     package, name = _EMBEDDED[of_class]

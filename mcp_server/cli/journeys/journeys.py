@@ -30,9 +30,9 @@ Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     actions = add_actions(parser, ACTIONS, default="list")
-    # For `journeys` alone, which lists them. Each action's own options come later, and win.
+    # These are for `journeys` alone, which lists them. An action's own options come later and override them.
     parser.set_defaults(state=None, agent=None, limit=20)
-    # The id comes first in every usage line, so it is added before what else an action takes.
+    # The id comes first in every usage line, so it is added before an action's other arguments.
     for name, action in actions.items():
         if name not in ("list", "start", "import", "stats"):
             action.add_argument("id", metavar="ID", type=nonempty, help="a journey's id, from `journeys list`")
@@ -84,7 +84,7 @@ async def _events(args: argparse.Namespace, settings: Settings) -> int:
     async with open_state(settings) as state:
         store, after = journeys_in(state), args.after
         while True:
-            # Taken before the events are read: what is recorded in between ends the wait below at once.
+            # Taken before the events are read, so an event recorded in between ends the wait below at once.
             seen = await state.last_event()
             for logged in await store.events(args.id, after=after):
                 after = logged.seq

@@ -1,6 +1,6 @@
 """`journeys start`, `submit`, `status`, `resume`, `memory`: lead a journey from a terminal or a script.
 
-Each calls the tool that a host would call, through the gate: what a host may not do there, this may not do here.
+Each calls the tool that a host would call, through the gate, so it may do no more than a host.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ async def submit(args: argparse.Namespace, settings: Settings) -> int:
             **{name: value for name, value in optional.items() if value is not None},
         )
     code = _printed(answer, settings, prompt_lines)
-    # An answer without a schema in an active phase is about what the work lacks: the host got the schema before.
+    # In an active phase, an answer without a schema says what the work lacks: the host already has the schema.
     return NOT_ENOUGH if answer["state"] == "active" and answer["work_schema"] is None else code
 
 

@@ -87,7 +87,7 @@ async def _refused(args: argparse.Namespace, steps: Sequence[RerunStep]) -> str:
     words = [step for step in steps if step.name != "submit"]
     if args.yes or not words:
         return ""
-    # People's decisions are repeated in the name of the person who runs this, who has to know which they are.
+    # People's decisions are repeated in the name of the person who runs this, so that person has to see which they are.
     named = ", ".join(f"{step.name} at {step.phase}" for step in words[:MOST_NAMED])
     if not keyboard.is_terminal():
         return f"it repeats people's decisions in your name ({visible(named)}); run it in a terminal, or add --yes"

@@ -64,7 +64,7 @@ async def _averages(runner: Runner, name: str, lines: Sequence[JourneyLine]) -> 
         if state.forked_from:
             forks += 1
         else:
-            # Counted until its newest step, so that an abandoned journey does not grow slower every day.
+            # Time counts up to the newest step only, so that an abandoned journey does not look slower every day.
             rows.append(phase_rows(agent, state, log, state.moved_at))
     counts, of = Counter(one.status for one in lines), parts_of(agent)
     order = [phase.name for phase in agent.graph.phases] if agent else []

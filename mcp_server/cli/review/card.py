@@ -136,7 +136,7 @@ def _who(summary: ProposalSummary) -> tuple[CardLine, ...]:
     asker, proposal = summary.asker, summary.proposal
     past = ", ".join(f"{asker.counts[state]} {word}" for state, word in _COUNTED.items() if asker.counts.get(state))
     before = f"{past} before" if past else "no earlier proposals"
-    if proposal.kind == "admin":  # a person asks, on no host, and so has no level
+    if proposal.kind == "admin":  # a person asks, not a host, so there is no level
         user, _, place = asker.principal.rpartition("@")
         return CardLine(f"{visible(user)}, by the {visible(place)}", "bold"), CardLine(before)
     holds = "frozen until a person unfreezes it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"

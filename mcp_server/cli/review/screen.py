@@ -150,7 +150,7 @@ class Screen:
             self._remark = visible(str(error))
 
     async def _decide(self, word: Word, page: ScreenPage) -> None:
-        proposal = self._waiting[self._view.at]  # its hash is that of what was on the screen
+        proposal = self._waiting[self._view.at]  # with the hash of the proposal that was on the screen
         if word == "approve" and (missing := lacking(self._view, page)):
             self._remark = f"not approved: {missing}"
             return
@@ -216,7 +216,7 @@ def _below(console: Console) -> Iterator[None]:
 
 @contextmanager
 def _other_screen(console: Console) -> Iterator[None]:
-    """Draw on the alternate screen, so that the terminal is as it was afterwards."""
+    """Draw on the alternate screen, so that the terminal's own text is back afterwards."""
     console.set_alt_screen(enable=True)
     console.show_cursor(show=False)
     try:

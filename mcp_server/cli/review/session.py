@@ -69,11 +69,11 @@ class ReviewSession:
         return proposal
 
     async def about(self, proposal: Proposal) -> ProposalSummary:
-        """Return the proposal with everything that a person sees of it."""
+        """Return the proposal with everything that a person is shown about it."""
         return await proposal_summary(self.state, proposal, "terminal", now=self.now())
 
     async def refusal(self, proposal: Proposal, word: Word) -> str:
-        """Return why that can't be decided in a terminal, as a sentence that says where it can; "" if it can."""
+        """Return a sentence that says why this can't be decided in a terminal, and where it can; "" if it can be decided here."""
         if word == "harmful" and proposal.kind == "admin":
             return "nothing was decided: a person requested this, so there is no host to freeze; reject it instead"
         if word != "approve" or not await self._needs_page(proposal):
@@ -87,7 +87,7 @@ class ReviewSession:
         return f"{at} (knowledge-forge review --web opens it)"
 
     async def decide(self, proposal: Proposal, word: Word, note: str) -> Proposal:
-        """Decide on the proposal as it was shown, and return it as it ended.
+        """Decide on the proposal as it was shown, and return its final state.
 
         Raises:
             CannotDecide: the decision does not count; nothing was changed.

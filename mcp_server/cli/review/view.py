@@ -79,7 +79,7 @@ def _in_proposal(view: View, key: str, page: ScreenPage) -> tuple[View, Request 
         at = view.at + (1 if key == "n" else -1)
         return (opened(at) if 0 <= at < page.count else view), None
     if key == "o":
-        # The lines seen above the first fold begin the whole text, too, but how many they were is not known here.
+        # The whole text begins with the same lines up to the first fold, but their number is not known here.
         return (view if view.whole else replace(view, whole=True, top=0, seen=0)), None
     last = max(0, page.lines - page.height)
     if key in ("g", "home"):

@@ -17,7 +17,7 @@ from mcp_server.web.address import LEASE_S, address
 from mcp_server.web.server import show
 
 PATIENCE_S = LEASE_S + 10.0
-"""How long starting the page may take. The lease of a process that was killed has to run out first."""
+"""How long starting the page may take: a killed process's lease has to run out first."""
 
 
 class PageUnavailable(KnowledgeError):

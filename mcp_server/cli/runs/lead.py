@@ -104,7 +104,7 @@ class RunWatch:
         self._say_doing: Callable[[str], None] = lambda _: None
 
     async def led(self, lead: Callable[[Progress], Awaitable[Run]]) -> None:
-        """Have the run led, and show its steps. If their reader goes away, the run is cancelled.
+        """Lead the run and show its steps. If their reader goes away, the run is cancelled.
 
         Raises:
             OSError: their reader has gone away.
@@ -309,7 +309,7 @@ def until_signalled(work: Callable[[], int]) -> int:
     # A signal that `nohup` ignores stays ignored.
     heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, end) for number in heard}
-    # A script's shell ignores SIGINT for its background commands. Then the others, which raise it, would end nothing.
+    # A script's shell ignores SIGINT in background commands. The other signals raise SIGINT, and would then end nothing.
     before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return work()

@@ -59,7 +59,7 @@ Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that only this verb has."""
     actions = add_actions(parser, ACTIONS, default="list")
-    # For `runs` alone, which lists them. Each action's own options come later, and win.
+    # These are for `runs` alone, which lists them. An action's own options come later and override them.
     parser.set_defaults(state=None, limit=20)
     for name, action in actions.items():
         if name != "list":
@@ -184,7 +184,7 @@ async def _answer(args: argparse.Namespace, settings: Settings) -> int:
         say("nothing was answered")
         return NOT_DONE
     try:
-        require_short("answer", text)  # no longer than a host's
+        require_short("answer", text)  # an answer has the same limit as a host's
     except WrongRun as error:
         raise WronglyAsked(str(error)) from error
     if not args.leave:

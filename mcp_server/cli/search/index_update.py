@@ -128,7 +128,7 @@ async def held_lease(
 
 async def _is_fresh(base: KnowledgeBase) -> bool:
     progress = await base.index.progress()
-    # While the other process is still counting up, the costly comparison of all files could only say no.
+    # While the other process still has documents to index, the costly comparison of all files could only say no.
     return 0 < progress.total <= progress.done and not await stale(base)
 
 

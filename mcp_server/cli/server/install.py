@@ -380,7 +380,7 @@ class _Installation:
         return put(text, (self.host.servers, key), self._entry(text, key, secret))
 
     def _without_entry(self, text: str) -> frozenset[str]:
-        """Return the file's text without our entry, with and without an empty list: an earlier backup that says so is enough."""
+        """Return the file's text without our entry, with and without an empty list: a backup equal to either is enough."""
         path = (self.host.servers, self._key(text)[0])
         return frozenset({drop(text, path), drop(text, path, prune=True)})
 

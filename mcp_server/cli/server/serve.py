@@ -13,7 +13,7 @@ from knowledge.errors import StorageError
 from mcp_server.app.settings.settings import Settings
 
 YOUNG = 50_000
-"""New objects after which Python looks for garbage in circles, of which there is hardly any.
+"""Number of new objects after which Python looks for reference cycles, of which there are hardly any.
 
 With Python's default of 700 a merge spent a fifth of its time looking.
 """
@@ -40,7 +40,7 @@ async def _serve(settings: Settings) -> None:
     from mcp_server.app.composition import open_app  # 0.6 s, which --help and a mistyped option need not wait for
 
     async with open_app(settings) as app:
-        gc.freeze()  # what is loaded by now stays, and need not be looked through again
+        gc.freeze()  # modules loaded by now stay, so the collector need not look through them again
         if settings.http is not None:
             from mcp_server.transport.http import serve_http  # a web server, which stdio does not need
 

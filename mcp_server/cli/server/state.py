@@ -20,7 +20,7 @@ from mcp_server.cli.terminal.output import print_answer
 from mcp_server.runs.locations import runs_in
 
 LARGE = 200_000_000
-"""Bytes from which on rewriting the file takes longer than a second or two, in which other processes cannot write."""
+"""Above this many bytes, rewriting the file takes longer than a second or two, and other processes cannot write meanwhile."""
 MOST_ROWS = 25
 NOT_DONE = 1
 
@@ -103,7 +103,7 @@ async def _compacted(settings: Settings, rewrite: bool) -> Compacted:  # noqa: F
 
 
 async def _rewritten(state: StateStore, wanted: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
-    """Rewrite the file if requested, or if it takes a moment and is the only way to free its pages; else say why not."""
+    """Rewrite the file if requested, or if it takes only a moment and nothing else frees its pages; else say why not."""
     size = await state.size()
     if not wanted and (state.gives_back or not size.free_bytes):
         return False, ""

@@ -43,7 +43,7 @@ def one_line(text: str) -> str:
 class EscapedStream:
     """A stream that writes `harmless` text to another stream, and otherwise behaves as that one.
 
-    `remarks`: it carries what the program and its libraries say, such as tracebacks and logs. Passwords in addresses are left
+    `remarks`: it carries messages of the program and its libraries, such as tracebacks and logs. Passwords in addresses are left
     out.
     """
 

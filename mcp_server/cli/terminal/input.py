@@ -17,7 +17,7 @@ STANDARD = "-"
 """As the name of a file: standard input or output."""
 BLOCK = 65_536
 _LOOK_S = 0.2
-"""A thread that waits for input looks up so often whether the program still wants it."""
+"""How often a thread that waits for input checks whether the program still wants it."""
 
 
 async def text_of(name: str) -> str:

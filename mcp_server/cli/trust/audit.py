@@ -142,7 +142,7 @@ async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[AuditR
 
 
 def _fields(record: AuditRecord) -> dict[str, Any]:
-    """Return the record's fields with its hash; of one that was made unreadable, its text under `body`."""
+    """Return the record's fields and hash; if the record was made unreadable, its text is under `body` instead."""
     fields = fields_of(record) or {"body": record.body}
     return {**fields, "seq": record.seq, "digest": record.digest.hex()}
 

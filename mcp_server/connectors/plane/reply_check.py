@@ -42,7 +42,7 @@ DEFAULT_WAIT_S = 60.0
 
 
 def require_success(request: ServiceRequest, reply: ServiceReply, what: str) -> None:
-    """Return if the reply says that the request was carried out; `what` it was about, in our words.
+    """Return if the reply says that the request was carried out; `what` names its subject, in our words.
 
     Raises:
         Denied: 401, 403 (err_no_key_401, err_bad_key, err_guest_create_403, err_workspace_missing).

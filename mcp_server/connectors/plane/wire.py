@@ -146,7 +146,7 @@ def task_by_external(workspace: str, project_id: str, key: str) -> ServiceReques
 def create_task(workspace: str, project_id: str, fields: TaskFields, key: str) -> ServiceRequest:
     """Create a task; a second create with the same key is a 409 with the first one's id.
 
-    Not repeatable: Plane looks for the key first and writes then, so two at once both find none.
+    Not repeatable: Plane looks for the key before it writes, so two requests at once both find none.
     Source: work_item_create, work_item_create_external_dup_409;
     https://developers.plane.so/api-reference/issue/add-issue
     """
@@ -158,7 +158,7 @@ def create_task(workspace: str, project_id: str, fields: TaskFields, key: str) -
 def update_task(workspace: str, project_id: str, task_id: str, fields: TaskFields) -> ServiceRequest:
     """Set fields of a task (work_item_update).
 
-    Not repeatable: between the two somebody else may have changed the same fields.
+    Not repeatable: between two tries somebody else may have changed the same fields.
     """
     return ServiceRequest("PATCH", _task(workspace, project_id, task_id), json=_json_of(fields))
 

@@ -44,7 +44,7 @@ class Trouble:
 
 
 def trouble_of(error: Exception, ca_setting: str) -> Trouble:
-    """Return the meaning of `error`; `ca_setting` names the variable for a certificate authority of one's own."""
+    """Return the meaning of `error`; `ca_setting` names the variable for a private certificate authority."""
     # A UnicodeEncodeError is a host name that cannot be written; a UnicodeDecodeError comes from a reply, so something was sent.
     if isinstance(error, SENT_NOTHING) and not isinstance(error, UnicodeDecodeError):
         return _not_sent(error, ca_setting)

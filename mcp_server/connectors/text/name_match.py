@@ -20,7 +20,7 @@ from mcp_server.connectors.errors import AmbiguousServiceName, UnknownName
 SHORTEST_BEGINNING = 2
 ONE_EDIT_FROM = 5
 TWO_EDITS_FROM = 9
-"""Numbers of letters. As in search: too many pairs of shorter words are one edit apart."""
+"""Lengths in letters, as in search: too many pairs of shorter words are one edit apart."""
 
 CACHED_NAMES = 32_768
 """An organisation has thousands of people, and every look-up compares with all of them."""
@@ -56,7 +56,7 @@ def chosen(
 @lru_cache(maxsize=CACHED_NAMES)
 def folded(name: str) -> str:
     """Return the name without differences of case, width and spacing: `In  PROGRESS` is `in progress`."""
-    # Folding case can undo the normal form (NFKC), so that it is applied on both sides.
+    # Folding case can undo the normal form (NFKC), so NFKC is applied before and after.
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
 
 

@@ -163,8 +163,8 @@ class Chat:
         """Return the topic of that name, also if it was marked as resolved.
 
         Raises:
-            Unclear: none or several could be meant. It lists no topics: anyone may write one, and no error may carry an order
-                to the model.
+            Unclear: none or several could be meant. It lists no topics: anyone may write one, and an error must not carry
+                instructions to the model.
         """
         topics = [topic.name for topic in await self.topics(channel)]
         try:

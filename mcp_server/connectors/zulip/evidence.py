@@ -14,7 +14,7 @@ from mcp_server.connectors.zulip.text.links import number_of
 from mcp_server.connectors.zulip.text.place_names import channel_word, topic_names
 
 MOST_MESSAGES = 100
-"""The newest of a topic; older ones can be cited one by one."""
+"""The newest messages of a topic that are fetched; older ones can be cited one by one."""
 
 
 async def fetch(chat: Chat, locator: str) -> Fetched:

@@ -83,7 +83,7 @@ class QueueGone(ConnectorError):
 
 
 class TooOld(ConnectorError):
-    """The server does not know what we need."""
+    """The server lacks a feature that we need."""
 
     def __init__(self, server: ZulipServer) -> None:
         self.server = server
@@ -391,7 +391,7 @@ def read_server(body: Mapping[str, Any]) -> ZulipServer:
     """Return the server, with the default limits until `read_limits`.
 
     Raises:
-        TooOld: it does not know what we need. Servers before Zulip 3.0 report no feature level.
+        TooOld: it lacks a feature that we need. Servers before Zulip 3.0 report no feature level.
     """
     level = int(body.get("zulip_feature_level", 0))
     server = ZulipServer(str(body.get("realm_name", "")), str(body["zulip_version"]), level)
@@ -522,7 +522,7 @@ def _reaction(reaction: Mapping[str, Any]) -> Reaction:
     return Reaction(str(reaction["emoji_name"]), int(reaction["user_id"]), code)
 
 
-# At the end of the file, because they are made when it is loaded, of functions above.
+# At the end of the file, because they are made from the functions above when the module is loaded.
 read_user = _reader(_user)
 read_queue = _reader(_queue)
 read_message = _reader(lambda body: _message(body["message"]))

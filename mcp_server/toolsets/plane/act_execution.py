@@ -199,7 +199,7 @@ async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskAct
     # Whatever the outcome: a list that is half a minute old may not have the change.
     board.forget(plan.project.id)
     if delivered.status == "unsure":
-        # The question whether it happened changed nothing; here that would be read as said of the act itself.
+        # `why` says that the look-up changed nothing; in this note that would seem to be about the act itself.
         why = delivered.why.partition("; nothing was ")[0]
         where = plan.url or f"project {plan.project.key}"
         note = f"{why}; look at {where} to see whether it was done. The same call again looks first, and does it once"
@@ -250,7 +250,7 @@ async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | No
         differs = await to_thread.run_sync(text_difference, "comment", sent, comment.html)
         return plan.task.number, ReadbackDifference(differs=differs)
     task = await board.client.task(plan.project.id, task_id)
-    # Somebody may have got the task whom the plan does not name, such as a project's default assignee.
+    # The task may have an assignee whom the plan does not name, such as the project's default one.
     if not set(task.assignee_ids) <= set(plan.names):
         plan = replace(plan, names={**await board.names_of_people(plan.project), **plan.names})
     return task.number, await to_thread.run_sync(difference, plan, task)

@@ -227,7 +227,7 @@ async def _task_lines(board: Board, shown: Sequence[PlaneTask], project_of: Mapp
 
 @dataclass(frozen=True, slots=True)
 class _TaskNames:
-    """The names of what a task has."""
+    """The names of a task's state, assignees and labels."""
 
     state: str
     assignees: Sequence[str]
@@ -235,7 +235,7 @@ class _TaskNames:
 
 
 async def _with_names(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> list[_TaskNames]:
-    """Return the names of what each task has. Lists that none needs are not requested: they count against the rate limit."""
+    """Return these names for each task. Lists that no task needs are not requested: they count against the rate limit."""
     assigned = {person for task in tasks for person in task.assignee_ids}
     labelled = {label for task in tasks for label in task.label_ids}
     states = await board.states.by_id(project, {task.state_id for task in tasks if task.state_id})

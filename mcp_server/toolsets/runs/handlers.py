@@ -46,7 +46,7 @@ PAGE = 8_000
 """Characters of an explanation in one answer."""
 MOST_SENTENCE = 200
 MOST_FOLLOWED = 50
-"""Proposals, each of which replaced the one before."""
+"""How many proposals are followed, each of which replaced the one before."""
 
 
 class WrongRun(KnowledgeError):

@@ -24,7 +24,7 @@ NAME = "localhost"
 TIMEOUT_MS = 120_000
 REGISTRATION_LIFETIME = timedelta(minutes=5)
 MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""Errors of the library, and of the lines around it, for an answer that no browser gave."""
+"""Errors that the library and the lines around it raise for an answer that no browser made."""
 
 
 def origin(port: int) -> str:

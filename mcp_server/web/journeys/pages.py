@@ -137,7 +137,7 @@ async def _proposals(request: PageRequest, journey: str, log: Sequence[Logged]) 
         following: str | None = proposal_id
         while following and following not in found:
             proposal = await trust.proposal(following)
-            # A call's facts are only what a tool answered: the proposal itself says whose it is.
+            # A call's facts are only a tool's answer; the proposal itself records its journey.
             if proposal is None or proposal.journey != journey:
                 break
             found[following], following = proposal, proposal.successor

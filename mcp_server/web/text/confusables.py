@@ -3,7 +3,7 @@
 The attack: a person approves `аdmin.md` or `еxample.com` with a Cyrillic first letter and takes it for the name that they know.
 
 Source: Unicode Technical Standard 39, "Unicode Security Mechanisms", sections 4 (confusables) and 5 (mixed scripts). The tables
-are our own and short. They have what looks like ASCII, because paths, commands and names are written in ASCII.
+are our own and short. They list look-alikes of ASCII only, because paths, commands and names are written in ASCII.
 """
 
 # ruff: noqa: RUF001, RUF002 - this file is about letters that look like others

@@ -69,7 +69,7 @@ BREAK = MarkedText("break", "\n")
 def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> str:
     """Return a text of Plane as Markdown, without anything that acts; `people` are names by id, for mentions.
 
-    `html_of` makes the same HTML of it as before, if it made it.
+    If `html_of` made the HTML, it makes the same HTML from the result.
     """
     text = "\n\n".join(_Writer(people or {}).blocks(parsed(html or ""))).strip("\n")
     return f"{text}\n\n{THE_REST}" if html and len(html) > LONGEST_HTML else text
@@ -342,7 +342,7 @@ def _tidy(runs: Sequence[MarkedText]) -> list[MarkedText]:
         if piece in (BLANK, BREAK):
             if not kept or kept[-1] == BREAK:
                 continue
-            # A break counts more than a blank next to it.
+            # A break replaces a blank next to it.
             if kept[-1] == BLANK:
                 kept.pop()
         kept.append(piece)

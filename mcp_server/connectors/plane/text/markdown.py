@@ -125,7 +125,7 @@ def _changed_elements(before: Element, after: Element) -> tuple[str, ...]:
     for (tag, name, _value), count in (ours - theirs).items():
         if name:
             changed[tag, name] += count
-    # The attributes of a dropped element are gone with it, and not worth a word of their own.
+    # The attributes of a dropped element are gone with it, so they are not reported separately.
     notes += [
         f"{name} of {count} <{tag}> dropped or changed"
         for (tag, name), count in sorted(changed.items())
