@@ -1,4 +1,4 @@
-"""Modules that a file names at its top and that are imported at their first use, because a host waits for the start.
+"""Modules that are declared at the top of a file and imported at their first use, because a host waits for the start.
 
 For example:
 

@@ -39,7 +39,7 @@ class ListedTool(Protocol):
 
     @property
     def description(self) -> str:
-        """What models read."""
+        """The description that models read."""
 
     @property
     def needs(self) -> Trust:
@@ -75,11 +75,11 @@ class HasTaints(Protocol):
 
     @property
     def taints(self) -> Taints:
-        """The record of it."""
+        """The record of that reading."""
 
 
 class HasPages(Protocol):
-    """The pages, to read and to search."""
+    """Reading and searching pages."""
 
     @property
     def tiers(self) -> Tiers:
@@ -99,7 +99,7 @@ class HasPages(Protocol):
 
 
 class HasWriting(Protocol):
-    """The pages, to change, and their past."""
+    """Changes to pages, and their history."""
 
     @property
     def writer(self) -> Writer:
@@ -127,11 +127,11 @@ class HasReviewPage(Protocol):
 
 
 class HasWaits(Protocol):
-    """Room for calls that wait for a person."""
+    """Places for calls that wait for a person."""
 
     @property
     def waiting(self) -> CapacityLimiter:
-        """The number of them that may wait at once. A call that finds no room is answered at once."""
+        """The limit of calls that wait at once. A call above it is answered at once."""
 
 
 class HasJourneys(Protocol):
@@ -175,7 +175,7 @@ class HasOutbox(Protocol):
 
     @property
     def dispatcher(self) -> OutboxDispatcher:
-        """What does them."""
+        """The dispatcher that does them."""
 
 
 class HasConnectors(Protocol):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from knowledge.merge.model import Doubt
     from knowledge.writing.requests import Approval
 
-# The SDK calls resources, prompts and completions without saying for whom, so the middleware leaves the principal here.
+# The SDK calls resources, prompts and completions without naming the caller, so the middleware stores the principal here.
 caller: ContextVar[Principal | None] = ContextVar("caller", default=None)
 
 Clock = Callable[[], datetime]
@@ -30,14 +30,14 @@ async def unreported(_done: float, _total: float | None, _words: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The caller of a tool: `origin` is `mcp` for a client's request, `inner` for a call by the server itself.
+    """A tool call's caller and context: `origin` is `mcp` for a client's request, `inner` for a call by the server itself.
 
     Attributes:
         trusted: The caller has the tool's usual level, so the plan needs no preview.
         began: When the gate began with the call, on the gate's clock. A trust record read after it is valid for this call.
         earlier: Arguments of the same caller's earlier calls that are planned together with this one, oldest first.
         against: Texts that a person decided against in an earlier proposal.
-        doubts: What a language model said about those texts.
+        doubts: A language model's remarks on those texts.
         repeats: Digests of sentences from elsewhere that the call repeats, each with its source.
         approval: The approval under which the call is carried out.
         journey: The journey that the call belongs to, or "".

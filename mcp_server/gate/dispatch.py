@@ -41,7 +41,7 @@ MOST_NAMED = 2
 MOST_OFFERED = 10
 """How many places a proposal offers a person to trust."""
 COUNTS_S = 1.0
-"""How long a trust record, once read, is valid within one call. Planning may take longer; then the record is read again."""
+"""How long a trust record is valid within one call. If planning takes longer, the record is read again."""
 CRASHED = "failed inside the server; nothing was changed. Run `knowledge-forge doctor` to look for the cause"
 CRASHED_ELSEWHERE = "failed inside the server, and the act may have been done: check before you repeat it"
 
@@ -140,7 +140,7 @@ class Gate:
         finally:
             CALLER.reset(token)
         if isinstance(outcome, CallAnswered) and call.principal.by_handle:
-            # Callers without a token share one principal: a handle that one of them was shown would open another's journey.
+            # Callers without a token share one principal, so one of them could use a handle that another was shown.
             return replace(outcome, content=without_handles(outcome.content))
         return outcome
 
@@ -192,7 +192,7 @@ class Gate:
         """Plan, decide on that plan, and then act or propose. `to_be_shown`: make a preview whatever the caller's level is."""
         if spec.plan is None:
             raise TypeError(f"{spec.name} cannot act")
-        # A plan quotes the page that it changes, so the caller needs to be allowed to read it.
+        # A plan quotes the page that it changes, so the caller must be allowed to read it.
         may_read = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)
         if isinstance(may_read, Refuse):
             return CallFailed(may_read.why)
@@ -213,7 +213,7 @@ class Gate:
             except UnmarksNow:
                 if plan.preview is not None:
                     raise
-                # A trusted caller's page is first read under its lock. It turned out to have a mark of origin, which only a person
+                # A trusted caller's page is first read under its lock. It turns out to have a mark of origin, which only a person
                 # may remove, so the call is planned again, now with a preview.
         if call.trusted:
             return await self._act(spec, call, asked, to_be_shown=True)
@@ -257,7 +257,7 @@ class Gate:
         try:
             flagged = await self._unsettled(spec, call, asked, plan, result)
         except Exception:
-            # The act is done and must not be reported as failed. The claims remain listed as contradictions.
+            # The act is done and must not be reported as failed. Its claims are still listed as contradictions.
             logger.exception("the claims that %s left open cannot be proposed now", spec.name)
             flagged = None
         content = spec.as_json(result)
@@ -327,7 +327,7 @@ class Gate:
         known, at = self._remembered.get(principal.id, (None, 0.0))
         if known is not None and at > began and self._clock() - at <= COUNTS_S:
             return known
-        # Taken before the read: a record that another call was already reading when this call began is too old for it.
+        # Taken before the read: a read by another call that started before this call began may return an outdated record.
         asked_at = self._clock()
         try:
             grant = grant_of(await trust_record_of(self._services.state, principal, now=self._services.now()))

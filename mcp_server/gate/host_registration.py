@@ -37,7 +37,7 @@ class BadHostName(KnowledgeError):
 
 
 class UnknownSecret(KnowledgeError):
-    """A secret or token that belongs to no registered host. It is refused, and never treated as no secret."""
+    """A secret or token that belongs to no registered host. It is refused, never treated as missing."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -122,7 +122,7 @@ async def enrolled_hosts(state: StateStore) -> list[Enrolment]:
 class Callers:
     """Identifies callers by their secrets. While the database is unreachable, an identification stays valid for a minute.
 
-    That raises no caller's trust: the gate looks up the caller's grant and remembers it no longer than that.
+    This raises no caller's trust: the gate looks up the caller's grant, and remembers it for at most the same minute.
     """
 
     def __init__(self, state: StateStore, user: str, clock: Callable[[], float] = time.monotonic) -> None:

@@ -126,7 +126,7 @@ def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]
 
 
 def facts_of(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return the few facts of an answer that conditions of agents look at; never the text of a page."""
+    """Return the few facts of an answer that agents' conditions read; never the text of a page."""
     facts = {name: value for name in _FACTS if isinstance(value := content.get(name), str)}
     proposal, scent = content.get("proposal"), content.get("scent")
     if isinstance(proposal, Mapping) and proposal.get("id"):

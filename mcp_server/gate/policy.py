@@ -80,11 +80,11 @@ POLICY = 1
 def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: str = "") -> Decision:
     """Decide on a call of `tool`, which needs level `needed`.
 
-    Above its level a caller may propose from level 2 on; below that, and for anything a caller may not even read, it is refused.
+    From level 2 on, a caller may propose an act above its level; any other call above its level is refused.
 
     `taint` says why the call needs one level more, `person` why only a person can decide on it, whatever the caller's level.
     """
-    # A level above 5 would refuse what a person could never grant.
+    # Nobody can be granted a level above 5, so requiring one would refuse the act for good.
     level = Trust(min(needed + (1 if taint else 0), Trust.HIGH_STAKES))
     if grant.level >= level and not person:
         return Allow()

@@ -28,7 +28,7 @@ TAINTED = timedelta(hours=1)
 """How long reading outside a journey counts."""
 MOST_UNWRITTEN = 10_000
 ANYBODY = ""
-"""Reading in a journey is recorded for the caller and once more for this reader, because another host may continue the journey."""
+"""The reader under which reading in a journey is recorded a second time, because another host may continue the journey."""
 PROPOSED = "proposed:"
 """Prefix of the reader under which a proposal's sources are recorded. No principal has such a name: it has no `@host`."""
 KEPT = timedelta(days=30)
@@ -80,7 +80,7 @@ class Taints:
             logger.warning("the database is unreachable: sentences that %s reads are recorded later", principal)
 
     async def repeated(self, principal: str, text: str) -> Mapping[bytes, str]:
-        """Return the digests of sentences in `text` that the caller was shown from an untrusted source within a day, with the source.
+        """Return the digests of sentences in `text` that an untrusted source showed the caller within a day, each with the source.
 
         Raises:
             StorageError: the database is unreachable.
@@ -147,7 +147,7 @@ class Taints:
             await self.note(principal, "", tuple(origins))
 
     async def carry(self, principal: str, journey: str, *, run: str = "") -> None:
-        """Record for the journey what the caller has read within the last hour: the work submitted there may repeat it.
+        """Record the caller's reading of the last hour for the journey: the work submitted there may repeat it.
 
         For a run that submits work, everything that it has read counts.
 
@@ -158,7 +158,7 @@ class Taints:
         await self._put(ANYBODY, journey, {**await self._of_journey(run), **own} if run else own)
 
     async def keep(self, principal: str, proposed: str) -> None:
-        """Record for a proposal what its caller has read within the last hour: a person may approve it much later.
+        """Record the caller's reading of the last hour for its proposal: a person may approve it much later.
 
         Raises:
             StorageError: the database is unreachable.
@@ -187,7 +187,7 @@ class Taints:
         for read, at in list(self._unwritten.items()):
             principal, journey, origin = read
             await self._state.trust.note_taint(principal, journey, (origin,), at=at)
-            # A newer time, noted during the write, is still to be written.
+            # A newer time that was noted during the write still has to be written.
             if self._unwritten.get(read) == at:
                 del self._unwritten[read]
 
@@ -214,7 +214,7 @@ def tainted_texts(answer: Any, toolset: str, origins: Sequence[str]) -> Iterator
 
 
 _OWN_FIELDS = frozenset({"note", "url", "cited_by", "outline", "path", "pages"})
-"""Fields that the server fills itself, also in an answer with untrusted text."""
+"""Fields that the server itself fills, even in an answer with untrusted text."""
 
 
 def _origin_in(node: Mapping[str, Any], toolset: str) -> str:

@@ -48,7 +48,7 @@ class HostMachine:
 class Host:
     """A program that starts MCP servers. `servers` is the key of its list; `typed` entries say `"type": "stdio"`.
 
-    `shows_forms`: it is known to show forms to a person and to wait for them; `about_forms` tells that person what is known.
+    `shows_forms`: it is known to show forms to a person and to wait for the answer; `about_forms` explains this to the person.
     """
 
     id: str

@@ -27,7 +27,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The knowledge base that is served and its state. Both are absolute; `state_dir` None means the platform's place."""
+    """The served knowledge base and its state directory. Both are absolute; `state_dir` None is the platform's default."""
 
     kb: str
     state_dir: str | None = None
@@ -36,7 +36,7 @@ class Served:
 def server_entry(
     launch: Launch, served: Served, secret: str, *, typed: bool, earlier: object = None
 ) -> dict[str, object]:
-    """Return the entry. Additions of a person to the `earlier` one (flags, variables, a host's own fields) are kept."""
+    """Return the entry. A person's additions to the `earlier` one (flags, variables, a host's own fields) are kept."""
     old = earlier if isinstance(earlier, dict) else {}
     old_environ = old.get("env")
     args = [*launch.arguments, "serve", "--kb", served.kb]
@@ -50,7 +50,7 @@ def server_entry(
 
 
 def masked(entry: Mapping[str, object]) -> dict[str, object]:
-    """Return the entry as it may be shown: without our secret, and without other secrets that a person put into `env`."""
+    """Return the entry in a form that may be shown: without our secret and any that a person put into `env`."""
     environ = entry.get("env")
     names = environ if isinstance(environ, dict) else {}
     return {**entry, "env": {name: value if name in NO_SECRETS else MASKED for name, value in names.items()}}

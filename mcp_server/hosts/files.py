@@ -45,7 +45,7 @@ def read(path: Path) -> str | None:
 def rewrite(
     path: Path, edit: Callable[[str], str], *, backup: bool = True, same: Callable[[str], frozenset[str]] | None = None
 ) -> Rewritten:
-    """Replace the file's text by `edit(text)`, of "" if there is no file; a symlink stays one and its target is changed.
+    """Replace the file's text by `edit(text)`, where a missing file is ""; a symlink stays one and its target is changed.
 
     With `backup` a copy is left beside it first, unless an earlier copy is that text or one of `same(text)`. If the host writes to
     the file at the same moment, its new text is edited instead.
@@ -63,7 +63,7 @@ def rewrite(
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with _written(target, after.encode()) as temporary:
-                # Hosts take no lock. This leaves only the moment of the rename in which a write of theirs would be lost.
+                # Hosts take no lock. With this check, only a write in the moment of the rename would be lost.
                 if _read_bytes(target) != found:
                     continue
                 known = {before} | (same(before) if same else frozenset())
@@ -77,10 +77,10 @@ def rewrite(
 
 
 def check_writable(path: Path) -> None:
-    """Return if the file's folder, or the nearest existing one above it, can be written to.
+    """Check that the file's folder, or the nearest existing one above it, can be written to.
 
     Raises:
-        ConfigurationRefused: it cannot, or something else than a folder is in the way.
+        ConfigurationRefused: it cannot, or something that is not a folder is in the way.
     """
     folder = Path(os.path.realpath(path)).parent
     while not folder.exists() and folder != folder.parent:
@@ -132,7 +132,7 @@ def _written(target: Path, data: bytes) -> Iterator[Path]:
 
 
 def _take_after(temporary: Path, target: Path) -> None:
-    """Give the new file the mode and owner of the old one; without an old one only the person may read it: it has a secret."""
+    """Give the new file the old one's mode and owner. Without an old one, only its owner may read it, because it has a secret."""
     with contextlib.suppress(FileNotFoundError):
         old = target.stat()
         if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (os.getuid(), os.getgid()):

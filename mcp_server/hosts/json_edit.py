@@ -25,7 +25,7 @@ class NotAnObject(KnowledgeError):
 
 
 class TwiceTheSameKey(KnowledgeError):
-    """A key on the way to the member is in its object twice; hosts differ in which one they take."""
+    """A key on the way to the member occurs twice in its object; hosts differ in which one they use."""
 
     def __init__(self, path: Sequence[str]) -> None:
         self.path = tuple(path)
@@ -163,7 +163,7 @@ def _remove(text: str, document: JsoncDocument, holder: JsoncNode, member: Membe
         comma, end = None, end + 1
     after_comment = start in document.line_ends
     if len(siblings) == 1:
-        # The line break that `_insert` puts after the only member of an object, and the indentation of the closing brace.
+        # Also remove the line break that `_insert` puts after an only member, and the indentation of the closing brace.
         behind, outer = _past_line_break(text, end), _indent_at(text, holder.start)
         if behind != end and text.startswith(outer, behind):
             behind += len(outer)

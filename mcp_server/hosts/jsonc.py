@@ -68,7 +68,7 @@ class Member:
 class JsoncDocument:
     """A parsed text. `uncommented` is the text without its comments, `strict` also without trailing commas, both as long as it.
 
-    `comment_ends` are the ends of all comments, `line_ends` those of `//` comments, which only a line break may follow.
+    `comment_ends` are the ends of all comments, `line_ends` those of `//` comments, after which only a line break may come.
     """
 
     root: JsoncNode
@@ -94,7 +94,7 @@ class JsoncDocument:
         return members
 
     def tail(self, node: JsoncNode) -> int:
-        """Return where the last thing inside an object ends, a comma or a comment too; only white space follows it."""
+        """Return the end of the last token inside an object, commas and comments included; only white space follows it."""
         closing = node.end - 1
         last = len(self.uncommented[:closing].rstrip(SPACE))
         before = bisect_right(self.comment_ends, closing)
@@ -105,7 +105,7 @@ class JsoncDocument:
         return blanks.end() if blanks else at
 
 
-@lru_cache(maxsize=2)  # one edit asks several things of one text, and Claude Code's can have megabytes
+@lru_cache(maxsize=2)  # one edit parses the same text several times, and Claude Code's can have megabytes
 def parse(text: str) -> JsoncDocument:
     """Return the parsed `text` with the positions of its parts. The result is shared between callers: do not change the values in it.
 
@@ -130,12 +130,12 @@ def parse(text: str) -> JsoncDocument:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether there is nothing in `text` but white space: an empty file that some hosts create."""
+    """Return whether `text` is only white space, like the empty file that some hosts create."""
     return not text.removeprefix(BOM).strip(SPACE)
 
 
 def _extras(text: str) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the positions of the text's comments and trailing commas; raise BadJson for text that no decoder should see."""
+    """Return the positions of comments and trailing commas; raise BadJson for text that must not reach a decoder."""
     comments, trailing = list[tuple[int, int]](), list[int]()
     comma: int | None = None
     follows_value, depth, last = False, 0, 0
@@ -174,7 +174,7 @@ def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _whole_number(digits: str) -> float:
-    # Python refuses to read longer ones, which keeps no host from starting: hosts read them as floating point.
+    # Python refuses to read longer integers, but hosts start with them, because they read them as floating point.
     return float(digits) if len(digits) > _LONGEST_NUMBER else int(digits)
 
 

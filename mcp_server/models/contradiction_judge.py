@@ -1,4 +1,4 @@
-"""The language model as a judge of contradictions: it gets numbered pairs, answers with numbers, and no word of its own is kept."""
+"""The language model as a judge of contradictions. It gets numbered pairs and answers with numbers; none of its words are kept."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from knowledge.writing.evidence.judge import PairJudgement
 from mcp_server.models.questions import QuestionLimit, closed_object, new_conversation
 
 LONGEST_S = 8.0
-"""How long a merge waits for it, including all tries."""
+"""How long a merge waits for the model, including all tries."""
 QUIET_S = 60.0
-"""How long it is not asked after a failure: otherwise every merge would wait in vain."""
+"""The pause after a failure: otherwise every merge would wait in vain."""
 AT_ONCE = 4
 """Questions that one process asks at a time. Waiting for a place counts as waiting for the model."""
 SURE = 0.75
 """Less certain findings are ignored: people who get many false alarms stop looking."""
 MOST_KEPT = 5_000
 MOST_TOKENS = 4_000
-"""Of an answer, which has a few hundred; some models count their reasoning, too."""
+"""The limit of an answer, which has a few hundred; some models count their reasoning too."""
 MOST_QUESTIONS, WITHIN_S = 200, 3_600.0
 """Limits the cost, because every caller may try merges as a dry run."""
 
@@ -92,7 +92,7 @@ class PairOpinion:
 
 
 class ModelJudge:
-    """Asks one language model. Its opinion of a pair is kept, so that a rehearsal, its act and a decision get the same.
+    """Asks one language model. Its opinion of a pair is cached, so that a dry run, the act and a decision get the same one.
 
     `name` is the model's name for people, `clock` counts seconds.
     """
@@ -120,7 +120,7 @@ class ModelJudge:
         doubts = tuple(
             Doubt(pair.existing, pair.new, self._name, ABOUT[known.about], known.sure)
             for pair in pairs
-            # None: it was not asked, or so many newer ones are kept that this one is not.
+            # None: the model was not asked, or newer opinions have displaced this one.
             if (known := self._kept.get(_key(pair))) is not None and known.sure >= SURE
         )
         return PairJudgement(doubts, note)
@@ -143,7 +143,7 @@ class ModelJudge:
                 async with self._room:
                     reply = await (await self._provider()).complete_json(question, SHAPE)
         except Exception as error:  # noqa: BLE001  a merge does not fail for a help that it can do without
-            # A provider's own sentences contain nothing of question or answer; others may.
+            # A provider's own sentences never quote question or answer; other errors may.
             why = str(error) if isinstance(error, ProviderError) else type(error).__name__
             log.warning("%s gave no judgement on contradictions: %s", self._name, why)
             self._quiet_until = self._clock() + QUIET_S
@@ -171,7 +171,7 @@ def pairs_text(pairs: Sequence[Pair]) -> str:
 
 
 def opinions_in(value: Mapping[str, Any], count: int) -> dict[int, PairOpinion]:
-    """Return the opinions of `count` pairs by their numbers; of two on one pair the less certain one, and none for unknown numbers."""
+    """Return the opinions of `count` pairs by number; of two on one pair the less certain one. Unknown numbers are ignored."""
     found: dict[int, PairOpinion] = {}
     for one in value["contradictions"]:
         number, opinion = one["pair"], PairOpinion(float(one["sure"]), one["about"])

@@ -1,7 +1,7 @@
 """Has a language model write the missing lines of maps: in the background, in one process at a time, within limits.
 
-The model is sent only text that somebody of the team vouches for. Its line is plain text, kept by content in the state database and in
-no file; a line that a person writes replaces it at once.
+The model is sent only text that somebody on the team vouches for. Its line is plain text, stored in the state database under a hash
+of the content and in no file; a line that a person writes replaces it at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TTL_S = 150.0
 LONGEST_S = 60.0
 """How long one line may take: far less than the lease, so that no other process begins meanwhile."""
 MOST_AN_HOUR, MOST_TOKENS_AN_HOUR = 120, 250_000
-"""By all processes together."""
+"""The limits of all processes together."""
 MOST_KEPT = 50_000
 LONGEST_TEXT = 6_000
 """Characters of a page that the model is sent: enough to show what it is about."""
@@ -48,7 +48,7 @@ FEWEST_WORDS = 20
 LONGEST_SAID = 2_000
 """Characters of the model's line that are cleaned; the result is far shorter."""
 MOST_TOKENS = 2_000
-"""Of an answer, which has about thirty; some models count their reasoning, too."""
+"""The limit of an answer, which has about thirty; some models count their reasoning too."""
 LOOK_S, INDEXING_S = 60.0, 3.0
 LONGEST_REST_S = 3600.0
 AGENT = "summaries"
@@ -81,7 +81,7 @@ class PagesOnDisk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of one round: how many lines were made, and why it stopped before all were, "" if nothing is left to do."""
+    """The result of one round: the number of lines made, and why it stopped early; "" if nothing is left to do."""
 
     made: int = 0
     stopped: Literal["", "elsewhere", "bound", "away", "indexing"] = ""
@@ -150,7 +150,7 @@ class MapLines:
                 await self._state.release_lease(LEASE, self._holder)
 
     async def _make_all(self) -> Round:
-        """Make the missing lines. Those that failed before come last: one page that always fails holds up no other."""
+        """Make the missing lines. Those that failed before come last, so that a page that always fails holds up no other."""
         count, last = 0, list[WantedLine]()
         async for one in wanted_lines(self._index, Entries(self._index, self._known)):
             if one.key in self._skipped or await self._known([one.key]):
@@ -166,7 +166,7 @@ class MapLines:
             done = await self._try(one)
             count += done.made
             if done.stopped == "away" and count:
-                self._skip(one)  # the model answers about others, so this page is the reason
+                self._skip(one)  # the model answers about other pages, so this page is the reason
             elif done.stopped:
                 return Round(count, done.stopped)
         if count:
@@ -204,7 +204,7 @@ class MapLines:
             log.warning("%s has no line for one %s: %s", self._name, one.kind, error)
             return Round()
         except (ProviderError, TimeoutError) as error:
-            # A provider's sentences contain nothing of question or answer.
+            # A provider's sentences never quote question or answer.
             why = str(error) if isinstance(error, ProviderError) else "it took too long"
             log.warning("%s makes no lines for maps now: %s", self._name, why)
             self._failed[one.key] += 1
@@ -215,7 +215,7 @@ class MapLines:
         return Round(1)
 
     def _skip(self, one: WantedLine) -> None:
-        """Leave it out from now on, in this process."""
+        """Leave the page out from now on, in this process."""
         self._failed.pop(one.key, None)
         self._skipped.add(one.key)
 

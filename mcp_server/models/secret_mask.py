@@ -1,4 +1,4 @@
-"""Keeps the key out of what comes back: a gateway may echo what it was sent, and the model's answers are recorded."""
+"""Keeps the key out of replies: a gateway may echo the request, and the model's answers are recorded."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Masked(ProviderWrapper):
         return replace(reply, model=self._clean(reply.model), request=self._clean(reply.request))
 
     def _without_key(self, error: ProviderError) -> ProviderError:
-        """Return the error, or another one in its place if a server had the key repeated in a word of its own."""
+        """Return the error, or another one in its place if a word from the server contains the key."""
         if not any(self._holds(str(value)) for value in (error, *vars(error).values())):
             return error
         return Malformed(self._provider.name, "it repeats what it was sent", error.usage)

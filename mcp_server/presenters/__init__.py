@@ -1,1 +1,1 @@
-"""Everything that pages and terminal show, as plain data and finished sentences. The terminal and the pages lay it out."""
+"""Everything that pages and terminal show, as plain data and finished sentences. Pages and terminal only lay it out."""

@@ -1,6 +1,6 @@
-"""Everything that a decision about a proposal rests on, as the terminal and the page show it.
+"""Everything that a person needs to decide on a proposal, as the terminal and the page show it.
 
-Texts are as hosts and models wrote them: the code that lays them out makes them harmless.
+Texts are as hosts and models wrote them; the code that lays them out makes them harmless.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ProposalSummary:
     """A proposal with all that a person needs to decide on it.
 
     `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
-    them. `rest` is what else the call would answer, `calls` are the arguments of each call, run as one act.
+    them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act.
     """
 
     proposal: Proposal
@@ -148,7 +148,7 @@ def summary_of(
         files=files,
         blocks=_mappings(parts.get("blocks")),
         conflicts=_mappings(parts.get("conflicts")),
-        # An act on trust answers its own arguments, which are shown as the exact action.
+        # The previewed answer of an act on trust is its own arguments, which are shown as the exact action.
         rest={} if proposal.kind == "admin" else rest,
         calls=calls_in(proposal),
     )
@@ -185,7 +185,7 @@ def ending(proposal: Proposal) -> str:
 
 
 def _begun_run(proposal: Proposal) -> str:
-    """Return the run that continues by itself since the proposal was carried out, "" if none does."""
+    """Return the run that continues by itself since the proposal was carried out; "" if none does."""
     result = parsed(proposal.result) if proposal.state == "executed" and proposal.result else None
     if not isinstance(result, dict) or result.get("status") != "running":
         return ""

@@ -35,7 +35,7 @@ def principal_named(name: str) -> Principal:
 
 
 async def trust_summary(state: StateStore, name: str, *, now: datetime) -> TrustSummary:
-    """Return the trust of the principal of that name, whether or not it was ever seen."""
+    """Return the trust of the principal of that name, even if it was never seen."""
     principal = principal_named(name)
     record = await trust_record_of(state, principal, now=now)
     grant = grant_of(record)

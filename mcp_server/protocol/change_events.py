@@ -28,7 +28,7 @@ logger = logging.getLogger("knowledge_forge.changes")
 AFTER_TROUBLE_S = 0.25
 LONGEST_PAUSE_S = 2.0
 PATIENCE_S = 1.0
-"""How long a client that doesn't read is waited for. All others wait as well."""
+"""How long to wait for a client that doesn't read; all other clients wait meanwhile."""
 LISTS_LOOK_S = 2.0
 """How often a process checks whether its lists of prompts and resources have changed."""
 FIRST_LOOK_S = 1.0
@@ -150,7 +150,7 @@ async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessi
         pause_s = LISTS_LOOK_S
         try:
             prompts, resources = await server.list_prompts(), await server.list_resources()
-        except Exception:  # whatever the lists are made from can't be read now; the next check tries again
+        except Exception:  # the sources of the lists can't be read now; the next check tries again
             logger.warning("cannot check the lists of prompts and resources for changes now", exc_info=True)
             continue
         if prompts != (seen_prompts or server.first_prompts):
@@ -172,7 +172,7 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
                 seen = await state.last_event()
             await state.changed(seen)
             newest = await state.last_event()
-            # If the counter went back, a backup was restored, and everything in it may be a change.
+            # If the counter went back, a backup was restored, and any of its events may be a change.
             events = await state.events_after(seen) or await state.events_after(0)
         except Exception as error:  # noqa: BLE001 - no error of a store may end the reporting of changes
             if not pause_s:  # log the first of a series only
@@ -193,7 +193,7 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
 
 
 def _resources(event: Event) -> list[str]:
-    """Return the addresses of the resources that an event changes: a page and the maps above it, a proposal, a journey, or a run."""
+    """Return the addresses of the resources that an event changes: a page with the maps above it, a proposal, a journey or a run."""
     if event.topic == "doc":
         return [DOC_URI + event.key, *(MAP_URI + directory for directory in ancestors(event.key))]
     if event.topic == "proposal":

@@ -1,4 +1,4 @@
-"""Completions of paths, journeys, agents and runs while somebody types them."""
+"""Completions of paths, journeys, agents and runs as somebody types."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ MULTI_ROUND = "2026-07-28"
 """From this protocol version a server asks with its answer, and the client calls again. Before, it sends a request of its own."""
 QUESTION = "decision"
 ASKED = "proposal:"
-"""Begins the state of the gate's own questions. A state without one of our prefixes belongs to the tool that asked."""
+"""The prefix of the state of the gate's own questions. A state without one of our prefixes belongs to the tool that asked."""
 CARRIED_OUT_S = 30.0
 """How long a call waits for another process to execute what was approved."""
 NOT_YOURS = "this answer belongs to none of your calls"
@@ -69,7 +69,7 @@ OTHER_CALL = "this answer belongs to another call"
 Identify = Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]
 
 _UNGATED = frozenset({"initialize", "server/discover", "ping", "tools/list", "tools/call", "logging/setLevel"})
-"""Methods that show nothing of the knowledge base, and `tools/call`, which has its own gate."""
+"""Methods that reveal nothing about the knowledge base, and `tools/call`, which has its own gate."""
 
 
 class GateExtension(Extension):
@@ -158,7 +158,7 @@ class GateExtension(Extension):
         return replies[0] if replies else FormReply("nothing")
 
     async def _spec_for(self, name: str, who: Principal) -> AnySpec | CallFailed:
-        """Return the tool, or why the caller gets no answer from it: a person may have frozen the caller while it waited."""
+        """Return the tool, or the reason for a refusal: a person may have frozen the caller while it waited."""
         allowed = await self._gate.decide(name, Trust.READ, who)
         if isinstance(allowed, Refuse):
             return CallFailed(allowed.why)
@@ -206,7 +206,7 @@ class GateExtension(Extension):
     async def _settle_proposal(
         self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: FormReply
     ) -> Outcome:
-        """Decide as the form says, wait until the proposal is executed, and return what the call answers then."""
+        """Decide as the form says, wait until the proposal is executed, and return the call's answer."""
         spec = await self._spec_for(name, principal_of(proposal))
         if isinstance(spec, CallFailed):
             return spec

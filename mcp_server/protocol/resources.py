@@ -25,7 +25,7 @@ AUDIT_URI = "audit://recent"
 PROPOSAL_URI = "proposal://"
 MOST_RECENT = 50
 HANDLES = frozenset({"proposal", "call", "run"})
-"""Fields of a record whose values let their holder continue what was begun. Callers without a token get none of them."""
+"""Fields of a record whose values let their holder continue a call or run. Callers without a token get none of them."""
 MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
 
@@ -102,7 +102,7 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
             records = await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
-        # Every host may read this. Intents, and the places in other services that texts went to, are not for all of them.
+        # Every host may read this, so intents and the destinations of texts in other services are left out.
         hidden = {"intent", "delivery"}
         who = caller.get()
         if shared := who is None or who.by_handle:

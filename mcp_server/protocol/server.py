@@ -237,7 +237,7 @@ class ForgeServer(MCPServer[Any]):
         """Return the resource at `uri`.
 
         Raises:
-            ResourceNotFoundError: there is none. The message repeats only the beginning of a long address.
+            ResourceNotFoundError: no such resource exists. The message repeats only the beginning of a long address.
         """
         try:
             return await super().read_resource(without_surrogates(str(uri)), context)

@@ -36,8 +36,8 @@ def short(message: str, longest: int = LONGEST_MESSAGE) -> str:
 def loosen(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return `arguments` with harmless habits of hosts undone.
 
-    These are `2.0` for 2, an object or list sent as its JSON text, and lone surrogates. Everything else that does not fit stays as it
-    is and is refused; decision 10 has the reasons.
+    These are `2.0` for 2, an object or list sent as its JSON text, and lone surrogates. Any other misfit is left unchanged and
+    refused; decision 10 has the reasons.
     """
     properties = schema.get("properties", {})
     readable: dict[str, Any] = without_surrogates(dict(arguments))
@@ -59,7 +59,7 @@ def _loosened(value: Any, wanted: Mapping[str, Any]) -> Any:
 
 
 def explain(what: str, error: ValidationError, schema: Mapping[str, Any]) -> str:
-    """Return one sentence that names each wrong argument of `what`, and the values that it takes."""
+    """Return one sentence that names each wrong argument of `what`, with its allowed values."""
     problems = error.errors(include_url=False, include_input=True, include_context=True)
     shown = [misfit(problem, schema) for problem in problems[:MOST_SHOWN]]
     if len(problems) > MOST_SHOWN:

@@ -1,4 +1,4 @@
-"""The limit of all runs of a knowledge base together in any 24 hours: whether it is reached, and when there is room again."""
+"""The limit of all runs of a knowledge base together in any 24 hours: whether it is reached, and when a run may continue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DayBounds:
     priced: bool = True
 
     def reached(self, took: Total) -> str:
-        """Return which of them this reaches, as a sentence; "" if none."""
+        """Return a sentence about the limit that this usage reaches; "" if it reaches none."""
         if self.tokens is not None and took.tokens >= self.tokens:
             return f"{self.of_tokens(took)} that they may (FORGE_RUN_DAY_TOKENS)"
         if self.cost_micros is not None and took.cost_micros >= self.cost_micros:
@@ -39,11 +39,11 @@ class DayBounds:
         return ""
 
     def of_tokens(self, took: Total) -> str:
-        """Return the number of used tokens, and the limit."""
+        """Return a sentence with the number of used tokens and the limit."""
         return f"all runs together used {took.tokens:,} tokens in the last 24 hours, of {self.tokens or 0:,}"
 
     def of_cost(self, took: Total) -> str:
-        """Return the cost, and the most allowed."""
+        """Return a sentence with the cost and the limit."""
         cost, most = (micros / MILLION for micros in (took.cost_micros, self.cost_micros or 0))
         return f"all runs together cost {cost:g} in the last 24 hours, of {most:g}"
 
@@ -69,18 +69,18 @@ class Day:
         return bounds.reached(await self.store.total(since=self.now() - DAY))
 
     async def limit_for(self, run: Run) -> DayLimitReached | None:
-        """Return why a run in progress may not ask the model again: the same, or because its own cost so far is unknown."""
+        """Return why a run in progress may not ask the model again: the limit is reached, or the run's own cost is unknown."""
         if self.bounds.cost_micros is not None and run.spent.unpriced:
             return DayLimitReached(UNPRICED, temporary=False)
         why = await self.reached()
         return DayLimitReached(why) if why else None
 
     async def spent(self) -> str:
-        """Return why no run may begin or continue now, with the time from which one may again; "" if one may now."""
+        """Return why no run may begin or continue now, and when that is possible again; "" if it is possible now."""
         why = await self.reached()
         if why in ("", UNPRICED):
             return why
-        # When enough of it is older than 24 hours, if nothing is added: not yet after `low` minutes, but after `high`.
+        # Search for when enough of the usage is older than 24 hours, if none is added: not yet after `low` steps, but after `high`.
         now, low, high = self.now(), 0, DAY // PRECISION
         while high - low > 1:
             middle = (low + high) // 2

@@ -32,8 +32,8 @@ async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now:
 async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
     """Withdraw the pending proposals of a run that ended: nobody should approve an act of a run that no longer exists.
 
-    That is the one that it waited for, one of this run that replaced it, and one made by a call during which the run ended. Equal
-    proposals that its host made before stay, and so do contradictions.
+    These are the proposal that it waited for, a replacement made by this run, and one from a call during which the run ended. Equal
+    proposals that its host made before stay pending, as do contradictions.
     """
     principal = run.header.principal
     for one in await trust.lines(principal=principal, states=PENDING, limit=DOCUMENTED):
@@ -48,7 +48,7 @@ async def leave_answer(store: RunStore, run: str, text: str, by: str, *, ask: st
         RunNotThere: it has no open question, or a different one. NoSuchRun: there is no such run.
     """
     at = now()
-    # A hold that ends at once, so that the next process need not wait.
+    # A hold that ends at once, so that the next process can lead the run without waiting.
     return await note_answer(store, run, text, by, ask=ask, hold=Hold(f"left-{_chance()}", at, at), chance=_chance)
 
 

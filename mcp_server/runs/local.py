@@ -24,7 +24,7 @@ async def answer(services: RunViewServices, store: RunStore, run: Run, text: str
     if leads_runs(services) and services.runs.model.name == run.header.model:
         await services.runs.answer_aside(run.id, text, by, ask=ask)
     else:
-        # Here, because the start of the server needs `leads_runs`, and nothing that reads runs.
+        # Imported here, because the server's start needs only `leads_runs`, not the code that reads runs.
         from mcp_server.runs.interventions import leave_answer
 
         await leave_answer(store, run.id, text, by, ask=ask, now=services.now)

@@ -1,4 +1,4 @@
-"""Resumes runs that wait: those whose proposal a person decided about, and those whose process died."""
+"""Resumes waiting runs: those whose proposal a person decided on, and those whose process died."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("knowledge_forge.runs")
 LOOK_S = 10.0
 PAGE = 100
 OTHERS_S = 120.0
-"""How long a run is left to processes with exactly the tools that it had. A newer program has others, as does one that reaches fewer
+"""How long a run is left to processes with exactly its tools. A newer program has other tools, as does one that reaches fewer
 services."""
 ABANDONED = timedelta(days=1)
 SURELY_S = 600.0
@@ -41,7 +41,7 @@ async def keep_runs(services: HasState, runs: Runs) -> None:
     keeper = Keeper(services, runs)
     while True:
         try:
-            # Before the look: what happens during it is news.
+            # Taken before the look, so that events during the look count as news.
             seen = await services.state.last_event()
             await keeper.look()
             with anyio.move_on_after(LOOK_S):
@@ -83,7 +83,7 @@ class Keeper:
             waiting.add(line.id)
             try:
                 ended = await _ended(self.services, await self._proposal(line))
-            except RunError as error:  # of a newer program, or damaged
+            except RunError as error:  # written by a newer program, or damaged
                 self._warn_once(line.id, error)
                 continue
             if ended is not None:
@@ -94,7 +94,7 @@ class Keeper:
         if full and not self._full:
             logger.warning("%d runs wait for another day: %s", len(due), await self.runs.day.spent())
         if full:
-            self._since.clear()  # a process with their model could not resume them either
+            self._since.clear()  # no process could have resumed them, so this time does not count
         self._full = full
         ids = {line.id for line in due}
         self._since = {run: at for run, at in self._since.items() if run in ids}
@@ -163,14 +163,14 @@ class Keeper:
         same_tools = not offered or offered == tools_digest(self.runs.offered(run.header))
         if not same_tools and self.clock() - since < OTHERS_S:
             return
-        # Only the hold decides which process leads: others may have come to the same point.
+        # Only the hold decides which process leads, because several may get here at once.
         if ended is None:
             self.runs.lead_aside(run.id)
         else:
             self.runs.resume_aside(run.id, run.proposal, ended.became)
 
     async def _is_abandoned(self, line: RunLine, ended: _EndedProposal | None) -> bool:
-        """Return whether nothing but failed tries happened for that long."""
+        """Return whether the run has had nothing but failed tries for `ABANDONED`."""
         if ended and ended.at:
             return self.services.now() - ended.at > ABANDONED
         run = await self.runs.store.run(line.id)

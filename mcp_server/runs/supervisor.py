@@ -46,9 +46,9 @@ TOOL = "agent_run"
 HOLD_S = LEASE_S
 """Another process may resume a run whose process was silent for this long."""
 MOST_UNDER_WAY = 20
-"""Runs of one principal that are neither over nor waiting for a person; with this many, its host begins no other."""
+"""The most runs of one principal that are in progress at once; runs that wait for a person do not count."""
 MOST_ASIDE = 8
-"""Runs that one process leads in the background at a time. Others wait, for it or for another process."""
+"""The most runs that one process leads in the background at once. Others wait for this or another process."""
 BROKEN = "something unexpected failed in the server; its log may say what"
 AGAIN_S, LATEST_AGAIN_S = 30.0, 3600.0
 """How long a run that could not be led is left alone, at first and at most."""
@@ -194,7 +194,8 @@ class Runs:
             ProviderError: the model cannot be asked. The question stays open.
             LeftToOthers: the model turned out to be out of reach later. The answer is on record.
         """
-        await self.model.provider()  # before the answer is recorded: it may be given again elsewhere
+        # Before the answer is recorded, so that on failure the question stays open.
+        await self.model.provider()
         async with self._cancelled_together(run):
             await self._note_answer(run, text, by, ask)
             return await self._lead_or_follow(run, _Resumption(), progress)
@@ -207,7 +208,7 @@ class Runs:
     # --- runs in the background ---------------------------------------------------------------------------------------
 
     def lead_aside(self, run: str) -> bool:
-        """Lead a run in the background; return False if there is no room: then it is left to the next process with room."""
+        """Lead a run in the background; return False if there is no room, so that another process leads it."""
         return self._start_aside(run, _Resumption())
 
     async def answer_aside(self, run: str, text: str, by: str, *, ask: str = "") -> None:
@@ -273,7 +274,7 @@ class Runs:
         """Cancel the run when the block is cancelled, now or as soon as the database can be used again."""
 
         async def cancel() -> None:
-            with suppress(NoSuchRun):  # it was not begun
+            with suppress(NoSuchRun):  # the run was never begun
                 if (await self.store.run(run)).state in ("running", "cancelled"):
                     await self.cancel(run, self.why_cancelled())
 
@@ -315,7 +316,7 @@ class Runs:
                 with anyio.move_on_after(HOLD_S / 2):  # the process that leads it may die
                     async for current, frame in self.followed(run, reporter.count):
                         await reporter(current, frame)
-                    # It waits for a person now, and the process that led it until then still holds it.
+                    # The run waits for a person now, but the process that led it may still hold it for a moment.
                     await self._sleep(TRY_S)
             except RunNotThere:
                 if not resumption.proposal:
@@ -380,6 +381,7 @@ class Runs:
             self._try_later(run)
         finally:
             self._aside.discard(run)
+            # An anyio event cannot be reset: wake all waiters, and give the next ones a new event.
             self._ended.set()
             self._ended = anyio.Event()
 
@@ -417,7 +419,7 @@ class Runs:
             return current  # a person may have agreed to its model, and to no other
         if await self.day.reached():
             await self._let_go(run)
-            return current  # a person's answer or decision is not to be lost because of it: the run waits for room
+            return current  # the run waits for room, so that a person's answer or decision is not lost
         if current.state != "running" and not resumption.proposal:
             return current
         executor = await self._executor(current, progress, outlives=outlives)
@@ -434,7 +436,7 @@ class Runs:
             if first:
                 self._here.discard(run)
                 self._over.pop(run, None)
-        if led.over:  # perhaps while a call of it proposed something
+        if led.over:  # the run may have ended while one of its calls made a proposal
             await take_back(self._state.trust, led, now=self._now)
         return led
 
@@ -451,7 +453,7 @@ class Runs:
             with anyio.move_on_after(seconds):
                 await self._over.setdefault(run, anyio.Event()).wait()
 
-        # The frames' clock starts at the time of day and then cannot be set.
+        # The frames' clock starts at the time of day and then follows the monotonic clock, so that nobody can set it back.
         begun_at, since = max(self._now(), run.moved_at), self._monotonic()
         return Executor(
             self.store,

@@ -18,7 +18,7 @@ NOT_RPC = "this is not a JSON-RPC 2.0 message"
 def mended(error: Exception) -> JSONRPCMessage | None:
     """Return the message that the line was meant to be; None if it cannot be repaired.
 
-    JavaScript writes the halves of a character that was cut in two as escapes that strict JSON readers reject.
+    JavaScript can cut a character in two and write the halves as escapes, which strict JSON readers reject.
     """
     line = _line(error)
     if line is None:

@@ -27,7 +27,7 @@ BACKLOG = 2048
 ENDING_S = 3
 """Time for open requests to finish when the server is stopped. A run, or a question to a person, may take an hour."""
 CLOSING_S, LOOK_S = 6.0, 0.02
-"""Time for requests cut off after that to record it, as runs do, and how often to check whether they did."""
+"""Time for requests that are cut off after that to record it, as runs do, and the interval between checks."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -63,7 +63,7 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
             return
         async with anyio.create_task_group() as tasks:
             await tasks.start(stop_on_signal, running)
-            # Whatever reads the address may send a signal at once, so the signals are handled before it is logged.
+            # A program that reads the address may send a signal at once, so signals are handled before it is logged.
             logger.info("serving %s", where)
             # `serve` would raise the signal again after this, and that would end the process before anything is closed.
             await running._serve(sockets=[listening])  # noqa: SLF001 - as above
@@ -95,9 +95,10 @@ def bound(address: HttpAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family)
     try:
+        # A restarted server can bind the port while connections of the old one are in TIME_WAIT.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
-        # Already here, before the address is logged: clients may connect at once, and two servers never share the port.
+        # Listen before the address is logged, because clients may connect at once; and so two servers never share the port.
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()

@@ -189,13 +189,13 @@ class BoundedProtocol(H11Protocol):
         if not waiting:
             return False
         longest = min(waiting, key=lambda one: (one._answered, one._since))  # noqa: SLF001 - as above
-        self.connections.discard(longest)  # already here: `connection_lost` comes only with the loop's next turn
+        self.connections.discard(longest)  # not left to `connection_lost`, which the loop calls only in its next turn
         longest.transport.abort()
         return True
 
 
 def _keep_alive(connected: socket.socket | None) -> None:
-    """Have the system detect a client that vanished without closing, as machines do that lose power or their network."""
+    """Have the system detect clients that vanish without closing, such as machines that lose power or their network."""
     if connected is None:
         return
     # Which of these options exist depends on the system.

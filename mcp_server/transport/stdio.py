@@ -35,7 +35,7 @@ async def serve_stdio(server: ForgeServer) -> None:
             stdin, stdout = (
                 cast("Any", lines),
                 cast("Any", PipeWriter(fd_out)),
-            )  # they have what the SDK uses of an AsyncFile
+            )  # they have the methods of an AsyncFile that the SDK uses
             async with stdio_server(stdin, stdout) as (read_stream, write_stream):
 
                 async def refuse(size: int) -> None:
@@ -49,7 +49,7 @@ async def serve_stdio(server: ForgeServer) -> None:
 
 @contextmanager
 def _claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Yield the protocol's descriptors. Meanwhile fd 0 is empty and fd 1 is stderr: libraries print, and that is no protocol."""
+    """Yield the protocol's descriptors. Meanwhile fd 0 is empty and fd 1 is stderr, because libraries may print."""
     sys.stdout.flush()
     wire_in, wire_out = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -151,7 +151,7 @@ class PipeWriter:
             os.set_blocking(fd, False)
 
     async def write(self, text: str) -> None:
-        """Write all of `text`. Only this call waits for a host that does not read, not the server."""
+        """Write all of `text`. If the host does not read, only this call waits, not the server."""
         data = memoryview(text.encode())
         while data:
             if not self._poll:

@@ -1,4 +1,4 @@
-"""Bearer tokens over HTTP: a wrong one is refused before anything of MCP is looked at, and never treated as none."""
+"""Bearer tokens over HTTP: a wrong one is refused before any MCP is parsed, and never treated as missing."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class KnownTokens:
                 refused = JSONResponse(problem, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
                 await refused(scope, receive, send)
                 return
-            except StorageError:  # the gate looks again, and refuses what it must with a sentence that says why
+            except StorageError:  # the gate checks again, and refuses with a sentence that gives the reason
                 logger.warning("cannot look up a bearer token now", exc_info=True)
             else:
-                # Without the token: a session would remember it.
+                # Without the token, because a session would remember it.
                 access = AccessToken(token="", client_id=host, scopes=[])
                 scope = {**scope, "user": AuthenticatedUser(access)}
         await self._app(scope, receive, send)

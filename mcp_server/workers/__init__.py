@@ -1,1 +1,1 @@
-"""Processes that compute for the server, so that it can answer others meanwhile, and stop them."""
+"""Processes that compute for the server, so that it can answer other callers meanwhile and can stop the work."""

@@ -21,7 +21,7 @@ HEADER = struct.Struct(">Q")
 IDLE_S = 60.0
 """A worker without a request for this long exits."""
 RETIRES_AT_BYTES = 256 * 2**20
-"""A worker that needed this much memory exits after its answer, so that the memory goes back to the system."""
+"""A worker that used this much memory exits after its answer, which returns the memory to the system."""
 NICE = 10
 """Lowers the priority, so that the server comes first when both want a processor."""
 
@@ -46,7 +46,7 @@ def main(cpu_s: int, memory_bytes: int) -> None:
             os._exit(0)
         _limit_time(cpu_s)
         answer = _answered(request)
-        del request  # it may be megabytes, and the next one may be a minute away
+        del request  # the request may be megabytes, and the next one may be a minute away
         wire_out.write(HEADER.pack(len(answer)))
         wire_out.write(answer)
         wire_out.flush()
@@ -55,7 +55,7 @@ def main(cpu_s: int, memory_bytes: int) -> None:
 
 
 def _read(wire: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
-    """Queue the requests. When the server is gone, exit at once, even in the middle of a step: that is why this is a thread."""
+    """Queue the requests. This is a thread, so that when the server is gone, the process exits even in the middle of a step."""
     while header := wire.read(HEADER.size):
         if len(header) < HEADER.size:
             break
@@ -100,7 +100,7 @@ def _limit_memory(memory_bytes: int) -> None:
             # SIGXCPU, which ends a step that takes too long, dumps core by default, and the dump would hold pages.
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         except (ValueError, OSError):
-            pass  # macOS has no such limit; the time limit bounds how much can be filled
+            pass  # macOS has no such limit; there the time limit bounds how much memory can be filled
 
 
 def _limit_time(cpu_s: int) -> None:

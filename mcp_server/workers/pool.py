@@ -1,6 +1,6 @@
-"""Worker processes: large texts are processed there within a budget, and a caller that goes away stops its worker.
+"""Worker processes: they process large texts within a budget, and a caller that goes away stops its worker.
 
-Processes, because a thread shares the interpreter's lock with the event loop and cannot be stopped (kb/decisions/0047).
+They are processes because a thread shares the interpreter's lock with the event loop and cannot be stopped (kb/decisions/0047).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Workers:
         acquired = False
         try:
             with anyio.move_on_after(self._patience_s):
-                # The turn first: a caller with many steps must not take a place in the queue for workers with each of them.
+                # The turn first: a caller with many steps must not fill the queue for workers with them.
                 await turn.acquire()
                 acquired = True
                 try:
@@ -142,7 +142,7 @@ class Workers:
                     answer = await worker.ask(request)
             except _Gone as gone:
                 self._all.discard(worker)
-                # An idle or retired worker exits at a time of its own, which may be just now. A fresh one has no reason to.
+                # An idle or retired worker exits by itself, perhaps at this moment. A fresh one has no reason to.
                 if gone.before and worker.requests > 1:
                     continue
                 why = f"it ended the worker process (status {gone.code}), usually because memory ran out"
@@ -153,7 +153,7 @@ class Workers:
                 await self._end(worker)
                 raise TooMuchWork(what, f"it takes more than {self._wall_s:.0f} s") from None
             except BaseException:
-                # Also when the caller is cancelled: a worker in the middle of a step would answer the next request with it.
+                # Also when the caller is cancelled: otherwise the worker would send this step's answer to the next request.
                 await self._end(worker)
                 raise
             self._idle.append(worker)
@@ -201,7 +201,8 @@ class _Worker:
             str(memory_bytes or 0),
             *_module_paths(),
         ]
-        with anyio.CancelScope(shield=True):  # cancelled in between, the process would keep running unnoticed
+        # Shielded: a cancellation while it starts would leave the process running unnoticed.
+        with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
                 command,
                 stdin=subprocess.PIPE,

@@ -136,7 +136,7 @@ async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: s
 
 
 def _require_enrolled(hosts: Sequence[Enrolment], arguments: Mapping[str, Any]) -> Enrolment:
-    """Return the host that the arguments name, with the secret that they name.
+    """Return the host that the arguments name, if it still has the secret that they name.
 
     Raises:
         CannotDecide: the host has another secret now, or is no longer registered.

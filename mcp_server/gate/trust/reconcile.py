@@ -1,4 +1,4 @@
-"""Compares the trust tables with the audit chain. A row that somebody put into the database by hand has no record there."""
+"""Compares the trust tables with the audit chain. A row that somebody inserted into the database has no record in the chain."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def _carried_out(state: StateStore) -> AsyncIterator[Proposal]:
     before: str | None = None
     while stretch := await state.trust.lines(states=DONE, limit=STRETCH, before=before):
         for line in stretch:
-            # One at a time: each may be megabytes long.
+            # One at a time, because each may be megabytes long.
             proposal = await state.trust.proposal(line.id)
             if proposal is not None:
                 yield proposal

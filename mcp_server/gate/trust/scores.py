@@ -68,7 +68,7 @@ async def trust_record_of(state: StateStore, principal: Principal, *, now: datet
     own = await state.trust_record(principal.id) or first_trust_record(principal.id, now=now)
     own = decayed(own, now=now)
     if principal.host == TOKENLESS:
-        # A person may have lowered or frozen `unenrolled` when it still included these callers. That must keep its effect.
+        # A person may have lowered or frozen `unenrolled` when it still included callers over HTTP. That must still apply to them.
         other = await state.trust_record(f"{principal.user}@{UNENROLLED}")
     elif principal.enrolled:
         other = await state.trust_record(f"{principal.user}@{ANY_HOST}")

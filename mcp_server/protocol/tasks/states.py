@@ -1,7 +1,7 @@
 """The status of tasks. A task is a run of `agent_run`, or a call that became a proposal. Nothing is stored besides their records.
 
-So a handle is valid in every process and after each restart, and shows decisions made elsewhere. A call that answers a run has a
-handle of its own: the run's id, a point, and the number of answers that the run had then.
+So a handle is valid in every process and after each restart, and shows decisions made elsewhere. A call that answers a run has
+its own handle: the run's id, a point, and the number of answers that the run had at that time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ POINT = "."
 
 
 class NoSuchTask(KnowledgeError):
-    """The caller was given no such handle."""
+    """The caller has no task with that handle."""
 
     def __init__(self, task: str, also: str = "") -> None:
         self.task = task
@@ -135,7 +135,7 @@ class ProtocolTasks:
     async def answer(self, task: str, who: Principal, answers: Mapping[str, Any], *, forms: bool) -> None:
         """Decide or answer as a person did in the task's open forms. Answers to anything else change nothing.
 
-        An accepted form proves no person, so it can decide only what a form in the host may decide.
+        An accepted form doesn't prove that a person saw it, so it decides no more than a form in the host may.
 
         Raises:
             NoSuchTask: it is unknown, or another caller's.
@@ -209,7 +209,7 @@ class ProtocolTasks:
             run = await self._services.runs.store.run(run_id)
         except NoSuchRun:
             raise NoSuchTask(run_id) from None
-        except NotConfigured:  # the same for every id that is no proposal's, so it reveals no run
+        except NotConfigured:  # the same for every id without a proposal, so it reveals no run
             raise NoSuchTask(run_id, ", and no language model for runs is configured here") from None
         if run.header.principal != who.id:
             raise NoSuchTask(run_id)
@@ -320,7 +320,7 @@ def _answers(run: Run) -> Sequence[Answer]:
 
 
 def _when_it_asked(run: Run, answers: int) -> Run | None:
-    """Return the run as it was when it asked after that many answers; None if it didn't."""
+    """Return the run as it was when it asked after that many answers; None if it did not ask then."""
     from agents.loop.record.frames import AskUser
     from agents.loop.record.run import fold
 

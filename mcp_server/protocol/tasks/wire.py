@@ -27,7 +27,7 @@ VERSIONS = frozenset(MODERN_PROTOCOL_VERSIONS)
 MOST_LISTENED = 100
 """The limit of tasks in one `subscriptions/listen`."""
 MOST_ID = 200
-"""Characters. A longer id is unknown without a look into the database."""
+"""Characters. A longer id counts as unknown, without a database lookup."""
 WORKING_MS, WAITING_MS = 1_000, 5_000
 """How often a client should poll while work is done, and while the task waits for a person."""
 
