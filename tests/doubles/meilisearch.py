@@ -282,7 +282,7 @@ class MeilisearchDouble:
             thread.join()
 
     def hold(self, *, held: bool) -> None:
-        """Leave tasks where they are, or go on with them."""
+        """Pause the tasks, or continue them."""
         with self.store.changing:
             self.store.held = held
             self.store.changing.notify_all()

@@ -1,6 +1,6 @@
 """A Plane for tests: the public API of a community edition 1.2.3 on loopback, which answers as the recorded one did.
 
-It keeps what it is told. Where no reply was recorded (a field that is too long, a second project with a key) it does what
+It stores what it is sent. Where no reply was recorded (a field that is too long, a second project with a key) it does what
 the program's code says. tests/contract/connectors/plane/test_double.py replays every recorded request against it.
 
 Source: tests/samples/plane; https://developers.plane.so/api-reference/introduction; github.com/makeplane/plane

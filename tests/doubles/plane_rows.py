@@ -74,7 +74,7 @@ OTTO = Account("1ea63d02-9b56-4186-b70d-b105cf080249", "Otto", "Outsider", "plan
 
 @dataclass
 class Project:
-    """A project with all that is in it, by id."""
+    """A project with all its contents, by id."""
 
     row: Row
     roles: dict[str, int]
@@ -92,7 +92,7 @@ class Project:
 
 
 class Workspace:
-    """A workspace and all that is in it. `now` must not go back."""
+    """A workspace with all its contents. `now` must not go back."""
 
     def __init__(self, accounts: Iterable[Account], now: Callable[[], datetime] | None) -> None:
         self.accounts = {account.id: account for account in accounts}

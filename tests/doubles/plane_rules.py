@@ -15,7 +15,7 @@ from tests.doubles.plane_rows import PRIORITIES, Project, Row, Workspace
 
 
 def wrong_fields(workspace: Workspace, body: Row) -> Row:
-    """Return what is wrong with each field that a task is given."""
+    """Return the error of each wrong field in the body."""
     states = {key for one in workspace.projects.values() for key in one.states}
     labels = {key for one in workspace.projects.values() for key in one.labels}
     told: Row = {
@@ -63,7 +63,7 @@ def _wrong_day(text: Any) -> str | None:
 
 
 def wrong_whole(project: Project, body: Row) -> str | None:
-    """Return what is wrong with fields that are each well by itself."""
+    """Return the error of fields that are valid one by one, but not together."""
     if body.get("start_date") and body.get("target_date") and body["start_date"] > body["target_date"]:
         return "Start date cannot exceed target date"
     if body.get("description_html") is not None and cleaned(body["description_html"]) is None:

@@ -6,7 +6,7 @@ Run it with `served(model)` of `tests/doubles/serving.py`, which adds the faults
     model = Model()
     model.will("find the plan", uses("kb_find", query="plan"), said("It is there."))
 
-Each conversation takes its next step of the script whose words stand in its first message from the user.
+Each conversation takes its next step of the script whose words are in its first message from the user.
 Source: as in `provider_shapes.py`; errors https://platform.claude.com/docs/en/api/errors,
 https://platform.openai.com/docs/guides/error-codes
 """
@@ -96,7 +96,7 @@ class Model:
 
     @property
     def left(self) -> int:
-        """Return how many steps nobody has asked for yet."""
+        """Return how many steps have not been requested yet."""
         return sum(len(script) for script in self._scripts.values())
 
     async def _messages(self, request: Request) -> Response:

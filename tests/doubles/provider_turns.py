@@ -1,4 +1,4 @@
-"""What a scripted model says next, and what goes wrong instead, in no vendor's words."""
+"""Turns of a scripted model, and errors in their place, independent of any vendor's format."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class _Running:
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
-                # Otherwise it follows what other tests do to loggers, and tells addresses with their queries.
+                # Otherwise it follows other tests' logger settings, and logs addresses with their queries.
                 self.access_log = False
 
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own

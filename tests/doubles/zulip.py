@@ -1,7 +1,7 @@
 """A Zulip for tests: its HTTP API on a real socket, answering as the recorded one did.
 
-`Zulip` is an ASGI application around a `World`; `tests/doubles/serving.py` runs it. What a sample does not show is told by the
-vendor's pages, named where it is used. A test replays every recorded request on it.
+`Zulip` is an ASGI application around a `World`; `tests/doubles/serving.py` runs it. Where no sample shows a behaviour, it follows
+the vendor's pages, named where they are used. A test replays every recorded request on it.
 
 Source: tests/samples/zulip (Zulip 9.0-dev, feature level 247), https://zulip.com/api/rest and https://zulip.com/api/changelog
 """

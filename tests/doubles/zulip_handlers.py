@@ -52,7 +52,7 @@ class Handlers:
     def _me(self, user: User, _asked: Parameters) -> Answer:
         newest = max((said.id for said in self.world.said.values() if user.id in said.received), default=-1)
         more: Answer = {"bot_type": 1, "bot_owner_id": user.owner} if user.bot else {"profile_data": user.profile}
-        # One's own picture is told even where a list leaves it out.
+        # The caller's own picture is returned even where a list leaves it out.
         picture = user.record["avatar_url"] or _PICTURE
         return {**user.record, "avatar_url": picture, **more, "max_message_id": newest}
 
@@ -237,7 +237,7 @@ class Handlers:
         if isinstance(wanted, int):
             raise Refusal(f"{word} with ID '{wanted}' does not exist", "STREAM_DOES_NOT_EXIST", stream_id=wanted)
         if user.bot and user.owner is not None:
-            # A bot's owner is told of it, which takes an id.
+            # The bot's owner gets a message about it, which uses up an id.
             note = f"Your bot `{user.email}` tried to send a message to channel #**{name}**, but it does not exist."
             self.world.send(self.world.user("Notification Bot"), None, "", [user.owner], note)
         raise Refusal(f"{word} '{name}' does not exist", "STREAM_DOES_NOT_EXIST", stream=name)
@@ -385,7 +385,7 @@ class Handlers:
                 raise Refusal(f"Bad event queue ID: {number}", "BAD_EVENT_QUEUE_ID", queue_id=number)
             queue.events[:] = [event for event in queue.events if event["id"] > after]
             if queue.events or not waits:
-                # Only who had to wait is told once more which queue it is. Source: events_longpoll_woken.json.
+                # Only a reply that had to wait repeats the queue's id. Source: events_longpoll_woken.json.
                 return {"events": list(queue.events)} | ({"queue_id": number} if waited else {})
             waited = True
             self.waiting.add(number)

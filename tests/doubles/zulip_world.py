@@ -90,7 +90,7 @@ class Room:
 
 @dataclass
 class Said:
-    """A message as its writer typed it. `received` are those in whose own history it is."""
+    """A message as its writer typed it. `received` are the users in whose own history it is."""
 
     id: int
     sender: int
@@ -143,7 +143,7 @@ class World:
         self.queues: dict[str, EventQueue] = {}
         self.exhausted: dict[int, float] = {}
         self.own_emoji: dict[str, str] = {}
-        """Pictures that the organisation made, by name: a number each. They go before what Zulip calls so."""
+        """Pictures that the organisation made, by name: a number each. They take precedence over Zulip's emoji of that name."""
         self.edit_limit_s: float | None = None
         self._next_message = 101
         self._seed()
@@ -185,7 +185,7 @@ class World:
         return self.create(name, description, private=private, members=[self.user(member).id for member in members])
 
     def archive(self, name: str) -> None:
-        """Take a channel away with what was said there; its name is free."""
+        """Remove a channel and its messages; its name is free again."""
         gone = self.rooms.pop(self.room(name).id)
         self.said = {number: said for number, said in self.said.items() if said.room != gone.id}
 
@@ -369,7 +369,7 @@ class World:
         return {name: int(at) for name, at in told.items() if at is not None}
 
     def reaction_of(self, user_id: int, emoji: str, *, event: bool = False) -> dict[str, Any]:
-        """Return a reaction as the API shows it; newer servers tell only the user's id, but in events."""
+        """Return a reaction as the API shows it; newer servers give only the user's id, except in events."""
         kind, code = ("realm_emoji", own) if (own := self.own_emoji.get(emoji)) else ("unicode_emoji", CODES[emoji])
         told: dict[str, Any] = {"emoji_name": emoji, "emoji_code": code, "reaction_type": kind}
         user = self.users[user_id]

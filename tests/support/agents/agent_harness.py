@@ -1,4 +1,4 @@
-"""Agents led as a server leads them: the real runner, a real store, and pages that quotes really stand in or do not."""
+"""Agents led as a server leads them: the real runner, a real store, and pages in which quotes are really found or not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TOOLS = frozenset(
 )
 """The tools that a phase may name. Those of the connectors are listed only where one is configured."""
 ANSWER_TOKENS, AROUND_TOKENS = 2_500, 300
-"""What an answer that resumes a journey may cost, and what it tells beside the prompt and the schema."""
+"""The most tokens of an answer that resumes a journey, and its fields beside the prompt and the schema."""
 
 BEES = """\
 ---
@@ -133,18 +133,18 @@ WATER: dict[str, Json] = {
     "section": "Water",
     "quote": "A shallow bowl with stones gives the bees water",
 }
-"""Quotes that stand where they say."""
+"""Quotes that are where they say."""
 ALTERED = {**WINTER, "quote": "In winter the bees form a cluster and eat about 15 grams of stored honey."}
 ELSEWHERE = {**WINTER, "section": "Varroa"}
 NOWHERE = {**WINTER, "path": "notes/wasps.md"}
-"""A quote of which one word is another; the right words of another section; a page that is not there."""
+"""A quote with one wrong word; the right words, but of another section; a page that does not exist."""
 
 
 @dataclass
 class Pages:
     """A look at a small knowledge base. What the server knows of a journey (calls, proposals, scents, routes) is set by the test.
 
-    A search finds nothing enough unless `scents` says so.
+    No search finds enough unless `scents` says so.
     """
 
     texts: dict[str, str] = field(default_factory=lambda: dict(PAGES))
@@ -156,7 +156,7 @@ class Pages:
     listed: Collection[str] = TOOLS
 
     async def cited(self, citation: Citation) -> str:
-        """Return "" if the quote stands there, by the rules that hold for every knowledge base."""
+        """Return "" if the quote is there, by the rules that hold for every knowledge base."""
         text = self.texts.get(citation.path)
         if text is None:
             return f"there is no page {citation.path!r}"
@@ -187,7 +187,7 @@ class Pages:
         return self.listed
 
     async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
-        """Return those on pages that say nothing of being untrusted."""
+        """Return the learnings on pages that are not marked as untrusted."""
         there = [parse(path, self.texts[path].encode()) for path in learning_pages(agent, domain) if path in self.texts]
         pages = [page for page in there if not is_tainted(page.source, untrusted=page.untrusted)]
         return [learning for page in pages for learning in learnings_on(page)]
@@ -196,7 +196,7 @@ class Pages:
         return keywords(text, most)
 
     async def learners(self) -> Collection[str]:
-        """Return the agents of this program that are told what was learned."""
+        """Return the agents of this program that receive learnings."""
         return [entry.name for entry in cognitive_entries()]
 
     async def configured(self, path: str) -> str | None:
@@ -240,7 +240,7 @@ def lacks(finding: ConditionFinding, *words: str) -> bool:
 
 @dataclass
 class Led:
-    """One journey, with the runner that leads it and what its conditions look at."""
+    """One journey, with the runner that leads it and the data that its conditions check."""
 
     runner: Runner
     journey: str
@@ -284,7 +284,7 @@ class Led:
 
 
 def runner_of(agent: Agent, store: Any, look: Pages) -> Runner:
-    """Return a runner whose clock goes a minute a step, and whose ids count."""
+    """Return a runner whose clock advances a minute a step, and whose ids are counted up."""
     ticks, names = count(), count(1)
     return Runner(
         store,
@@ -310,7 +310,7 @@ async def leading(
 
 
 def cost(position: JourneyPosition) -> int:
-    """Return the tokens of an answer that resumes a journey: its prompt, the schema of the work, and what is told beside them."""
+    """Return the tokens of an answer that resumes a journey: its prompt, the schema of the work, and its other fields."""
     form = position.agent.forms.get(position.state.phase)
     schema = canonical(dict(form.schema)) if form else ""
     return count_tokens(prompt(position.agent, position.state)) + count_tokens(schema) + AROUND_TOKENS
@@ -329,7 +329,7 @@ Works = Callable[[JourneyState], Sequence[tuple[Mapping[str, Json], tuple[str, .
 
 
 def moves(agent: Agent, state: JourneyState, works: Works) -> list[Move]:
-    """Return what may be done in a state by the rules of journeys; none only where it was cancelled."""
+    """Return the moves that the rules of journeys allow in a state; none only if it was cancelled."""
     been = sorted(phase for phase in state.phase_visits if phase not in (state.phase, *agent.graph.complete))
     back: list[Move] = [("decide", ["revisit", "once more", {"phase": phase}], ()) for phase in been]
     if state.status == "cancelled":
@@ -341,7 +341,7 @@ def moves(agent: Agent, state: JourneyState, works: Works) -> list[Move]:
         ways = ("answer", "reject") if state.checkpoint.asks else ("approve", "modify", "reject")
         asked = [("decide", [said, "so I say", {}], ()) for said in ways]
     if state.status == "waiting":
-        # A person who waits long enough says yes: twice, so that walks get on.
+        # The first one, approve or answer, is in the list twice, so that walks make progress.
         return [*asked, asked[0], *back[:1]]
     submits: list[Move] = [("submit", work, signals) for work, signals in works(state)]
     assert submits, f"{agent.name} is stuck in {state.phase}"
@@ -419,7 +419,7 @@ async def sound(agent: Agent, led: Led) -> Collection[str]:
 
 
 class Remembering(MemoryJourneys):
-    """Journeys in memory that are folded only as far as they were not yet: a walk asks where it stands at every step."""
+    """Journeys in memory that fold only new events: a walk asks for its state at every step."""
 
     def __init__(self, publish: Publish) -> None:
         super().__init__(publish)
@@ -433,4 +433,4 @@ class Remembering(MemoryJourneys):
 
 
 async def nobody(_topic: str, _keys: Sequence[str]) -> None:
-    """Tell nobody of changes."""
+    """Notify nobody of changes."""

@@ -1,4 +1,4 @@
-"""Works of the curate agent that are right, and what is changed in them to make them wrong."""
+"""Correct works of the curate agent, and the changes that make them wrong."""
 
 from __future__ import annotations
 

@@ -28,20 +28,20 @@ class Question(Part):
 
 
 class Plan(PhaseWork):
-    """What is to be made, and what only a person knows."""
+    """The steps to make, and questions that only a person can answer."""
 
     steps: list[str] = Field(default_factory=list)
     ask: list[Question] = Field(default_factory=list)
 
 
 class Made(PhaseWork):
-    """What was made."""
+    """The result."""
 
     text: str
 
 
 class Verdict(PhaseWork):
-    """What it is worth."""
+    """The verdict on the result."""
 
     score: Annotated[int, Field(ge=0, le=100)]
     why: str = ""
@@ -164,7 +164,7 @@ async def begun(agent: Agent | None = None, look: Pages | None = None, brief: st
 
 
 async def _nobody(_topic: str, _keys: Sequence[str]) -> None:
-    """Tell nobody of changes."""
+    """Notify nobody of changes."""
 
 
 async def sent(runner: Runner, journey: str, version: int, **work: Json) -> JourneyPosition:

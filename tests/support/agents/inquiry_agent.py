@@ -1,4 +1,4 @@
-"""A small agent that has all an engine can lead: automatic work, questions to a person, conversations, typed feedback, documents."""
+"""A small agent with all that an engine can lead: automatic work, questions, conversations, typed feedback, documents."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Wanted(Part):
 
 
 class Asking(PhaseWork):
-    """What is asked, and what is known."""
+    """The questions, and the known facts."""
 
     ask: list[Wanted] = Field(default_factory=list)
     known: list[str] = Field(default_factory=list)
 
 
 class Written(PhaseWork):
-    """What is written."""
+    """The text."""
 
     document: str
 

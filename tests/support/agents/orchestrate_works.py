@@ -1,4 +1,4 @@
-"""Works of the orchestrate agent that are right, and what finds out what a condition says of them."""
+"""Correct works of the orchestrate agent, and a function that returns a condition's finding on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that are small enough to see through, for tests of what is around them."""
+"""Agents that are small enough to understand at a glance, for tests of the code around them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Line(Part):
 
 
 class Notes(PhaseWork):
-    """What is collected."""
+    """The collected notes."""
 
     notes: list[Line] = Field(default_factory=list)
     quotes: list[Quoted] = Field(default_factory=list)
 
 
 class Report(PhaseWork):
-    """What is made of it."""
+    """The report made from the notes."""
 
     ASKS = frozenset({"lacks"})
 

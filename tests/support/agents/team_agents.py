@@ -102,7 +102,7 @@ def read(text: str | bytes = SMALL, *, file: str = FILE, **beside: str) -> Defin
 
 
 def agent(text: str = SMALL) -> Agent:
-    """Return the agent of that text, of which nothing is wrong."""
+    """Return the agent of that text, which has no problems."""
     definition = read(text)
     assert definition.problems == ()
     assert definition.agent is not None
@@ -110,7 +110,7 @@ def agent(text: str = SMALL) -> Agent:
 
 
 def handbook_agent(name: str) -> Agent:
-    """Return an agent of the handbook's."""
+    """Return one of the handbook's agents."""
     folder = HANDBOOK / "_agents"
     files = {p.relative_to(HANDBOOK).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     definition = defined(f"_agents/{name}.yaml", files, OWN_TOOLS)

@@ -65,7 +65,7 @@ def read(
 
 
 def made(text: str = SMALL, workers: Mapping[str, Worker] | None = None, following: Cognitive | None = None) -> Built:
-    """Return what becomes of a skill of whose file nothing is wrong."""
+    """Return the skill as it is built from a file without problems."""
     found = read(text, agents=tuple(workers or WORKERS))
     assert found.problems == ()
     assert found.skill is not None
@@ -73,7 +73,7 @@ def made(text: str = SMALL, workers: Mapping[str, Worker] | None = None, followi
 
 
 def skill(text: str = SMALL, workers: Mapping[str, Worker] | None = None, following: Cognitive | None = None) -> Agent:
-    """Return the skill of that text as an agent, with which nothing is wrong."""
+    """Return the skill of that text as an agent, which has no problems."""
     result = made(text, workers, following)
     assert result.problems == ()
     assert result.agent is not None

@@ -13,7 +13,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class Step:
-    """One call, and where the journey stands then. `says` is found in what the host is told next.
+    """One call, and the journey's position after it. `says` is found in the host's next answer.
 
     `work` and `changes` may name values of an earlier answer as `$tool.field`.
     """

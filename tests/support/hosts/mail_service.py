@@ -19,7 +19,7 @@ PLACE = "https://mail.example/all"
 
 @dataclass(frozen=True)
 class Sent:
-    """What the tool answers."""
+    """The tool's answer."""
 
     status: str
     proposal: Mapping[str, Any] | None = None
@@ -28,7 +28,7 @@ class Sent:
 
 
 class Message(Arguments):
-    """What it is asked."""
+    """The tool's arguments."""
 
     text: str
 

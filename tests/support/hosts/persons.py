@@ -65,7 +65,7 @@ class Person:
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def here(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Do the same in this process: what differs is only how long it takes."""
+        """Do the same in this process, which is faster."""
         out, err = io.StringIO(), io.StringIO()
         with patch.dict(os.environ, self.env, clear=True), redirect_stdout(out), redirect_stderr(err):
             code = main(self.words(verb, *words))

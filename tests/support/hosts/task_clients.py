@@ -65,7 +65,7 @@ class _Cancel(Request[_Params, Literal["tasks/cancel"]]):
 
 
 class Told(Result):
-    """Whatever the server says of a task."""
+    """The server's answer about a task."""
 
     model_config = ConfigDict(alias_generator=Result.model_config["alias_generator"], extra="allow")
 
@@ -110,7 +110,7 @@ class Ended(Exception):
 class KnowsTasks(ClientExtension):
     """Finishes calls that became tasks; if it does not wait for them their result is an empty error.
 
-    `answer` is the person, `handles` are those that it was given, `noted` is what it was told of.
+    `answer` is the person, `handles` are those that it got, `noted` the notifications.
     """
 
     answer: Answer | None = None
@@ -131,7 +131,7 @@ class KnowsTasks(ClientExtension):
         self._news.set()
 
     async def told(self) -> None:
-        """Return when it is told of something more."""
+        """Return at the next notification."""
         self._news = anyio.Event()
         await self._news.wait()
 
@@ -158,7 +158,7 @@ def accepting(**content: Any) -> dict[str, Any]:
 
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "samples" / "tasks" / "schema.json").read_text())
-"""What a server may send, from the extension's own repository."""
+"""The schema of a server's messages, from the extension's own repository."""
 VERSION = "2026-07-28"
 META = "io.modelcontextprotocol/"
 
@@ -178,7 +178,7 @@ def _wanted(kind: str) -> Draft202012Validator:
 
 @dataclass(frozen=True)
 class Wire:
-    """Somebody who speaks the 2026 protocol over HTTP by hand, as whoever holds `secret`."""
+    """A client that speaks the 2026 protocol over HTTP by hand, as the holder of `secret`."""
 
     http: httpx.AsyncClient
     secret: str
@@ -240,7 +240,7 @@ class Wire:
 
 @asynccontextmanager
 async def wired(app: App, secret: str) -> AsyncIterator[Wire]:
-    """Yield somebody who speaks to that server by hand."""
+    """Yield a client that speaks to that server by hand."""
     transport = httpx.ASGITransport(http_app(app.server))
     async with (
         app.server.session_manager.run(),

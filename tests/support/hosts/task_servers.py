@@ -32,7 +32,7 @@ class Place:
 
     @property
     def forms(self) -> Wire:
-        """Return the same, by somebody who shows forms."""
+        """Return the same client, but one that shows forms."""
         return replace(self.wire, forms=True)
 
     async def proposal(self, proposal_id: str) -> Proposal:

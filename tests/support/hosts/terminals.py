@@ -17,12 +17,12 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]")
 TIMEOUT_S = 60.0
 CLEARED = "\x1b[H\x1b[2J"
 SIZES = ("COLUMNS", "LINES")
-"""What tells a program a size other than its terminal's; shells, readline and runners of tests set it for what they start."""
+"""Variables that give a program a size other than its terminal's; shells, readline and runners of tests set it for what they start."""
 
 
 @dataclass
 class Terminal:
-    """What is typed goes in, what the program shows comes out. `raw` is all that it ever sent."""
+    """Keys go in, and the program's output comes out. `raw` is all output so far."""
 
     process: subprocess.Popen[bytes]
     end: int

@@ -23,7 +23,7 @@ from mcp_server.gate.trust.scores import grant
 
 
 class Refused(Exception):
-    """The tool answered with an error; the text is what the caller was told."""
+    """The tool answered with an error; the text is the message to the caller."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A strict double of an OpenAI-compatible `/embeddings` endpoint, served over real HTTP on loopback.
 
-Source: the request and reply that OpenAI's API reference describes. What it does not describe is refused.
+Source: the request and reply that OpenAI's API reference describes. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Fault = Callable[[list[str], dict[str, Any]], Response | None]
 
 @dataclass
 class EmbeddingServer:
-    """What the server knows and does. `faults` are used up one a request; `requests` are the bodies that came."""
+    """The server's state. `faults` are used up one a request; `requests` are the bodies that came."""
 
     model: str = "words"
     dimensions: int = 32

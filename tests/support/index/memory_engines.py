@@ -83,7 +83,7 @@ class MemoryKeywordIndex:
 
 
 class MemoryVectorIndex:
-    """Exact cosine against every vector in the store, asked anew each time."""
+    """Exact cosine against every vector in the store, which is read again for each search."""
 
     async def search(
         self,
@@ -95,7 +95,7 @@ class MemoryVectorIndex:
         filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks, best first, equal ones by `seq`; a chunk without a vector is never found."""
-        # Nobody's position: whatever is there, is new.
+        # Without a position every row counts as new.
         delta = await store.delta(NOWHERE, limit=2**31, codes=True)
         rows = [row for row in delta.codes if docs is None or row.doc in docs]
         found = []

@@ -47,7 +47,7 @@ class Gone(Exception):
 
 
 class Host(Protocol):
-    """Whoever can call tools of a server."""
+    """Anything that can call tools of a server."""
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
         """Return what the tool answers.

@@ -77,7 +77,7 @@ def read(text: str = AGENT, *, folder: str = FOLDER, **beside: str) -> Described
 
 
 def appraisal(text: str = AGENT) -> Cognitive:
-    """Return the small agent, of which nothing is wrong."""
+    """Return the small agent, which has no problems."""
     found = read(text)
     assert found.problems == ()
     assert found.cognitive is not None

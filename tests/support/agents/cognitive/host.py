@@ -15,13 +15,13 @@ from tests.support.agents.cognitive.scripts import Act, Scene, Script, shared
 from tests.support.hosts.writers import Refused
 
 AROUND_TOKENS = 400
-"""What an answer tells beside the prompt and the schema."""
+"""The fields of an answer beside the prompt and the schema."""
 TOKENS_IN, TOKENS_OUT, MODEL = 700, 90, "scripted"
-"""What the host reports of each submit."""
+"""The usage that the host reports with each submit."""
 
 
 class Host(Protocol):
-    """Whoever can call tools of a server."""
+    """Anything that can call tools of a server."""
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]: ...
 
@@ -83,7 +83,7 @@ def script_of(agent: str) -> Script:
 
 
 def acts(cast: Cast, told: Mapping[str, Any], inputs: Mapping[str, Any]) -> Sequence[Act]:
-    """Return what is done where the journey stands."""
+    """Return the acts for the journey's present phase."""
     agent, phase = cast.of(told["phase"])
     scene = Scene(told["journey_id"], told["prompt"], told["visit"], inputs=inputs)
     if phase in shared.PHASES:
@@ -94,7 +94,7 @@ def acts(cast: Cast, told: Mapping[str, Any], inputs: Mapping[str, Any]) -> Sequ
 async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], None] | None = None) -> Course:
     """Lead a journey to its end. With `lose` every act has a host and a server of its own, which is lost when it has answered.
 
-    Whoever comes next is told by `journey_status` what the one before was told, and goes on from there.
+    The next host gets from `journey_status` what the previous one got, and continues from there.
     """
     course: Course | None = None
     todo: list[Act] = []
@@ -126,7 +126,7 @@ async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], No
 
 
 def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
-    """Hold what is told to who resumes against what was told to the one before."""
+    """Check that a host that resumes gets the same as the host before it."""
     for name in ("version", "phase", "visit", "state", "conversation", "allowed_tools"):
         if name in before:
             assert told[name] == before[name], name
@@ -178,5 +178,5 @@ async def _base(host: Host, path: str) -> dict[str, str]:
 
 
 def costs(told: Mapping[str, Any]) -> int:
-    """Return the tokens of what a host is told to go on with: prompt and schema."""
+    """Return the tokens of the prompt and schema with which a host continues."""
     return count_tokens(told["prompt"]) + count_tokens(json.dumps(told["work_schema"], ensure_ascii=False))

@@ -84,7 +84,7 @@ async def follow(led: Led, script: Script, **inputs: Any) -> list[str]:
 
 
 async def play(led: Led, cast: Cast, **inputs: Any) -> JourneyState:
-    """Do what whoever plays there does in the present phase, shared or their own, and return where that leads."""
+    """Do the acts of the agent whose phase it is, shared or its own, and return the new state."""
     state = await led.state()
     agent, phase = cast.of(state.phase)
     scene = Scene(led.journey, await led.told(), state.visit, inputs=inputs)
@@ -93,7 +93,7 @@ async def play(led: Led, cast: Cast, **inputs: Any) -> JourneyState:
 
 
 def before(works: Mapping[str, Work], phase: str, **other: Work) -> dict[str, Work]:
-    """Return what is on record when a phase begins, of works in their order; `other` works stand in the place of the usual ones."""
+    """Return what is on record when a phase begins, of works in their order; `other` works replace the usual ones."""
     names = list(works)
     return {name: other.get(name, works[name]) for name in names[: names.index(phase)]}
 
@@ -106,11 +106,11 @@ async def settle(led: Led, works: Mapping[str, Work], upto: str, **other: Work) 
 
 
 Back = tuple[str, Work, str, str, str]
-"""A way back: the phase it leaves, the work that leads there, its target, its condition, and the detail that is told."""
+"""A way back: the phase it leaves, the work that leads there, its target, its condition, and the detail in the message."""
 
 
 async def go_back(led: Led, back: Back, works: Mapping[str, Work]) -> None:
-    """Hold a way back to what it says: it leads there, says why, and from there good work leads to the end."""
+    """Check a way back: it leads to its target, says why, and from there good work leads to the end."""
     _, work, target, why, detail = back
     state = await led.submit(**work)
     assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (target, why, detail)

@@ -23,7 +23,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Scene:
-    """Where the host stands. `task` is the journey's id, `prompt` what it was told, `visit` counts from 1."""
+    """The host's position. `task` is the journey's id, `prompt` the text that it got, `visit` counts from 1."""
 
     task: str
     prompt: str

@@ -1,4 +1,4 @@
-"""How analysis is led: two parts, two drivers, two options, of which one breaks what must hold."""
+"""How analysis is led: two parts, two drivers, two options, one of which breaks a constraint."""
 
 from __future__ import annotations
 

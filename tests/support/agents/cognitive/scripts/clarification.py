@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.support.agents.cognitive.scripts import Act, Json, Scene
 
 WORDS = "bees on the roof"
-"""What the brief has to say."""
+"""Words that the brief must contain."""
 READ: Mapping[str, Json] = {
     "goal": "The town has honey of its own and somebody who looks after the bees.",
     "points": [{"id": "p1", "words": WORDS, "means": "hives stand on the roof of the building"}],

@@ -49,7 +49,7 @@ def reviews(scene: Scene) -> list[Json]:
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of generation. What was made first is vague; who comes back to it mends it."""
+    """Return what is done in a phase of generation. The first text is vague; a second visit improves it."""
     first = scene.visit == 1
     works: dict[str, Json] = {
         "SPECIFY": {"items": items(scene)},

@@ -1,4 +1,4 @@
-"""How memory is led: it copies a line of what it is told the agent before left, and keeps one thing that was learned."""
+"""How memory is led: it copies a line of what the previous agent left, and keeps one thing that was learned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEARNING = "# What was learned\n\n## Ask who, then how many\n\nAsk who looks aft
 
 
 def statement(prompt: str) -> str:
-    """Return a line of what the agent before left, or of the brief, as the prompt tells it."""
+    """Return a line from the prompt: of what the previous agent left, or of the brief."""
     sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", prompt, re.MULTILINE | re.DOTALL))
     told = sections.get("Agent output summary") or sections.get("Brief") or ""
     lines = [line.strip().removeprefix("- ").partition(" [...]")[0] for line in told.splitlines()]

@@ -1,4 +1,4 @@
-"""How research is led: two questions, of which the pages answer one; the other is a gap."""
+"""How research is led: two questions: the pages answer one, and the other is a gap."""
 
 from __future__ import annotations
 

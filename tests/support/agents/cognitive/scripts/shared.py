@@ -40,6 +40,6 @@ def _closing(scene: Scene) -> list[Act]:
 
 
 def filled(skeleton: str) -> str:
-    """Return the document of which a skeleton was given."""
+    """Return the document, filled in from its skeleton."""
     with_steps = _STEP.sub(lambda step: f"- {step.group(1)}: done as recorded, nothing left open.", skeleton)
     return with_steps.replace(UNFILLED, "Set up the hive on the south side in April.")
