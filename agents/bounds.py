@@ -1,4 +1,4 @@
-"""Limits for one act on a journey: every host that continues it is sent what was recorded. Pure."""
+"""Limits for one act on a journey, because every host that continues the journey is sent the record. Pure."""
 
 from __future__ import annotations
 

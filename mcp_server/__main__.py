@@ -161,7 +161,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _leave_stdout() -> None:
-    """Send what is still buffered to the null device; otherwise Python tries to write it at exit, and complains."""
+    """Send buffered output to the null device; otherwise Python tries to write it at exit, and complains."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -93,7 +93,7 @@ class Look(Protocol):
         ...
 
     async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
-        """Return what that agent and all agents learned in that domain and in general, the most specific first.
+        """Return the learnings of that agent and of all agents, in that domain and in general, the most specific first.
 
         Pages without a trusted author are left out.
         """

@@ -27,7 +27,7 @@ class Judged:
 
 
 class SubmissionJudge:
-    """Judges work by the journey's record, by what `looking` sees, and by the time."""
+    """Judges work by the journey's record, the facts behind `looking`, and the time."""
 
     def __init__(self, looking: Looking, now: Callable[[], datetime]) -> None:
         self.looking, self.now = looking, now

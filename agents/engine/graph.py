@@ -85,7 +85,7 @@ class PhaseGraph:
         """Return the phase of that name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such phase.
         """
         for phase in self.phases:
             if phase.name == name:

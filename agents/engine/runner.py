@@ -57,7 +57,7 @@ RETRY_WINDOW = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A host's submission. `work` joins what is recorded already; `signals` are hints that a condition may confirm."""
+    """A host's submission. `work` is joined with the recorded work; `signals` are hints that a condition may confirm."""
 
     work: Mapping[str, Json]
     signals: tuple[str, ...] = ()
@@ -255,7 +255,7 @@ class Runner:
         return [*steps, *judged.feedback, *missing], here.agent.notes(here.state.phase, here.recorded, work)
 
     def _joined(self, here: JourneyPosition, given: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the recorded work of the phase with what is given.
+        """Return the recorded work of the phase with the submission joined in.
 
         Raises:
             BadWork: it does not fit.
@@ -296,7 +296,7 @@ class Runner:
     # --- deciding ---------------------------------------------------------------------------------------------------------
 
     async def decide(self, journey: str, version: int, opinion: JourneyDecision, *, by: str) -> JourneyPosition:
-        """Record a person's decision and what follows from it; `by` is the person, or the host that relays it.
+        """Record a person's decision and its consequences; `by` is the person, or the host that relays it.
 
         Raises:
             StaleJourney, NotToDecide, NeedsOwnHand, JourneyOver, BadWork: nothing is recorded.

@@ -190,7 +190,7 @@ def restore_state(form: Mapping[str, Json]) -> JourneyState:
 
 
 def without_content(state: JourneyState) -> JourneyState:
-    """Return the state without what its events hold word for word: brief, inputs, answers, and the contents of works."""
+    """Return the state without the texts that its events hold word for word: brief, inputs, answers, and works' contents."""
     without = {phase: RecordedWork(work.seq, work.version, work.visit, None) for phase, work in state.work.items()}
     return replace(state, brief="", inputs={}, answers={}, work=without)
 

@@ -6,7 +6,7 @@ from agents.errors import AgentError
 
 
 class RunError(AgentError):
-    """Root of what can go wrong with a run and its record."""
+    """Root of all errors of a run and its record."""
 
 
 class NoSuchRun(RunError):

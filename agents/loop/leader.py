@@ -292,7 +292,7 @@ class RunLeader:
         return run
 
     async def _within(self, run: Run, work: Callable[[], Awaitable[T]]) -> _BoundedResult[T]:
-        """Return what the work returns, unless the run's time is up first, or this process no longer leads it."""
+        """Return the result of the work, unless the run's time is up first, or this process no longer leads it."""
         done: list[_BoundedResult[T]] = []
         stopped: list[_BoundedResult[T]] = []
         failed: list[Exception] = []

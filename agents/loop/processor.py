@@ -28,7 +28,7 @@ def unknown_cost(_model: str, _usage: ModelUsage) -> Decimal | None:
 def next_request(run: Run, tools: Sequence[ToolDefinition]) -> ModelRequest:
     """Return the next request to the model; it is the same for the same header, frames and tools."""
     limits, messages = run.header.limits, build_transcript(run)
-    # The answer may not be longer than what is left of the run's tokens after this request.
+    # The answer may use no more than the run's remaining tokens after this request.
     left = limits.answer_tokens
     if limits.tokens is not None:
         left = min(left, limits.tokens - run.spent.tokens - transcript_tokens(messages))

@@ -32,7 +32,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
 
 
 def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
-    """Return in short lines what was done: the current phase first, then the others, the latest first."""
+    """Return the finished work in short lines: the current phase first, then the others, the latest first."""
     order = [state.phase, *(phase for phase in reversed(phases) if phase != state.phase)]
     return [line for phase in order if phase in state.work for line in _lines(phase, state.work[phase].content)]
 

@@ -43,7 +43,7 @@ class Approver:
 
 
 def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requirement:
-    """Return what it takes to approve `proposal` in `channel`; `passkeys` says whether any is registered. Pure.
+    """Return the requirement for approving `proposal` in `channel`; `passkeys` says whether any is registered. Pure.
 
     A rejection counts in every channel.
     """

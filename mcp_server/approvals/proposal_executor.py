@@ -115,7 +115,7 @@ class ProposalExecutor:
         claimed = await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
         if claimed is None:
             return await self._ended(proposal_id)
-        # What a person approved is executed even if the caller disconnects.
+        # An approved act is executed even if the caller disconnects.
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_claimed, proposal_id, runner)

@@ -35,7 +35,7 @@ PLACES = "places"
 REPEATS = "repeats"
 """In a preview: digests of sentences from untrusted text that the call repeats, each with its source."""
 DOUBTS = "doubts"
-"""In a preview: what a language model said about the call's new text."""
+"""In a preview: a language model's remarks on the call's new text."""
 RUN = "run"
 """In a preview: the run of `agent_run` that made the call, with the start of its goal and the key of the call."""
 LONGEST_GOAL = 200
@@ -89,7 +89,7 @@ def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
 
 
 def doubts_in(proposal: Proposal) -> tuple[Doubt, ...]:
-    """Return what a language model said about the new text when the proposal was made. The approval covers that, too."""
+    """Return a language model's remarks on the new text when the proposal was made. The approval covers them too."""
     return tuple(Doubt(**one) for one in json.loads(proposal.preview).get(DOUBTS, ()))
 
 

@@ -1,4 +1,4 @@
-"""The caller of the current request, and what is known about the call."""
+"""The caller of the current request, and the facts about the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that belong to a journey: whether its phase allows the tool, and what the journey records about the call."""
+"""Calls that belong to a journey: the check that its phase allows the tool, and the journey's record of the call."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]
     from agents.errors import JourneyOver, ToolOutsidePhase, WaitsForPerson
 
     state, journey, phase = position.state, position.journey, position.phase
-    # An agent may allow tools in its last phase, to save what was found after the journey is complete.
+    # An agent may allow tools in its last phase, to save findings after the journey is complete.
     if state.over and (state.status == "cancelled" or tool not in phase.tools):
         raise JourneyOver(journey, state.status)
     if tool not in phase.tools:

@@ -1,1 +1,1 @@
-"""Language models: the one that the settings name, and what it helps with beside runs."""
+"""The language model that the settings name, and its uses besides runs."""

@@ -85,7 +85,7 @@ log = logging.getLogger("knowledge_forge.models")
 
 @dataclass(frozen=True, slots=True)
 class PairOpinion:
-    """A model's opinion of one pair: how sure it is that both cannot be true (0: not at all), and what they differ in."""
+    """A model's opinion of one pair: how sure it is that both cannot be true (0: not at all), and how they differ."""
 
     sure: float = 0.0
     about: str = ""

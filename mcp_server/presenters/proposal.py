@@ -127,7 +127,7 @@ async def proposal_summary(
 def summary_of(
     proposal: Proposal, asker: Asker, needs: Requirement, contradictions: Sequence[Contradiction] = (), *, now: datetime
 ) -> ProposalSummary:
-    """Return the proposal with what is known around it. Pure."""
+    """Return the proposal with its context. Pure."""
     preview = _preview(proposal)
     answer = preview.get("answer")
     parts = answer if isinstance(answer, dict) else {"result": answer}

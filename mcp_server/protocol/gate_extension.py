@@ -62,7 +62,7 @@ QUESTION = "decision"
 ASKED = "proposal:"
 """The prefix of the state of the gate's own questions. A state without one of our prefixes belongs to the tool that asked."""
 CARRIED_OUT_S = 30.0
-"""How long a call waits for another process to execute what was approved."""
+"""How long a call waits for another process to execute an approved proposal."""
 NOT_YOURS = "this answer belongs to none of your calls"
 OTHER_CALL = "this answer belongs to another call"
 
@@ -305,7 +305,7 @@ class GateExtension(Extension):
     async def _follow_begun_run(
         self, name: str, outcome: Outcome, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
-        """Return the outcome. If a person has just approved a run, follow it for a while and ask what it asks.
+        """Return the outcome. If a person has just approved a run, follow it for a while and pass its questions on.
 
         The run continues by itself in the background, so a caller that leaves doesn't end it.
         """

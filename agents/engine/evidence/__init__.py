@@ -1,1 +1,1 @@
-"""Checks by the server itself: quotes in pages, and what a journey learned."""
+"""Checks by the server itself: quotes in pages, and a journey's learnings."""

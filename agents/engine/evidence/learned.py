@@ -29,7 +29,7 @@ def slug(name: str) -> str:
 
 
 def learning_page(agent: str, domain: str) -> str:
-    """Return the path of the page for what that agent learned in that domain; "" is every agent or domain."""
+    """Return the path of the page for that agent's learnings in that domain; "" is every agent or domain."""
     return f"{FOLDER}/{slug(agent) or ALL}/{slug(domain) or GENERAL}.md"
 
 

@@ -53,7 +53,7 @@ class AutomaticPhases:
         """Return the steps of an automatic phase.
 
         Raises:
-            BadWork: what the server made is not what the phase asks for.
+            BadWork: the server's own work does not fit the phase's form.
         """
         state, before = here.state, here.recorded or {}
         look = self._judge.looking(here.journey, state)

@@ -306,7 +306,7 @@ async def _at_end(
         if met:
             # The graph tries a link before all transitions of the part, even those that the part would take first.
             return await link(facts, look) if way == end else NOT_MET
-    # The transition to the next part says what is missing at this end.
+    # The transition to the next part reports what is missing at this end.
     return NOT_MET
 
 
@@ -318,7 +318,7 @@ async def _provide(part: AgentPart, provide: Provide, facts: SubmitFacts, look: 
     return await provide(seen_by(part, facts), look)
 
 
-# --- what the chain says ----------------------------------------------------------------------------------------------
+# --- the functions of the chain ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The conversations in which a journey was worked on, and what was done in each. Pure."""
+"""The conversations in which a journey was worked on, and the work done in each. Pure."""
 
 from __future__ import annotations
 

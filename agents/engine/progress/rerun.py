@@ -1,4 +1,4 @@
-"""Repeating a journey from one of its versions: what was recorded after it is submitted and decided again, step by step.
+"""Repeating a journey from one of its versions: the later submissions and decisions are made again, step by step.
 
 The submissions are those on record. Where they lead is computed again, with the agent, conditions and pages of today. Tools are not
 called again; the work of automatic phases is repeated.

@@ -17,7 +17,7 @@ Item = Mapping[str, Json]
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """Goal, concepts, steps, and what is made. `works` has the newest work of each phase."""
+    """Goal, concepts, steps and results. `works` has the newest work of each phase."""
 
     works: Mapping[str, Mapping[str, Json]]
 

@@ -32,7 +32,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return a summary of the work so far for another host to continue from, beginning with what the present phase needs."""
+    """Return a summary of the work so far for another host to continue from, beginning with the present phase's needs."""
     plan = BuildRecord(state.works)
     goal = [f"goal: {short(plan.goal, LINE)}"] if plan.goal else []
     if state.phase == GROUNDING:

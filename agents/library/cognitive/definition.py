@@ -84,7 +84,7 @@ class CognitiveBlock(FileBlock):
 
 
 def described_in(folder: str, files: Mapping[str, bytes], tools: Collection[str]) -> Described:
-    """Return the agent of a folder, or what is wrong with it. It has the name of its folder.
+    """Return the agent of a folder, or its problems. It has the name of its folder.
 
     `files` are the bytes of its files by their names; `tools` are the names of all tools.
     """

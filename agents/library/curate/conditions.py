@@ -213,7 +213,7 @@ def _lies_at(act: Item, path: str) -> bool:
 
 
 async def merged(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Every changed page is reported as it is now and contains what was merged into it."""
+    """Every changed page is reported as it is now and contains the text that was merged into it."""
     record, missing = CurationRecord(facts.works), list[str]()
     for path in record.changed:
         page = record.verified.get(path)

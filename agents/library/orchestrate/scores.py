@@ -1,4 +1,4 @@
-"""The range in which a score must lie, given what the judge found. Pure."""
+"""The range in which a score must lie, given the judge's findings. Pure."""
 
 from __future__ import annotations
 

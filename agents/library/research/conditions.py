@@ -1,6 +1,6 @@
 """The conditions under which research moves forward, or back.
 
-Each looks at what is recorded and at the knowledge base, at nothing else.
+Each looks only at the record and the knowledge base.
 """
 
 from __future__ import annotations

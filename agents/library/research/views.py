@@ -60,7 +60,7 @@ def _insights_needed(tree: Tree) -> list[str]:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return a summary of the work so far for another host to continue from, beginning with what the present phase needs."""
+    """Return a summary of the work so far for another host to continue from, beginning with the present phase's needs."""
     tree = Tree(state.works)
     counted, answers, insights = list(_counted(tree)), list(_answers(tree)), list(_insights(tree))
     if state.phase == DECOMPOSE:

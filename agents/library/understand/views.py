@@ -86,7 +86,7 @@ def _lesson(course: Course, objective: str) -> str:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return a summary of the work so far for another host to continue from, beginning with what the present phase needs."""
+    """Return a summary of the work so far for another host to continue from, beginning with the present phase's needs."""
     course = Course(state.works)
     objectives, knows = list(_objectives(course)), list(_knows(course))
     if state.phase == CALIBRATE:

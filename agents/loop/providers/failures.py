@@ -207,5 +207,5 @@ def _text_in(message: object, depth: int = 3) -> str:
 
 
 def _harmless(word: object) -> str:
-    """Return a vendor's word if it is one word: a sentence may quote what was sent."""
+    """Return a vendor's word if it is one word, because a sentence may quote the request."""
     return word if isinstance(word, str) and HARMLESS_WORD.fullmatch(word) else ""

@@ -72,7 +72,7 @@ class ModelProvider:
     ) -> None:
         self._name, self._access, self._wire, self._channel = name, access, wire, channel
         self._patience, self._sleep, self._chance = patience, sleep, chance
-        # Remembered, so that not every request has to find out again what the server does not know.
+        # Remembered, so that later requests leave out parts that the server does not know.
         self._without: Without = frozenset()
 
     def __repr__(self) -> str:

@@ -68,7 +68,7 @@ class VendorChannel:
                 else:
                     arguments = self._arguments(request, self._patience.whole_s)
                     raw = await self._resource.with_raw_response.create(**arguments)
-                    # Not parsed by the package: it builds objects of its types from anything, and text from what is not JSON.
+                    # Not parsed by the package, which builds objects of its types from any JSON, and text from anything else.
                     reply, headers = _object(raw.http_response.content), _lower(raw.http_response.headers)
         except RequestFailed as failed:
             raise RequestFailed(_with_usage(failed.failure, wire, assembly)) from None
@@ -94,7 +94,7 @@ class VendorChannel:
                 # A server that cannot stream answers in one piece.
                 return _object(await stream.response.aread()), headers
             async for event in stream:
-                # As the server sent it; the packages leave alone what is not an object.
+                # As the server sent it: the packages pass on anything that is not an object.
                 sent = event.to_dict(mode="json", warnings=False) if hasattr(event, "to_dict") else event
                 assembly.add(sent if isinstance(sent, dict) else {})
                 if assembly.over:

@@ -52,7 +52,7 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The first frame of a run. `context` is what is known already, `model` the model to ask, as `vendor:model`."""
+    """The first frame of a run. `context` is the knowledge given with the goal, `model` the model to ask, as `vendor:model`."""
 
     TYPE: ClassVar[str] = "run"
     id: str
@@ -138,7 +138,7 @@ class ToolCallFrame(_PlacedFrame):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult(_PlacedFrame):
-    """The outcome of a call. `text` is what the model gets; `error` says what went wrong if it was no success.
+    """The outcome of a call. `text` is for the model; `error` says what went wrong if the call failed.
 
     `unsure`: it is unknown whether it was done. `proposal`: not done yet, a person decides about it. `called` is false if the tool was
     never called.

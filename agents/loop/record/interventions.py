@@ -1,4 +1,4 @@
-"""Frames recorded by processes that do not lead the run: that it ended, and what a person answered."""
+"""Frames recorded by processes that do not lead the run: its end, and a person's answer."""
 
 from __future__ import annotations
 

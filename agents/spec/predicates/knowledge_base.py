@@ -116,7 +116,7 @@ class LearningPage(Leaf):
     field: Path
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return the paths that no agent reads, and what agents read instead."""
+        """Return the paths that no agent reads, and the paths that agents read instead."""
         learners = sorted({ALL, *await look.learners()})
         items = self.field.items(facts)
         if not items:
@@ -183,7 +183,7 @@ class ToolCalled(Leaf):
 
 
 class ProposalDone(Leaf):
-    """A person approved what a tool proposed in this phase, and it was applied."""
+    """A person approved a tool's proposal of this phase, and it was applied."""
 
     NAME: ClassVar[str] = "proposal_done"
     DEMAND: ClassVar[str] = "a proposal of {tool} was applied"

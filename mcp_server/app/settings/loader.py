@@ -166,7 +166,7 @@ def _key_in(file: object, name: str) -> str | None:
 
 
 def _complete_zulip(values: dict[str, object]) -> None:
-    """Add what the `zuliprc` says and no other setting does. A path in it is relative to it."""
+    """Add values of the `zuliprc` that no other setting gives. A path in it is relative to its folder."""
     file = values.get("zulip_config")
     if not isinstance(file, Path):
         return

@@ -1,4 +1,4 @@
-"""Scores: how far each principal is trusted, and what changes that. The rules are pure; the store applies and records them.
+"""Scores: how far each principal is trusted, and how that changes. The rules are pure; the store applies and records them.
 
 A score lies between the floor that a person granted and a ceiling. Decisions on a host's proposals move it between the two, and an
 idle score sinks back to the floor. Nothing that a client claims about itself affects it.

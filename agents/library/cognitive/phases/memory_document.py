@@ -124,7 +124,7 @@ def _sections(document: str) -> tuple[_DocumentSection, ...]:
     return tuple(found)
 
 
-# --- what is wrong with it --------------------------------------------------------------------------------------------
+# --- its faults -------------------------------------------------------------------------------------------------------
 
 
 def _beginning(lines: Sequence[str], found: Sequence[_DocumentSection], expected: Expected) -> Iterator[str]:

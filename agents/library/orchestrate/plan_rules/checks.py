@@ -182,7 +182,7 @@ def reused(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
 
 
 def digest(step: Item) -> str:
-    """Return a digest of what the step is about, ignoring case and punctuation."""
+    """Return a digest of the step's meaning, ignoring case and punctuation."""
     return sha256(folded(text_in(step, "step")).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

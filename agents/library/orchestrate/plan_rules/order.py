@@ -1,4 +1,4 @@
-"""The order in which steps can be done: circles in their dependencies, chains, and what depends on what. Pure."""
+"""The order in which steps can be done: circles in their dependencies, chains, and dependents. Pure."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def tool_uses(written: Iterable[WrittenUse], request: ModelRequest) -> tuple[Too
 
 
 def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
-    """Return the arguments of a tool use, and what is wrong with them ("" if nothing is).
+    """Return the arguments of a tool use, and their problem ("" for none).
 
     OpenAI sends JSON as text, "and the model does not always generate valid JSON"; some servers send the object itself, nothing at
     all for a tool without arguments, or JSON within JSON.
