@@ -285,7 +285,7 @@ class Ledger(Protocol):
         ...
 
     async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
-        """Drop at most `limit` states that were only `seen`, last before then, oldest first, and return how many.
+        """Drop states that were only `seen` and not since that time, the oldest `limit` of them, and return how many.
 
         Their bytes are dropped with them, unless another page has the same. A state in a page's history or in an act
         that has begun is never dropped.

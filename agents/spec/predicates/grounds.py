@@ -105,7 +105,7 @@ class _Texts:
         self._joined, self._complete = BETWEEN.join(distinct), {same(text) for text in distinct}
 
     def have(self, words: str) -> bool:
-        """Return whether the words are in one of the texts, or are one: a text too short to quote may be copied in full."""
+        """Return whether one of the texts contains the words, or equals them: a text too short to quote may be copied in full."""
         return BETWEEN.strip() not in words and (contains_quote(self._joined, words) or same(words) in self._complete)
 
 

@@ -194,7 +194,10 @@ async def _stored(store: IndexStore, table: _Table, rows: NDArray[np.intp], dime
 
 
 def _unpacked(halves: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
-    """Return a row for each; zeros for one of another length, which is a new embedder's: the caller notices the exchange."""
+    """Return a row of numbers for each; zeros for one of another length.
+
+    A vector of another length comes from a new embedder; the caller compares generations and notices.
+    """
     width = 2 * dimensions
     joined = b"".join([half if len(half) == width else bytes(width) for half in halves])
     return np.frombuffer(joined, "<f2").reshape(len(halves), dimensions)
