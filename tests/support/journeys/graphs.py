@@ -50,18 +50,18 @@ def begun(brief: str = "Why is the sky blue?", **more: Any) -> Started:
 
 
 def work(content: Any = "done", **more: Any) -> WorkRecorded:
-    """Return a submit; where it belongs is found out when it is submitted."""
+    """Return a submit; its place is determined when it is submitted."""
     return WorkRecorded("", 0, content, **more)
 
 
 def word(decision: Decision, note: str = "", channel: Channel = "page", changes: Any = None) -> Decided:
-    """Return what a person says."""
+    """Return a person's decision."""
     return Decided(decision, channel, "", note, changes)
 
 
 @dataclass
 class Walk:
-    """A journey that is led without a store: its log, and a clock that goes a second a step."""
+    """A journey that is led without a store: its log, and a clock that advances a second a step."""
 
     graph: PhaseGraph = RESEARCH
     log: list[Logged] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Walk:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> PhaseGraph:
-    """Draw a graph that can be used: a way from phase to phase to the end, and more ways beside it, also back."""
+    """Draw a graph that can be used: a path from phase to phase to the end, and further transitions, also back."""
     count = draw(st.integers(2, 6))
     names = [f"P{n}" for n in range(count)]
     kinds: list[CheckpointKind] = ["none", "informational", "optional", "blocking"]

@@ -1,4 +1,4 @@
-"""Server processes that lead journeys, and hosts of several kinds that go on with them: other processes, transports, libraries."""
+"""Server processes that lead journeys, and hosts of several kinds that continue them: other processes, transports, libraries."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ HEADERS = {"accept": "application/json, text/event-stream", "content-type": "app
 PROTOCOL = "2025-11-25"
 TIMES = frozenset({"at", "since", "timestamp", "started_at", "entered_at", "moved_at", "seconds", "duration_ms"})
 ACCIDENTAL = TIMES | {"principal", "by", "conversation", "conversations", "key", "call", "arguments_hash"}
-"""What is another in each run: times, who it was, and what is drawn or made from a journey's id."""
+"""The parts that differ in each run: times, principals, and values that are random or made from a journey's id."""
 
 
 class Gone(Exception):
-    """The server was not there any more when it should have answered."""
+    """The server was gone when it should have answered."""
 
 
 class Host(Protocol):
     """Anything that can call tools of a server."""
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Return what the tool answers.
+        """Return the tool's answer.
 
         Raises:
             Refused: it answered with an error.
@@ -81,7 +81,7 @@ class Site:
 
     @property
     def settings(self) -> Settings:
-        """Return what a process in that environment goes by."""
+        """Return the settings of a process in that environment."""
         return Settings(
             kb=self.kb,
             state_dir=self.state_dir,
@@ -93,7 +93,7 @@ class Site:
         return [sys.executable, "-m", "mcp_server", "serve", *more]
 
     async def record(self, journey: str) -> tuple[JourneyState, Sequence[Logged]]:
-        """Return what is on record of a journey, which is sound."""
+        """Return a journey's state and events, after a check of the record."""
         async with open_state(self.settings) as opened:
             journeys = journeys_in(opened)
             state, log = await journeys.journey(journey), await journeys.events(journey)
@@ -105,7 +105,7 @@ class Site:
 
 
 def essence(state: JourneyState, log: Sequence[Logged]) -> dict[str, Any]:
-    """Return of a journey what does not depend on when, where and by whom it was led."""
+    """Return the parts of a journey that do not depend on when, where and by whom it was led."""
     whole = {"state": get_state(state), "events": [logged_form(logged) for logged in log]}
     said: dict[str, Any] = json.loads(json.dumps(_without(whole, ACCIDENTAL)))
     return said
@@ -187,7 +187,7 @@ def _answered(result: Mapping[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def over_stdio(site: Site, **how: Any) -> AsyncIterator[SdkHost]:
-    """Yield a host that has started a server process of its own; `how` is told to the SDK's client."""
+    """Yield a host that has started a server process of its own; `how` is passed to the SDK's client."""
     site.state_dir.mkdir(parents=True, exist_ok=True)
     told = site.state_dir.parent / "pid"
     # The shell becomes the server, so the number that it writes down is the server's.
@@ -217,7 +217,7 @@ async def serving_http(site: Site) -> AsyncIterator[str]:
 
 
 async def _drain(process: anyio.abc.Process) -> None:
-    """Read what the server goes on to say, so that it is never held up by a full pipe."""
+    """Read the server's further output, so that a full pipe never blocks it."""
     assert process.stderr is not None
     async for _ in process.stderr:
         pass

@@ -1,4 +1,4 @@
-"""What the links of made-up pages may lead to."""
+"""The targets that links of made-up pages may have."""
 
 from __future__ import annotations
 

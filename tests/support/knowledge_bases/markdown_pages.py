@@ -36,7 +36,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What becomes of one atom: other text, nothing, or new atoms or blocks after it."""
+    """A change of one atom: other text, removal, or new atoms or blocks after it."""
 
     atom: int
     what: str
@@ -45,7 +45,7 @@ class Edit:
 
 @dataclass(slots=True)
 class Maker:
-    """Makes pages and edits; every word group is new, so that what is lost or doubled is seen."""
+    """Makes pages and edits; every word group is new, so that lost or doubled text is noticed."""
 
     random: random.Random
     made: int = 0
@@ -130,7 +130,7 @@ class Maker:
                 what = "change"
             if block.kind == "front" and what == "block":
                 what = "after"
-            # A block goes behind the whole block; only its last atom can say so without a doubt about the place.
+            # A new block goes behind the whole block, so only an edit of the last atom says unambiguously where.
             if what == "block" and block.atoms[-1].name != name:
                 what = "change"
             found.append(Edit(name, what, self.line(block.kind, 0) if what != "block" else self.words()))
@@ -216,14 +216,14 @@ def edited(page: Sequence[Block], edits: Sequence[Edit]) -> list[Block]:
 def _changed(block: Block, atom: Atom, words: str) -> str:
     if block.kind == "heading":
         return atom.text + " " + words[-8:]
-    # What names a row or key, and the number of an item, stay.
+    # The name of a row or key, and the number of an item, stay.
     if block.kind == "table":
         return "|".join(atom.text.split("|")[:2]) + "|" + "|".join(words.split("|")[2:])
     if block.kind == "front":
         return atom.text.rpartition(":")[0] + ": " + words.rpartition(": ")[2]
     if block.kind == "numbers":
         words = words.partition(". ")[2]
-    # What is changed beyond recognition has no known place among new neighbours.
+    # An atom changed beyond recognition has no known place among new neighbours.
     first, *rest = atom.text.split("\n")
     kept = first.rpartition(" ")[0] if first.count(" ") > 3 else first
     return "\n".join([f"{kept} {words.rpartition(' ')[2]} {words.split()[-2]}", *rest])

@@ -1,4 +1,4 @@
-"""Merges of made-up pages, held against `git merge-file` and against what is known of the edits."""
+"""Merges of made-up pages, compared with `git merge-file` and with what is known about the edits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What came out, counted; `wrong` describes every merge that broke a promise."""
+    """The outcomes, counted; `wrong` describes every merge that broke a promise."""
 
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ def case(seed: int) -> Case:
 
 
 def compared(first: int, count: int, folder: Path) -> Report:
-    """Return what came out of the cases from seed `first` on."""
+    """Return the outcomes of the cases from seed `first` on."""
     report = Report()
     batches = [range(at, min(at + BATCH, first + count)) for at in range(first, first + count, BATCH)]
     with ThreadPoolExecutor(2) as pool:
@@ -71,7 +71,7 @@ def compared(first: int, count: int, folder: Path) -> Report:
 
 
 def _by_git(seeds: range, folder: Path) -> list[tuple[str, int]]:
-    """Return what `git merge-file` makes of each case, and how many conflicts it sees."""
+    """Return the result of `git merge-file` for each case, and the number of its conflicts."""
     place = folder / str(seeds.start)
     place.mkdir()
     for seed in seeds:
@@ -113,7 +113,7 @@ def _otherwise_than_git(base: str, ours: str, theirs: str, joined: str, by_git: 
     return [
         f"{line!r} is there {after[line]} times, git has it {git[line]} times"
         for line in after | git
-        # A line that one side moved and the other took out is there for git, as it knows no moves.
+        # Git knows no moves, so it keeps a line that one side moved and the other removed.
         if after[line] != git[line] and after[line] != mine[line] + other[line] - was[line]
     ]
 
@@ -143,7 +143,7 @@ def _lost_or_doubled(base: str, ours: str, theirs: str, found: Joined, *, rewrit
             count = mine[token]
         if after[token] == max(count, 0):
             continue
-        # What is in conflict stays as our side has it.
+        # Conflicting text stays as our side has it.
         if after[token] == mine[token] and token in shown:
             continue
         # What our side kept as it was went where a block was upset around it; the conflict shows it.

@@ -61,7 +61,7 @@ def plane_settings(home: Path, address: str, **more: Any) -> Settings:
 
 @asynccontextmanager
 async def reviewing(settings: Settings) -> AsyncIterator[Reviewer]:
-    """Open approvals in a server of its own, which waits for nothing either."""
+    """Open approvals in a server of its own, which does not wait between tries either."""
     async with open_app(settings, sleep=at_once, indexing=False) as app:
         yield Reviewer(app)
 

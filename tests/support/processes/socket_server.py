@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 
 class Prompt(uvicorn.Server):
-    """Uvicorn that ends within milliseconds when nobody waits for an answer, instead of looking ten times a second."""
+    """Uvicorn that ends within milliseconds when nobody waits for an answer, instead of checking ten times a second."""
 
     async def main_loop(self) -> None:
         await self.on_tick(0)

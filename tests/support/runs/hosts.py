@@ -36,7 +36,7 @@ class RunHost:
         return self.writer.app
 
     def will(self, goal: str, *script: Script) -> None:
-        """Set what the model answers, step by step, in runs whose goal holds these words."""
+        """Set the model's answers, step by step, in runs whose goal holds these words."""
         self.model.will(goal, *script)
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:

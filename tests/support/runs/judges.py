@@ -12,7 +12,7 @@ from tests.doubles.provider_turns import Script, Turn
 Opinion = Callable[[str, str], float]
 """How sure a model is that what a page says and what is new cannot both be true, 0..1."""
 WORDS = '"pair"'
-"""They stand in what the judge asks, and nowhere else."""
+"""Words that are in the judge's question, and nowhere else."""
 
 
 def pairs_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def pairs_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def answer_of(pairs: Sequence[Mapping[str, Any]], opinion: Opinion, about: str = "what") -> dict[str, Any]:
-    """Return what such a model answers; of what it is not sure at all it says nothing."""
+    """Return the answer of a model with that opinion; it leaves out pairs with a certainty of 0."""
     held = [(one["pair"], opinion(one["page"]["says"], one["new"]["says"])) for one in pairs]
     return {"contradictions": [{"pair": number, "about": about, "sure": sure} for number, sure in held if sure]}
 

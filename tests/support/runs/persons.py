@@ -36,11 +36,11 @@ class RunPerson(Person):
 
     @property
     def modelless(self) -> Person:
-        """The same person, in whose settings no model is named."""
+        """The same person, with no model in the settings."""
         return Person(self.folder)
 
     def will(self, goal: str, *script: Script) -> None:
-        """Set what the model answers, step by step, in runs whose goal holds these words."""
+        """Set the model's answers, step by step, in runs whose goal holds these words."""
         self.model.will(goal, *script)
 
     def told(self, *words: str, code: int = 0) -> dict[str, Any]:

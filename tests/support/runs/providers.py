@@ -37,7 +37,7 @@ class Place:
     slept: list[float] = field(default_factory=list)
 
     def will(self, words: str, *script: Script) -> None:
-        """Set what the double answers; a real model answers by itself, and so as the words ask it to."""
+        """Set what the double answers; a real model answers by itself, as the words ask it to."""
         if self.model:
             self.model.will(words, *script)
 

@@ -1,4 +1,4 @@
-"""A model whose answers are written down before, and tools that keep what they did, to lead runs with."""
+"""A model with prepared answers, and tools that record their calls, to lead runs with."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def give_up(reason: str) -> ToolUse:
 
 
 class Scripted:
-    """A model that gives its answers in order. One that is an exception is raised, one that can be called is asked when it comes."""
+    """A model that gives its answers in order. An exception among them is raised; a callable is called for the answer."""
 
     name, model = "scripted", "small"
 
@@ -94,7 +94,7 @@ TOOLS = tuple(
 
 
 class ActsOnRecord:
-    """Tools that note every call with its key, in a file if there is one, and answer as they are told to, or with their name."""
+    """Tools that note every call with its key, in a file if there is one, and answer as the test says, or with their name."""
 
     def __init__(
         self, file: Path | None = None, **answers: CallOutcome | Exception | Callable[[], Awaitable[CallOutcome]]
@@ -146,7 +146,7 @@ async def unbounded(_run: Run) -> DayLimitReached | None:
 
 @dataclass
 class Led:
-    """Everything that leads runs in a test. Its clock goes a second whenever it is looked at."""
+    """Everything that leads runs in a test. Its clock advances a second whenever it is read."""
 
     provider: Scripted
     tools: ActsOnRecord = field(default_factory=ActsOnRecord)
@@ -195,7 +195,7 @@ class Led:
 
 
 async def rebuilt(store: RunStore, run: str) -> list[ModelRequest]:
-    """Return what a model was told before each of its answers, made of what is on record alone."""
+    """Return the request before each of a model's answers, made from the record alone."""
     there = await store.run(run)
     return [
         next_request(fold(there.header, there.frames[: frame.number]), TOOLS)

@@ -42,13 +42,13 @@ def proposal(id_: str = "p-1", **more: Any) -> Proposal:
 
 
 def yes(id_: str = "p-1", **more: Any) -> ProposalVerdict:
-    """Return an approval of what was shown of `proposal(id_)`."""
+    """Return an approval of `proposal(id_)` as it was shown."""
     told: dict[str, Any] = {"approved": True, "by": "ann", "channel": "page", "at": NOW + MINUTE}
     return ProposalVerdict(**{**told, "hash": f"hash of {id_}", **more})
 
 
 def no(id_: str = "p-1", **more: Any) -> ProposalVerdict:
-    """Return a rejection of it."""
+    """Return a rejection of `proposal(id_)`."""
     return replace(yes(id_), **{"approved": False, "note": "not like that", **more})
 
 

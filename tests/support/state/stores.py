@@ -1,4 +1,4 @@
-"""State databases for tests: each engine in turn, and what they say of themselves."""
+"""State databases for tests: each engine in turn, and comparisons between them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ Everything = Callable[[StateStore, int], Awaitable[object]]
 
 
 async def alike(acts: Sequence[Act], other: StateStore, done: Done[Act], everything: Everything) -> None:
-    """Do the acts in memory and in `other`, a minute each, and close that: whatever either says or tells is the same."""
+    """Do the acts in memory and in `other`, a minute each, and close that: both return and publish the same."""
     memory = MemoryStateStore()
     try:
         for minute, act in enumerate(acts):

@@ -31,7 +31,7 @@ def _said(what: str, challenge: bytes, origin: str) -> bytes:
 
 @dataclass
 class SoftPasskey:
-    """Whoever has this object has the device and its owner's finger. Those that are kept in a cloud do not count their uses."""
+    """A device together with its owner's finger. Passkeys that are kept in a cloud do not count their uses."""
 
     name: str = "Ann's key"
     id: bytes = field(default_factory=lambda: secrets.token_bytes(16))

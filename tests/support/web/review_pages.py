@@ -35,7 +35,7 @@ PAGE = "guides/deploy.md"
 
 
 class _Forms(HTMLParser):
-    """Reads the forms of a page: by address the fields and what they hold."""
+    """Reads the forms of a page: by address the fields and their values."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ def now() -> datetime:
 
 
 class Steps:
-    """Told of each step of a write; does something at the `nth` time that one is reached."""
+    """Called at each step of a write; does something the `nth` time that one step is reached."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -142,7 +142,7 @@ def checked(act: PageAct[str], check: Callable[[Contents], Awaitable[Sequence[st
 
 
 def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
-    """Put what was done between `before` and `after` into `current`, line by line; where both changed a line, `current` stays."""
+    """Apply the changes between `before` and `after` to `current`, line by line; where both changed a line, `current` stays."""
     old, now_, new = (raw.splitlines(keepends=True) for raw in (before, current, after))
     edges, kept = {0: 0}, {}
     for tag, first, end, start, stop in SequenceMatcher(None, old, now_, autojunk=False).get_opcodes():

@@ -69,7 +69,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Played:
-    """What came of it. `refused` and `wrong_overlaps` hold what was answered instead."""
+    """The outcome. `refused` and `wrong_overlaps` hold the answers that were not as expected."""
 
     load: Load
     acknowledged: list[Place] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Played:
     merges_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
     servers_cpu_s: float = 0.0
-    """Processor time of all servers while the hosts wrote; 0 where the kernel does not tell."""
+    """Processor time of all servers while the hosts wrote; 0 where the kernel does not report it."""
     audit: str = ""
 
     def quantile(self, share: float) -> float:
@@ -207,7 +207,7 @@ class Host:
         return dict(result.structured_content or {})
 
     async def read(self) -> None:
-        """Read the whole note, page by page; begin anew if it changed in between."""
+        """Read the whole note, page by page; start over if it changed in between."""
         while True:
             pages = [await self.call("kb_read", path=NOTE, view="full")]
             while pages[-1]["next_offset"] is not None and pages[-1]["revision"] == pages[0]["revision"]:
@@ -231,11 +231,11 @@ class Host:
         return answer, perf_counter() - begun
 
     async def write(self, place: Place) -> tuple[dict[str, Any], float]:
-        """Make the edit; go on from what it gave."""
+        """Make the edit, and continue with its result."""
         if self._draw.random() < 0.35:
             await self.read()
         with anyio.fail_after(SOON_S):
-            # What a save in place leaves for a moment is half a note.
+            # A save in place leaves half a note for a moment.
             while place.old not in self.text.split("\n"):
                 await self.read()
         text = edited(self.text, place)
@@ -247,7 +247,7 @@ class Host:
 
 
 class Editor:
-    """The editor's process. It saves whenever it is told to, in its own time."""
+    """The editor's process. It saves for each line that it reads, in its own time."""
 
     def __init__(self, file: Path, load: Load) -> None:
         command = [sys.executable, "-m", "tests.support.writing.outside_editor", str(file), str(load.seed)]
@@ -262,7 +262,7 @@ class Editor:
             self._process.stdin.flush()
 
     def rest(self) -> list[str]:
-        """Let it make the saves that are left, and return what each of them all has added."""
+        """Let it make the saves that are left, and return the line that each of its saves added."""
         self.save(self._left)
         said, _ = self._process.communicate(timeout=SOON_S)
         assert self._process.returncode == 0
@@ -293,7 +293,7 @@ async def hosts(settings: Settings, load: Load) -> AsyncIterator[list[Host]]:
 
 
 async def play(folder: Path, load: Load) -> Played:
-    """Let them all write, then look what is left of it."""
+    """Let them all write, then check which edits are there."""
     note, places = drawn(load)
     settings = Settings(kb=folder / "kb", state_dir=folder / "state")
     file = settings.kb / NOTE

@@ -69,7 +69,7 @@ class Scene:
         return self.notices
 
     async def looked_at(self) -> None:
-        """Return once all reactions were looked at that are there now: one look may be under way already."""
+        """Return once all present reactions were checked: one check may be under way already."""
         looks = self.double.count("GET", MESSAGES)
         await soon(lambda: self.double.count("GET", MESSAGES) > looks + 2)
 
@@ -88,7 +88,7 @@ class Scene:
 
 
 async def soon(true: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Return once it is so."""
+    """Return once it is true."""
     deadline = anyio.current_time() + SOON_S
     while anyio.current_time() < deadline:
         so = true()

@@ -68,7 +68,7 @@ class MemoryIndexStore:
         return True
 
     async def space(self) -> Space:
-        """Return whose vectors it holds, and which are coming."""
+        """Return the embedder whose vectors it holds, and the wanted one."""
         return Space(self._identity, IndexPosition(self._space, self._seq), self._coming)
 
     def _lacks(self, chunk: IndexedChunk) -> bool:
@@ -235,7 +235,7 @@ class MemoryIndexStore:
         return frozenset(entry.doc for entry in self._entries.values() if _admits(filters, entry.record))
 
     async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return what bears `name`, each document and section once, by its best reason."""
+        """Return documents and sections with that `name`, each once, by its best reason."""
         key = name_key(name)
         matches = sorted(
             (n.rank, path, n.position, entry.doc, n.section)

@@ -34,7 +34,7 @@ Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 
 
 class MemoryJourneys:
-    """Journeys in this process; `publish` tells that one of them changed."""
+    """Journeys in this process; `publish` reports that one of them changed."""
 
     def __init__(self, publish: Publish, quotas: Quotas | None = None) -> None:
         self._publish, self._quotas, self._used = publish, quotas, Used()
@@ -49,7 +49,7 @@ class MemoryJourneys:
         return await self.adopt(journey, [first])
 
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
-        """Put a new journey on record, or return the newest that was begun alike since then."""
+        """Put a new journey on record, or return the newest that was begun in the same way since then."""
         state = state_of_log(log)
         states = {id_: fold(kept) for id_, kept in reversed(self._logs.items())}
         of_principal = [(id_, one) for id_, one in states.items() if one.principal == state.principal]
@@ -102,7 +102,7 @@ class MemoryJourneys:
         return Appended(expected + 1, state=after if before else None)
 
     async def head(self, journey: str, key: str) -> JourneyHead:
-        """Return where the journey stands, and the version that the step with that key led to."""
+        """Return the journey's position, and the version that the step with that key led to."""
         return JourneyHead(self._state(journey), _kept(self._log(journey), key))
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
@@ -113,7 +113,7 @@ class MemoryJourneys:
         await self._publish("journey", [journey])
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
-        """Return where the journey stands, or where it stood at that version."""
+        """Return the journey's state, now or at that version."""
         if version is None:
             return self._state(journey)
         return fold(upto(journey, self._log(journey), version))

@@ -49,7 +49,7 @@ class MemoryOutbox:
         return self._outbox_entries[entry_id]
 
     async def mark(self, entry_id: str, marks: Mapping[str, str]) -> None:
-        """Add what it can be looked up by."""
+        """Add the marks by which it can be looked up."""
         known = self._known(entry_id)
         self._outbox_entries[entry_id] = replace(known, marks={**known.marks, **storable_marks(marks)})
 
@@ -93,7 +93,7 @@ class MemoryOutbox:
         return len(dropped)
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember what names which page; of the same page and origin the newest counts."""
+        """Remember which origin names which page; for the same page and origin the newest counts."""
         for told in newest_mentions(mentions):
             known = self._mentions.get((told.path, told.origin))
             if known is None or known.at <= told.at:

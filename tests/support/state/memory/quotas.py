@@ -1,4 +1,4 @@
-"""What principals used of their quotas, in this process: the specification of the others."""
+"""The quotas that principals have used, in this process: the specification of the others."""
 
 from __future__ import annotations
 

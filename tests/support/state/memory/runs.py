@@ -48,7 +48,7 @@ class _Kept:
 
 
 class MemoryRuns:
-    """Runs in this process; `publish` tells that one of them changed, `record` adds to the audit chain."""
+    """Runs in this process; `publish` reports that one of them changed, `record` adds to the audit chain."""
 
     def __init__(
         self, publish: Publish, record: Callable[[HistoryEntry], object] = unrecorded, quotas: Quotas | None = None
@@ -104,7 +104,7 @@ class MemoryRuns:
             self._kept[run] = _Kept(there.run)
 
     async def run(self, run: str) -> Run:
-        """Return the run as it stands."""
+        """Return the run as it is now."""
         return self._of(run).run
 
     async def frames(self, run: str, *, start: int = 0, limit: int | None = None) -> Sequence[Frame]:

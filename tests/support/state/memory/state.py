@@ -92,7 +92,7 @@ class MemoryStateStore:
         return "this process's memory"
 
     async def check(self) -> Sequence[str]:
-        """Return what is wrong: nothing can be."""
+        """Return no problems: there can't be any."""
         return ()
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
@@ -162,7 +162,7 @@ class MemoryStateStore:
         return len(self._events)
 
     async def changed(self, seq: int) -> None:
-        """Return as soon as the newest event is another one than `seq`."""
+        """Return as soon as the newest event is no longer `seq`."""
         while len(self._events) == seq:
             await self._published.wait()
 

@@ -134,7 +134,7 @@ class MemoryTrust:
         return [line_of(proposal) for proposal in found]
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
-        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        """Shorten at most `limit` ended proposals that are stored at greater length than needed."""
         due = [
             p.id
             for p in self._proposals.values()
@@ -157,12 +157,12 @@ class MemoryTrust:
         return len(await self.proposals(principal=principal, states=("pending",), limit=len(self._proposals)))
 
     async def unfinished(self, *, now: datetime) -> bool:
-        """Return whether something waits that nobody sees to."""
+        """Return whether something waits that nobody is working on."""
         aware(now)
         return any(_neglected(proposal, now) for proposal in self._proposals.values())
 
     async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
-        """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
+        """Make a pending proposal approved or rejected, unless it has expired or differs from the one that was shown."""
         aware(verdict.at)
         proposal = self._pending(proposal_id)
         if proposal is None or proposal.expires_at <= verdict.at or proposal.hash != verdict.hash:
@@ -234,7 +234,7 @@ class MemoryTrust:
     async def update_trust_record(
         self, principal: str, change: TrustUpdate, *, note: Note, unseen: float = 0.0
     ) -> TrustRecord:
-        """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
+        """Replace the principal's trust record by the result of `change`, with a line of history and an audit record."""
         aware(note.at)
         before = self.trust_records.get(principal)
         own = [one for one in reversed(self.changes) if one.principal == principal]
@@ -349,7 +349,7 @@ class MemoryTrust:
         return [self._places[place] for place in sorted(self._places)]
 
     async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
-        """Remember what sentences of the text are known by that the caller was shown."""
+        """Remember the digests of the sentences that the caller was shown."""
         aware(at)
         own = self._read.setdefault(principal, {})
         own |= {digest: (at, storable(origin)) for digest, origin in passages.items()}
