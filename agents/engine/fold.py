@@ -121,7 +121,7 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
 
 
 def _with_feedback(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:
-    """Return the feedback with the new one, without the oldest of its kind that no longer fit."""
+    """Return the feedback with the new entry, without the oldest entries of its kind that no longer fit."""
     same = [one for one in feedback if one.kind == new.kind]
     kept = newest_within(same, FEEDBACK_TOKENS - count_tokens(new.text))
     dropped = len(same) - len(kept)

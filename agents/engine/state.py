@@ -97,7 +97,7 @@ class Feedback:
 class PhaseMetrics:
     """The cost of a phase so far; `seconds` only of finished visits.
 
-    `counted` are the tokens that no host reported, so that the server counted them from prompts and works.
+    `counted` are tokens that no host reported: the server counted them from prompts and works.
     """
 
     visits: int = 0

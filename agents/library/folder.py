@@ -24,7 +24,7 @@ from agents.spec.yaml.reader import AgentFileReading, AnyTool
 from agents.spec.yaml.values import read_marked
 
 MOST_ITEMS = 5_000
-"""Larger than a team's limit: earlier releases took lists this long, and their journeys must stay readable."""
+"""Larger than a team's limit: earlier releases accepted lists this long, and their journeys must stay readable."""
 
 
 @cache

@@ -237,7 +237,7 @@ class RunLeader:
         return await self._record(self.draft(run).add_unsure(UNPLANNED, self._since(began)))
 
     async def _stop(self, run: Run, result: _BoundedResult[T]) -> Run:
-        """Return the run after time was up, or another process took or ended it, while work was under way."""
+        """Return the run after its time ran out, or another process took or ended it, while work was under way."""
         if result.lost:
             current = await self._ports.store.run(run.id)
             if not current.over:

@@ -151,7 +151,7 @@ class TeamCatalogue:
         if not changed and before.stamps:
             return
         contents, unread = await self._contents(listed, changed, before)
-        # A file that could not be read is tried again next time, whether its stamp changes or not.
+        # A file that could not be read is tried again next time, even if its stamp has not changed.
         kept = {path: stamp for path, stamp in stamps.items() if path not in {problem.file for problem in unread}}
         # Fifty files of the largest size take seconds, so a thread reads them while others are served.
         definitions, problems = await anyio.to_thread.run_sync(self._defined, contents, changed, before)

@@ -37,7 +37,7 @@ logger = logging.getLogger("knowledge_forge.gate")
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CANCELLED = "the caller went away before it was answered"
 MOST_NAMED = 2
-"""How many of the places that a caller has read text from are named in a proposal."""
+"""How many sources of the caller's reading a proposal names."""
 MOST_OFFERED = 10
 """How many places a proposal offers a person to trust."""
 COUNTS_S = 1.0

@@ -40,7 +40,7 @@ class HostMachine:
     def folder_in(self, variable: str, default: Path) -> Path:
         """Return the folder that an environment variable names."""
         named = Path(self.environ.get(variable, ""))
-        # The XDG specification: a relative path in such a variable is to be ignored.
+        # The XDG specification says to ignore a relative path in these variables.
         return named if named.is_absolute() else default
 
 

@@ -178,7 +178,7 @@ def _remove(text: str, document: JsoncDocument, holder: JsoncNode, member: Membe
 
 
 def _dumps(value: object, line_break: str, unit: str, indent: str | None, *, tight: bool = False) -> str:
-    """Return the value as JSON: over several lines with that indentation, or, without one, on one line."""
+    """Return the value as JSON: on several lines with that indentation, or on one line without one."""
     if indent is None:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":") if tight else (", ", ": "))
     return (line_break + indent).join(json.dumps(value, ensure_ascii=False, indent=unit).split("\n"))

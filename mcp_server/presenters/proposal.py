@@ -55,7 +55,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class ProposalSummary:
-    """A proposal with all that a person needs to decide on it.
+    """A proposal with everything that a person needs for a decision.
 
     `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
     them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act.

@@ -30,7 +30,7 @@ class AutomaticPhases:
     async def extend(
         self, here: JourneyPosition, steps: Sequence[Step], version: int, *, at: datetime, by: str
     ) -> Sequence[Step]:
-        """Return the steps with the automatic ones that follow: the work of automatic phases, and the steps that it leads to.
+        """Return the steps with those that follow automatically: the work of automatic phases, and the steps that it leads to.
 
         Every move gets the conversation in which it continues. All steps belong to `version`.
         """

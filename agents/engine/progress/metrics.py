@@ -14,9 +14,9 @@ _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """The cost of one phase so far. `seconds` include the present visit, and `waited_s` of them waited for a person.
+    """The cost of one phase so far. `seconds` include the present visit and `waited_s`, the time spent waiting for a person.
 
-    `counted` are the tokens that no host reported, so that the server counted them from prompts and works.
+    `counted` are tokens that no host reported: the server counted them from prompts and works.
     """
 
     phase: str

@@ -11,7 +11,7 @@ MET_POINTS: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
 ISSUE_POINTS: Mapping[str, tuple[int, int]] = {"minor": (1, 5), "major": (5, 20), "blocking": (10, 100)}
 """The fewest and the most points that an issue takes off the score."""
 BARRED_POINTS = 20
-"""The minimum distance below a passing score that the range covers if something keeps the score from passing."""
+"""If something keeps the score from passing, the range spans at least this many points."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reading failed requests, in whichever vendor's shape, and what follows from them. Pure.
+"""Reading failed requests in every vendor's format, and classifying them. Pure.
 
 Anthropic: `{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`.
 OpenAI: `{"error": {"message", "type", "param", "code"}}`. Gemini: a list of one such, with status 400 for a wrong key. Self-hosted

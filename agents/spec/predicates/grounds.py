@@ -116,7 +116,7 @@ def _words(item: Json, name: str) -> list[str]:
 
 
 class GroundedItems(Leaf):
-    """Every item rests on words copied from allowed places, or on quotes of pages, and everything that it cites is right.
+    """Every item rests on words copied from allowed places, or on quotes of pages, and all its citations hold.
 
     `words` names the field of an item with words copied from `of`: enough of them to be distinctive, or the complete text.
     `tool`, if given, names the field with a tool that was called. `if_any`: there may be no items. `first`: only the first place

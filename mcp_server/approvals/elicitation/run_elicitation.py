@@ -57,7 +57,7 @@ CLOSING_S = 5.0
 TRIES, TRY_S = 30, 1.0
 """How many times a run that another process is about to lead is checked again, and the longest wait between two checks."""
 FOLLOWED_S = 30.0
-"""How long a call follows a run that a person let it begin. The result of a longer run is fetched later."""
+"""How long a call follows a run after a person approved its start. The result of a longer run is fetched later."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -174,7 +174,7 @@ def _by(steps: Sequence[str], possible: Collection[str]) -> str:
 
 
 def reused(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """A step that is already done still has the meaning it had when the plan was valid."""
+    """A step that is already done has not changed its meaning since the plan was valid."""
     before = u.works.get(VALIDATING, {}).get("validated", {})
     for step in u.steps:
         if step["id"] in u.done and before.get(step["id"], digest(step)) != digest(step):

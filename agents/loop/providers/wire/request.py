@@ -53,7 +53,7 @@ class RequestDraft:
         self._request, self._without, self._parts, self._used = request, without, parts, set[str]()
 
     def may_have(self, part: str) -> bool:
-        """Return whether to put that part in, and remember it: a server that complains about it is asked again without it."""
+        """Return whether to put that part in, and remember it as optional: if a server complains, it is asked again without it."""
         if part in self._without:
             return False
         self._used.add(part)
