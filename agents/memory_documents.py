@@ -34,7 +34,7 @@ def each(agent: Agent, state: JourneyState) -> Sequence[MemoryDocument]:
     found = documents(agent, state)
     for name, text in found.items():
         names.setdefault(text, []).append(name)
-    # A chain lists the names of agents before those of parts, and the name of the part is the more specific one.
+    # A chain lists agents' names before parts' names, and the later one, the part's, is more specific.
     order = list(found)
     each_once = [MemoryDocument(of[-1], text, tuple(of[:-1])) for text, of in names.items()]
     return sorted(each_once, key=lambda one: order.index(one.name))

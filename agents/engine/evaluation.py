@@ -18,7 +18,7 @@ Looking = Callable[[str, JourneyState], Look]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The first condition that is met (`met`, none or one) with its detail; or what is missing."""
+    """The first condition that is met (`met` has none or one), with its detail; otherwise the missing parts."""
 
     met: tuple[str, ...] = ()
     detail: str = ""

@@ -181,7 +181,7 @@ class Runner:
         """Take over the log of a journey from elsewhere. A journey whose agent is unknown here can only be read.
 
         Raises:
-            BadLog, BadStart, JourneyExists: its agent here could not continue it; nothing is recorded.
+            BadStart: its agent here could not continue it. BadLog, JourneyExists: as the store says. Nothing is recorded.
         """
         state = state_of_log(log)
         try:

@@ -91,7 +91,7 @@ class Approvals(Protocol):
         ...
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
-        """Replace a pending proposal by one with these arguments, one set a call, and return the new one, pending.
+        """Replace a pending proposal by one with these arguments, one set for each call, and return the new one, pending.
 
         Raises:
             BadArguments: they don't fit the tool.

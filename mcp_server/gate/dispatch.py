@@ -320,7 +320,7 @@ class Gate:
             return Refuse(f"{what} is {CLOSED}")
 
     async def _grant(self, principal: Principal, needed: Trust, *, began: float) -> Grant:
-        """Return the principal's grant, read once a call, and again if planning took longer than a second.
+        """Return the principal's grant. It is read once in each call, and again if planning took longer than a second.
 
         If the database can't be read, reading is allowed for `REMEMBERED_S` with the grant read last; everything else is refused.
         """

@@ -52,7 +52,7 @@ _CODE = (
 
 
 class _Gone(Exception):
-    """The worker exited without an answer; `code` is its exit status (negative: a signal), `before`: before it took the request."""
+    """The worker exited without an answer; `code` is its exit status (negative: a signal). `before`: the request was not taken."""
 
     def __init__(self, code: int | None, *, before: bool) -> None:
         self.code, self.before = code, before

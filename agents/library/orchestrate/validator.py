@@ -29,7 +29,7 @@ from knowledge.errors import InvalidPath, KnowledgeError
 
 OWN_FILE = "rules.yaml"
 MOST_FAILURES = 60
-"""The most failures recorded per severity: after fixing sixty the plan is validated again anyway."""
+"""The most failures recorded per severity: after sixty are fixed, the plan is validated again anyway."""
 
 
 def refused(inputs: Mapping[str, Json]) -> Iterator[str]:

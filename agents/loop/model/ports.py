@@ -125,7 +125,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One reply. `model` is the one that really answered, `request` the vendor's id of the request ("" if it gives none)."""
+    """One reply. `model` is the one that answered, `request` the vendor's id of the request ("" if it gives none)."""
 
     text: str
     uses: tuple[ToolUse, ...]

@@ -121,7 +121,7 @@ class RequestFailure:
 
     @property
     def no_model(self) -> bool:
-        """Return whether the model does not exist, or not for this key: OpenAI answers 403 then."""
+        """Return whether the model does not exist, or this key may not use it, for which OpenAI answers 403."""
         return self.status == 404 or self.code == "model_not_found"
 
     @property

@@ -126,7 +126,7 @@ def spent_since(frames: Iterable[Frame], since: datetime) -> RunSpent:
 
 
 def with_earlier(begun: Total, bodies: Iterable[str], since: datetime) -> Total:
-    """Return `begun`, the total of runs that began since then, plus what earlier runs, whose frames are `bodies`, took since then."""
+    """Return `begun`, the total of runs that began since then, plus the usage since then of earlier runs, from their `bodies`."""
     frames: dict[str, list[Frame]] = {}
     for body in bodies:
         try:

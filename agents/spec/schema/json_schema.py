@@ -43,7 +43,7 @@ HERE = "#/$defs/"
 MOST_NODES = 3_000
 """Parts of a schema after its references are filled in."""
 MOST_LEVELS = 60
-"""Its nesting after that: as deep as work may be, and well below Python's limit of recursion."""
+"""The depth of a schema after that: as deep as work may be, and well below Python's recursion limit."""
 ASKS = "x-asks"
 USUAL_TEXT_CHARS = 8_000
 USUAL_ITEMS = 500

@@ -24,7 +24,7 @@ CHANCE_BYTES = 4
 def runner_on(
     base: KnowledgeBase, services: JourneyServices, agents: Catalogue | None = None, quotas: Quotas | None = None
 ) -> Runner:
-    """Return the runner of the knowledge base's journeys, with these agents or all of them. Ask once."""
+    """Return the runner of the knowledge base's journeys, with these agents or all of them. Call it once."""
     store, files = journeys_in(base.state, quotas), VaultFiles(base.vault)
     return Runner(
         store,

@@ -85,7 +85,7 @@ def _diffs(proposal: Proposal) -> str:
 
 
 def reply(action: str, content: Mapping[str, Any] | None) -> FormReply:
-    """Return the meaning of a client's answer. Only the word itself approves; a form that was dismissed decides nothing."""
+    """Return the meaning of a client's answer. Only the word "approve" approves; a dismissed form decides nothing."""
     given = content or {}
     note = given["note"][:LONGEST_NOTE] if isinstance(given.get("note"), str) else ""
     if action == "decline":

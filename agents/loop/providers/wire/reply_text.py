@@ -96,7 +96,7 @@ def without_thoughts(text: str) -> str:
 
 
 def json_in(text: str) -> Mapping[str, Any] | None:
-    """Return the JSON object that a text is, has in a fence, or has between other words; None if it holds no such object."""
+    """Return the JSON object in a text: the whole text, in a fence, or between other words; None if there is no object."""
     fenced = FENCED.search(text)
     inside = text[text.find("{") : text.rfind("}") + 1]
     for candidate in (text, fenced[1] if fenced else "", inside):
