@@ -117,7 +117,7 @@ class OutboxAct(Protocol):
 
         Raises:
             ReplyLost: it is unknown whether it happened.
-            PartlyDone: a part of it happened.
+            PartlyDone: only a part was done.
             KnowledgeError: any other one: it certainly did not happen.
         """
         ...

@@ -105,7 +105,7 @@ class _Index:
 
 
 class Store:
-    """What survives a restart of the server: indexes, and tasks that are waiting or done."""
+    """The data that survives a restart of the server: indexes, and tasks that are waiting or done."""
 
     def __init__(self) -> None:
         self.indexes: dict[str, _Index] = {}

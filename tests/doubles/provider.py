@@ -62,7 +62,7 @@ class Model:
 
     `asked` are the bodies that were answered, oldest first. `key` None takes requests without one. `streams` False answers in
     one piece whatever is asked. `between_s` is waited between events of a stream. `thinks` is a model that takes tools in Chat
-    Completions only if it is told not to think, as OpenAI's newer ones. `orders` is one that takes no word of the user right
+    Completions only with thinking switched off, as OpenAI's newer ones. `orders` is one that takes no word of the user right
     behind a tool's, as Mistral's.
     """
 

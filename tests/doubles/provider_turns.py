@@ -18,7 +18,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer. `stop` "" is what fits: the end, or tools. `thoughts` come signed, as the vendor has them.
+    """One answer. `stop` "" means the fitting reason: the end, or tools. `thoughts` come signed, as the vendor has them.
 
     `quirks` are ways of servers that follow a vendor only nearly; `provider_shapes.py` knows them. `cut` ends a stream after
     so many events, without a word. `refusal` is a category that the model refuses for.

@@ -24,7 +24,7 @@ QUESTION = "approve, reject, reject as harmful, or leave it waiting? [a/r/h/L] "
 
 
 async def decided(app: App, proposal_id: str) -> bool:
-    """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False if it is left waiting."""
+    """Show the whole proposal, and return whether it was decided, here or elsewhere; False if it is left waiting."""
     review = ReviewSession.of(app)
     proposal = await review.one(proposal_id)
     while proposal.state == "superseded" and proposal.successor:

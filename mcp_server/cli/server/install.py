@@ -385,7 +385,7 @@ class _Installation:
         return frozenset({drop(text, path), drop(text, path, prune=True)})
 
     def _had_servers_before(self) -> bool:
-        """Return whether the list of servers existed before our entry, as far as the last backup tells."""
+        """Return whether the list of servers existed before our entry, as far as the last backup shows."""
         copies = backups(self.file)
         try:
             return bool(copies) and members(read(copies[-1]) or "", ()).get(self.host.servers) is not None

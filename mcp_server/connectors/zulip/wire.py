@@ -1,6 +1,6 @@
 """Zulip's REST API as pure values: makes requests and reads replies. Zulip's old words (`stream`, `subject`) stop here.
 
-Bodies are forms; lists and objects inside of them are JSON. A server's feature level tells which words it knows.
+Bodies are forms; lists and objects in them are JSON. A server's feature level says which words it knows.
 
 Source: https://zulip.com/api/rest, https://zulip.com/api/changelog, and replies of a real server (9.0-dev, feature level 247)
 in tests/samples/zulip.

@@ -93,7 +93,7 @@ class TaskPlan:
 
     @property
     def digest(self) -> str:
-        """Return a hash that tells a repetition of the same change from one that is due again.
+        """Return a hash that is the same for a repetition of the change, and another one if it is due again.
 
         It is due again if somebody changed the task (back) since.
         """

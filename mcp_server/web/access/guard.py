@@ -1,4 +1,4 @@
-"""The rules for every request to the page and every answer of it.
+"""The rules for every request to the page and every answer from it.
 
 Source: W3C Content Security Policy level 3; RFC 6454 (Origin); RFC 9110, section 7.2 (Host).
 """

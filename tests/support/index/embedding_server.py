@@ -42,7 +42,7 @@ class EmbeddingServer:
     before: Callable[[], Awaitable[None]] | None = None
     """Awaited before each answer."""
     reverse: bool = False
-    """Answers in another order than asked, which `index` tells."""
+    """Answers in another order than asked; `index` gives each one's place."""
     at_once = 0
     most_at_once = 0
     url: str = ""
@@ -81,7 +81,7 @@ class EmbeddingServer:
 
     async def reply(self, texts: list[str], body: dict[str, Any]) -> dict[str, Any]:
         """Return a good reply."""
-        # Three times as long as they should be: whoever compares must make them 1 long.
+        # Three times as long as they should be: the client has to scale them to length 1.
         rows = await MemoryEmbedder(self.dimensions).embed(texts) * 3
         rows = rows[:, : body.get("dimensions", self.dimensions)]
         base = body.get("encoding_format", "float") == "base64"

@@ -17,7 +17,7 @@ from tests.doubles.meilisearch import serving
 
 
 def index_at(place: str) -> MeilisearchKeywordIndex:
-    """Open the index at a place that one of these gave."""
+    """Open the index at a place that `double_place` or `server_place` gave."""
     url, key, name, lock = json.loads(place)
     return MeilisearchKeywordIndex(MeilisearchLine(MeilisearchAddress(url, key)), name, lock=Path(lock))
 

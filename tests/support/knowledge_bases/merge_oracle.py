@@ -146,7 +146,7 @@ def _lost_or_doubled(base: str, ours: str, theirs: str, found: Joined, *, rewrit
         # Conflicting text stays as our side has it.
         if after[token] == mine[token] and token in shown:
             continue
-        # What our side kept as it was went where a block was upset around it; the conflict shows it.
+        # A line that our side kept may be missing where the block around it was scrambled; the conflict shows it.
         if rewritten and token in shown and after[token] < mine[token]:
             continue
         if rewritten and not _has_line(ours, token, base) and not _has_line(theirs, token, base):

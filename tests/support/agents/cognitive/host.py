@@ -32,7 +32,7 @@ Connecting = Callable[[], AbstractAsyncContextManager[Host]]
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays in a journey: the agent of each prefix of phase names, longest first."""
+    """The agents that play in a journey, by prefix of phase names, longest first."""
 
     parts: Mapping[str, str]
 
@@ -65,7 +65,7 @@ class Played:
 
 @dataclass
 class Course:
-    """What a scripted journey met on its way."""
+    """The phases, submits and waits of a scripted journey, and its last answer."""
 
     journey: str
     phases: list[str] = field(default_factory=list)
@@ -130,7 +130,9 @@ def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
     for name in ("version", "phase", "visit", "state", "conversation", "allowed_tools"):
         if name in before:
             assert told[name] == before[name], name
-    if before.get("work_schema") is not None:  # else the step was recorded and not enough, which is told in short
+    if (
+        before.get("work_schema") is not None
+    ):  # else the step was recorded and not enough, and the answer is a short one
         assert told["prompt"] == before["prompt"], "\n".join(
             difflib.unified_diff(before["prompt"].splitlines(), told["prompt"].splitlines())
         )

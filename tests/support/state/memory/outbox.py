@@ -54,7 +54,7 @@ class MemoryOutbox:
         self._outbox_entries[entry_id] = replace(known, marks={**known.marks, **storable_marks(marks)})
 
     async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
-        """Record what became of it, with a record in the audit chain, and return it."""
+        """Record its outcome, also in the audit chain, and return it."""
         known = self._known(entry_id)
         after = ended_entry(known, fate, at, result)
         if after is None:

@@ -9,7 +9,7 @@ from knowledge.state.quota.bounds import Bound, Kind, require_room
 
 
 class Used:
-    """What each principal used, by slots."""
+    """Each principal's use, by slots."""
 
     def __init__(self) -> None:
         self._slots: dict[tuple[str, Kind], dict[datetime, int]] = {}

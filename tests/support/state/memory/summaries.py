@@ -18,7 +18,7 @@ class MemorySummaries:
         self._made: dict[str, ModelLine] = {}
 
     async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
-        """Return the lines that there are of these."""
+        """Return the lines with these keys, as far as they exist."""
         return {key: self._made[key].text for key in keys if key in self._made}
 
     async def keep(self, made: ModelLine) -> None:

@@ -293,17 +293,17 @@ class MemoryTrust:
         return known[0] if known is not None and known[1] else None
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
-        """Keep what a secret stands for, under its digest, until then."""
+        """Keep a secret's value, under its digest, until then."""
         self._secrets[digest, purpose] = _Secret(value, aware(expires_at))
 
     async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
-        """Return what the secret stands for, or None."""
+        """Return the secret's value, or None."""
         aware(now)
         found = self._secrets.get((digest, purpose))
         return found.value if found is not None and found.expires_at > now else None
 
     async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
-        """Return what it stands for and forget it, and all that has expired."""
+        """Return its value, and forget it and all secrets that have expired."""
         value = await self.secret(digest, purpose, now=now)
         self._secrets.pop((digest, purpose), None)
         self._secrets = {key: kept for key, kept in self._secrets.items() if kept.expires_at > now}
@@ -359,7 +359,7 @@ class MemoryTrust:
             self._read[who] = {digest: one for digest, one in read.items() if one[0] >= at - PASSAGES_KEPT}
 
     async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
-        """Return which of these the caller was shown since then."""
+        """Return those of these passages that the caller was shown since then."""
         aware(since)
         own = self._read.get(principal, {})
         return {one: own[one][1] for one in digests if one in own and own[one][0] >= since}
