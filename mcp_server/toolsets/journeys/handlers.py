@@ -70,9 +70,7 @@ async def submit(services: JourneyServices, call: Call, arguments: SubmitArgumen
         arguments.reasoning or "",
     )
     require_handle(call.principal, arguments.journey_id)
-    await services.journeys.store.journey(
-        arguments.journey_id
-    )  # raises for an unknown journey, so that nothing is carried to it
+    await services.journeys.store.journey(arguments.journey_id)  # raises if unknown, so nothing is carried to it
     await services.taints.carry(call.principal.id, arguments.journey_id, run=call.run)
     position = await services.journeys.submit(arguments.journey_id, arguments.version, submission, by=call.principal.id)
     if position.state.status == "waiting":

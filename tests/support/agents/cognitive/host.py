@@ -130,9 +130,7 @@ def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
     for name in ("version", "phase", "visit", "state", "conversation", "allowed_tools"):
         if name in before:
             assert told[name] == before[name], name
-    if (
-        before.get("work_schema") is not None
-    ):  # else the step was recorded and not enough, and the answer is a short one
+    if before.get("work_schema") is not None:  # else the work was not enough, and the answer is a short one
         assert told["prompt"] == before["prompt"], "\n".join(
             difflib.unified_diff(before["prompt"].splitlines(), told["prompt"].splitlines())
         )
