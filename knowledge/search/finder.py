@@ -161,6 +161,7 @@ class Finder:
         Raises:
             InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
         """
+        await self._wait_for_first_pages()
         chosen = Filters(path=await self._place(path))
         question = await self._questions.ask(text[:LONGEST_COMPARED].encode(errors="replace").decode())
         scope = SearchScope(await self._index.select(chosen), chosen)

@@ -92,6 +92,8 @@ WHICH_PAGE = (
     "nothing is written: several pages could be meant; send this call again with the arguments of one of `places`"
 )
 
+MOST_PAGES_UNSEARCHED = 8
+"""Pages of a directory that are looked at where search finds none."""
 FindPages = Callable[[str, str], Awaitable[Sequence[str]]]
 """Returns the pages under a directory whose passages answer a text best: the text, the directory."""
 
@@ -374,21 +376,22 @@ class Writer:
         The string is a note for the caller.
         """
         under = f"under {directory or 'the root'}"
-        if (only := await self._pages.only_page(directory)) is not None:
-            return Target(only, "page"), (), f"{only} is the only page {under}"
+        there = await self._pages.first_pages(directory, MOST_PAGES_UNSEARCHED)
+        if len(there) == 1:
+            return Target(there[0], "page"), (), f"{there[0]} is the only page {under}"
         size, what = len(request.content), "finding a place for the text"
         title = await self._runner.run(first_heading, request.content, size=size, what=what)
         new = f"{directory}/{slug(title)}.md" if directory else f"{slug(title)}.md"
-        paths = await self._pages_like(request.content, directory)
+        # Search may know none of the pages yet: that is no reason to say that none is about this.
+        paths = await self._pages_like(request.content, directory) or there
         texts = [CandidatePage(path, text) for path in paths if (text := await self._text(path)) is not None]
         if not texts:
             if not title:
                 raise InvalidPath(
                     request.path,
-                    "it is a directory and none of its pages is about this; name a page, or begin the text with a heading "
-                    "and a new page is made",
+                    "it is a directory without pages; name a page, or begin the text with a heading and a new page is made",
                 )
-            return await self._pages.target(new), (), f"no page {under} is about this, so it becomes a page of its own"
+            return await self._pages.target(new), (), f"there is no page {under}, so it becomes the first"
         size += sum(len(page.text) for page in texts)
         unplaced = UnplacedText(request.content, texts, self._similarity)
         places = await self._runner.run(places_among_pages, unplaced, size=size, what=what)

@@ -115,10 +115,10 @@ class PageLookup:
         except AmbiguousName as error:
             raise AmbiguousName(name, error.candidates) from error
 
-    async def only_page(self, directory: str) -> str | None:
-        """Return the only page under a directory; None if there are more, or none."""
-        found = await anyio.to_thread.run_sync(lambda: list(islice(self._vault.scan(directory), 2)))
-        return found[0].path if len(found) == 1 else None
+    async def first_pages(self, directory: str, most: int) -> list[str]:
+        """Return the paths of the first `most` pages under a directory, in the order of its files."""
+        found = await anyio.to_thread.run_sync(lambda: list(islice(self._vault.scan(directory), most)))
+        return [file.path for file in found]
 
     async def made_at(self, path: str) -> str:
         """Return the real path that a page at `path` would have if it were made: folders that are links are followed.

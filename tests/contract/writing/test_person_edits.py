@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from mcp import Client
 
+from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
-from tests.support.hosts.writers import Writer, writing
+from tests.support.hosts.writers import Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
 
 PAGE = """\
@@ -134,7 +136,6 @@ async def test_text_whose_place_would_be_a_guess_is_written_with_the_call_that_t
 
 async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_written(tmp_path: Path) -> None:
     async with connected(tmp_path) as host:
-        await host.call("kb_search", query="holidays")
         answer = await host.merge("guides", "A request for holidays takes your team two days.\n")
         assert (answer["status"], answer["diff"], answer["path"]) == ("analysis", "", "guides")
         assert 0 < len(answer["places"]) <= 3
@@ -164,3 +165,15 @@ async def test_another_version_of_a_statement_is_asked_about_and_the_answer_is_f
         assert both["status"] == "done"
         assert newer in host.text(path)
         assert older in host.text(path)
+
+
+async def test_a_directory_is_answered_with_places_before_anything_is_indexed(tmp_path: Path) -> None:
+    files = {"guides/backups.md": PAGE, "guides/holidays.md": OTHER}
+    settings = Settings(kb=write(tmp_path / "kb", files), state_dir=tmp_path / "state", open_browser=False)
+    allowed = await let_in(settings)
+    async with open_app(allowed, indexing=False) as app, Client(app.server) as client:
+        host = Writer(client, app, settings.kb)
+        answer = await host.merge("guides", "# Leave\n\nA request for holidays takes your team two days.\n")
+        assert (answer["status"], answer["diff"]) == ("analysis", "")
+        assert {place["path"] for place in answer["places"]} <= set(files)
+        assert "path='guides/leave.md' makes a page of its own" in answer["note"]
