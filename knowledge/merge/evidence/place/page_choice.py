@@ -57,12 +57,14 @@ def _places_in_page(
     pieces = [piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")]
     placer = Placer(cut(page.text), similarity)
     if not pieces or pieces[0].kind != "heading":
-        choices = placer.choices(content, is_item=bool(pieces) and pieces[0].kind == "list")[:MOST_OFFERED]
+        found = placer.choices(content, is_item=bool(pieces) and pieces[0].kind == "list")
+        # The text before the first heading has no name to ask for it by, unless it is all of the page.
+        choices = [choice for choice in found if choice.section.path][:MOST_OFFERED] or found[:1]
     else:
         body = "".join(piece.text for piece in pieces[1:])
         placement = placer.place(body, path=pieces[0].section, level=heading_level(pieces[0]))
         if placement.how != "unsure":
             # Named, or a new section: the page alone says where.
             return [offered_place(page.path, (), share)]
-        choices = placement.choices[:MOST_OFFERED]
+        choices = list(placement.choices[:MOST_OFFERED])
     return [offered_place(page.path, choice.section.path, share * choice.share) for choice in choices]
