@@ -131,10 +131,11 @@ class _Pieces:
         for number in range(start, end):
             line = self.lines[number]
             bare = line.lstrip(" \t>-+*0123456789.)")
-            # A fence inside an item or quote is not cut either.
+            # A fence inside an item or quote is not cut either; the line that closes it still belongs to it.
+            inside = fence
             if bare.startswith(("```", "~~~")):
                 fence = "" if fence == bare[:3] else fence or bare[:3]
-            if not fence and length and length + len(line) > TARGET:
+            if not inside and length and length + len(line) > TARGET:
                 parts.append((first, number, length))
                 first, length = number, 0
             length += len(line) + 1
