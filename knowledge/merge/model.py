@@ -116,7 +116,7 @@ class IncomingEvidence:
 
     `authority` is the most that the caller claims, None for the table's. `corroborated_by` are the lineages that the server
     has verified itself. `against` are texts of the page that a person rejected in favour of this. `doubts` are a model's
-    contradictions between it and the page; `judged` says that a model was asked. `answers` are the host's.
+    contradictions between it and the page. `answers` are the host's.
     """
 
     source: str
@@ -125,7 +125,6 @@ class IncomingEvidence:
     corroborated_by: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
-    judged: bool = False
     answers: tuple[StatementAnswer, ...] = ()
 
 

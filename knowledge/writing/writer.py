@@ -30,7 +30,7 @@ from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
 from knowledge.writing.acts.merge_act import MergeActs
-from knowledge.writing.acts.merge_work import MergeOutcome
+from knowledge.writing.acts.merge_work import MergeOutcome, unwritten
 from knowledge.writing.acts.move_act import MoveActs
 from knowledge.writing.answers import ChangeAnswer, Merged, join_notes
 from knowledge.writing.effect import Effect, digest_in, effect_in
@@ -176,25 +176,14 @@ class Writer:
         self, request: MergeRequest, places: Sequence[OfferedPlace], note: str
     ) -> WritePlan[MergeRequest, Merged]:
         """Return the plan that writes nothing and says where the text could go."""
-        merged = Merged(
-            status="analysis",
-            proposal=None,
-            path=request.path,
-            revision=None,
-            blocks=(),
-            diff="",
-            conflicts=(),
-            verified=None,
-            places=places,
-            note=note,
-        )
+        asks = unwritten(request, None, note, places)
 
         async def work(_contents: Contents) -> ActWork[MergeOutcome]:
-            return ActWork(contents={}, result=MergeOutcome(merged), source=request.source)
+            return asks
 
         act = PageAct(request.actor, (places[0].path,), work, intent=request.intent)
         rehearsed, stakes, _ = await self._rehearsed(act, [request.path], dry_run=True)
-        return WritePlan(request, act, [request.path], stakes, rehearsed, merged)
+        return WritePlan(request, act, [request.path], stakes, rehearsed, asks.result.merged)
 
     async def plan_change(
         self, request: ChangeRequest, *, agreed: bool = False, dry_run: bool = False

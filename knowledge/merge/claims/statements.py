@@ -37,8 +37,6 @@ ALL_IN_ORDER = 0.75
 """The same where one is to replace the other."""
 SAME_WORDS = 0.9
 PARAPHRASE = 0.6
-MAY_BE_REWORDED = 0.25
-"""Share of an old statement's words that another wording may leave out; values never."""
 WORDS_OF_A_KEY_LINE = 6
 
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
@@ -159,9 +157,9 @@ class StatementReading:
         )
 
     @cached_property
-    def deciding(self) -> frozenset[str]:
+    def deciding(self) -> Counter[str]:
         """Its words that change what is said though the subject stays: modals, quantifiers, negations, opposites, `2xx`, `v2`."""
-        return frozenset(
+        return Counter(
             word
             for word in words(self.plain)
             if word in DECIDING or axis_of(word, self.language) is not None or _MIXED.fullmatch(word)
@@ -291,9 +289,7 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
     if not new.subject <= existing.subject or _swaps_names(existing, new):
         return False
     if new.subject == existing.subject:
-        if Counter(w for w in new.content if w in new.deciding) != Counter(
-            w for w in existing.content if w in existing.deciding
-        ):
+        if new.deciding != existing.deciding:
             return False
     elif not _is_run(new.content, existing.content):
         return False
@@ -325,13 +321,13 @@ def is_paraphrase(existing: StatementReading, new: StatementReading) -> bool:
 
 
 def covers(new: StatementReading, old: StatementReading) -> bool:
-    """Return whether `new` covers `old` and may replace it: its values, their order, nearly all of its words.
+    """Return whether `new` covers `old` and may replace it: it has every word of `old`, in nearly the same order.
 
     "The importer reads CSV and JSON from a share" does not cover "reads CSV from the share in Oslo": Oslo would be lost.
     """
     if not old.values <= new.values or old.limits - new.limits or len(old.subject) + len(old.values) < 2:
         return False
-    if len(lost_words(new, old)) > int(len(old.subject) * MAY_BE_REWORDED) or _swaps_names(old, new):
+    if not keeps_words(new.text, old.text) or _swaps_names(old, new):
         return False
     return _shared_order(new, old) >= ALL_IN_ORDER and _relation(old.plain, new.plain) == "agree"
 

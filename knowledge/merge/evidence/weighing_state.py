@@ -451,13 +451,11 @@ class Weighing:
     def update_verdict(self, there: int, gone: Sequence[str] = ()) -> int:
         """Say why the evidence takes the place of a unit, with the numbers, and return the number of the verdict."""
         source, line = self.origins[there].source, self.units[there].line
-        without = f", without {quoted(', '.join(gone))}" if gone else ""
         if self.is_rejected(there):
             why = f"a person decided for {self.evidence.source} and against line {line}"
         elif self.is_same_source(there) and self.is_recorded[there]:
-            why = f"{self.evidence.source} corrects line {line}{without}"
-        elif gone:
-            why = f"another wording of line {line}{without}"
+            why = f"{self.evidence.source} corrects line {line}"
+            why += f", without {quoted(', '.join(gone))}" if gone else ""
         else:
             why = f"covers line {line} and adds to it"
         weights = f"{self.weight} against {self.confidence(there)} of {source}"

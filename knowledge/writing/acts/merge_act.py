@@ -20,6 +20,7 @@ from knowledge.writing.acts.merge_work import (
     MergeOutcome,
     merge_into_new_page,
     merge_into_page,
+    status_of,
     undecided_pairs,
 )
 from knowledge.writing.answers import join_notes
@@ -200,17 +201,22 @@ def _combined(
     """Return one work with the combined result of these, carried out one after another."""
     answers = [work.result.merged for work in works]
     conflicts = [conflict for merged in answers for conflict in merged.conflicts]
+    places = [place for merged in answers for place in merged.places]
+    questions = [question for merged in answers for question in merged.questions]
     written = before != after and after is not None
+    status = status_of(written=written, conflicts=conflicts, asks=bool(places or questions))
     last = works[-1]
     old, new = ["" if raw is None else raw.decode("utf-8", "replace") for raw in (before, after)]
     merged = replace(
         answers[-1],
-        status="partial" if conflicts and written else "conflict" if conflicts else "done" if written else "unchanged",
+        status=status,
         revision=None if after is None else revision_of(after),
         blocks=[verdict for one in answers for verdict in one.blocks],
         diff=unified_diff(old, new, path, most_characters=MOST_DIFF),
         conflicts=conflicts,
         verified=True if written else None,
+        places=places,
+        questions=questions,
         note=join_notes(*(one.note for one in answers)) or None,
     )
     brought = [pair for work in works for pair in work.result.brought]
@@ -219,7 +225,7 @@ def _combined(
         contents={path: after} if written else {},
         result=MergeOutcome(merged, brought, last.result.known),
         confidence=max((work.confidence for work in works if work.confidence is not None), default=None),
-        outcome="partial" if conflicts and written else "done",
+        outcome="partial" if status == "partial" else "done",
         contradictions=[found for work in works for found in work.contradictions],
         origins={path: tracked.origins} if written and (tracked := _tracked_after(works, path)) else last.origins,
         record=any(work.record for work in works) and not written,

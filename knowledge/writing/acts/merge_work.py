@@ -14,7 +14,7 @@ from knowledge.merge.document_form import TakenContent, as_document
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair, undecided
-from knowledge.merge.model import Conflict, IncomingEvidence, MergePlan, Origin, Unit, unit_digest
+from knowledge.merge.model import Conflict, IncomingEvidence, MergePlan, OfferedPlace, Origin, Unit, unit_digest
 from knowledge.merge.plan import merge, plan_new_page
 from knowledge.merge.setting import MergeSetting
 from knowledge.merge.unified_diff import unified_diff
@@ -97,7 +97,7 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     if taken.form == "unclear" and (request.source != USER or setting.append):
         taken = taken._replace(form="snippet")
     if taken.form == "unclear":
-        return _unwritten(request, basis.revision, WHOLE_OR_PART)
+        return unwritten(request, basis.revision, WHOLE_OR_PART)
     if request.source != USER:
         # Evidence never counts as the whole page or section, because what it leaves out would then be removed.
         taken = TakenContent("snippet", request.content, taken.section)
@@ -124,8 +124,17 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     return ActWork(contents={}, result=MergeOutcome(analysis), source=request.source)
 
 
-def _unwritten(request: MergeRequest, revision: str | None, note: str) -> ActWork[MergeOutcome]:
-    """Return the work that writes nothing and tells the caller why."""
+def status_of(*, written: bool, conflicts: Sequence[Conflict], asks: bool) -> Status:
+    """Return the status of a merge; `asks` says that some text waits for the caller to choose a place or to answer."""
+    if conflicts or asks:
+        return "partial" if written else "conflict" if conflicts else "analysis"
+    return "done" if written else "unchanged"
+
+
+def unwritten(
+    request: MergeRequest, revision: str | None, note: str, places: Sequence[OfferedPlace] = ()
+) -> ActWork[MergeOutcome]:
+    """Return the work that writes nothing, tells the caller why, and offers these places."""
     answer = Merged(
         status="analysis",
         proposal=None,
@@ -135,6 +144,7 @@ def _unwritten(request: MergeRequest, revision: str | None, note: str) -> ActWor
         diff="",
         conflicts=[],
         verified=None,
+        places=places,
         note=note,
     )
     return ActWork(contents={}, result=MergeOutcome(answer), source=request.source)
@@ -171,7 +181,6 @@ def _evidence(basis: MergeBasis) -> IncomingEvidence:
         corroborated_by=basis.verified,
         against=request.against,
         doubts=request.judgement.doubts if request.judgement is not None else (),
-        judged=request.judgement is not None and not request.judgement.note,
         answers=request.answers,
     )
 
@@ -198,15 +207,10 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
         *plan.conflicts,
         *(Conflict(found.existing.section, "", found.existing.text, found.new.text, 0) for found in flags),
     ]
-    status: Status = "done" if written else "unchanged"
-    if conflicts:
-        status = "partial" if written else "conflict"
-    elif plan.places or plan.questions:
-        status = "partial" if written else "analysis"
     unsure = (PLACE_UNSURE if plan.places else None, RELATION_UNSURE if plan.questions else None)
     note = join_notes(*unsure, plan.note) or None
     merged = Merged(
-        status=status,
+        status=status_of(written=written, conflicts=conflicts, asks=bool(plan.places or plan.questions)),
         proposal=None,
         path=path,
         revision=after,
@@ -228,7 +232,7 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
         result=MergeOutcome(merged, _brought(plan, before) if written else (), known),
         source=request.source,
         confidence=max((verdict.new.confidence for verdict in plan.verdicts if verdict.new), default=None),
-        outcome="flagged" if flags and not written else "partial" if status == "partial" else "done",
+        outcome="flagged" if flags and not written else "partial" if merged.status == "partial" else "done",
         origins={path: [o if o.revision else replace(o, revision=after or "") for o in plan.origins]},
         contradictions=flags,
         record=not written and _support(plan.origins) > _support(setting.origins),

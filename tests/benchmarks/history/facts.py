@@ -114,9 +114,7 @@ def _reading(unit: Unit) -> StatementReading:
 
 def _kind(old: StatementReading, new: StatementReading) -> Change | None:
     numbers = Counter(old.numbers) != Counter(new.numbers)
-    deciding = Counter(w for w in old.content if w in old.deciding) != Counter(
-        w for w in new.content if w in new.deciding
-    )
+    deciding = old.deciding != new.deciding
     if old.subject == new.subject and not numbers and not deciding and old.values == new.values:
         return (
             "rewording"

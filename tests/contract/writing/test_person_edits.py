@@ -11,6 +11,7 @@ from mcp import Client
 
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Approver
 from tests.support.hosts.writers import Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
 
@@ -30,18 +31,20 @@ Ask the operators. They need the name of the database and the day.
 restore --day monday
 ```
 """
+OLDER = "Copies of the database are made every night and kept for thirty days in another city."
+NEWER = "Copies of the database are made every evening and kept for thirty days in a vault."
 OTHER = "# Holidays\n\nThere are thirty days of holidays a year.\n\n## Requests\n\nAsk your team.\n"
 
 
 @asynccontextmanager
-async def connected(tmp_path: Path) -> AsyncIterator[Writer]:
+async def connected(tmp_path: Path, level: float = 5) -> AsyncIterator[Writer]:
     files = {
         "guides/backups.md": PAGE,
         "guides/holidays.md": OTHER,
         "log.md": "---\nappend: true\n---\n# Log\n\n- Begun.\n",
     }
     settings = Settings(kb=write(tmp_path / "kb", files), state_dir=tmp_path / "state", open_browser=False)
-    async with writing(settings) as writer:
+    async with writing(settings, level=level) as writer:
         yield writer
 
 
@@ -146,25 +149,23 @@ async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_w
 async def test_another_version_of_a_statement_is_asked_about_and_the_answer_is_followed(tmp_path: Path) -> None:
     async with connected(tmp_path) as host:
         path = "guides/backups.md"
-        older = "Copies of the database are made every night and kept for thirty days in another city."
-        newer = "Copies of the database are made every evening and kept for thirty days in a vault."
         base = await host.revision(path)
         known: dict[str, object] = {"source": "code:ops/backup.py", "base_revision": base, "section": "Backups"}
-        asked = await host.merge(path, newer, **known)
+        asked = await host.merge(path, NEWER, **known)
         assert (asked["status"], asked["diff"]) == ("analysis", "")
         (question,) = asked["questions"]
-        assert (question["existing"], question["new"]) == (older, newer)
+        assert (question["existing"], question["new"]) == (OLDER, NEWER)
         pair = {name: question[name] for name in ("existing", "new")}
-        same = await host.merge(path, newer, **known, answers=[{**pair, "answer": "same"}])
+        same = await host.merge(path, NEWER, **known, answers=[{**pair, "answer": "same"}])
         assert same["status"] == "unchanged"
-        other = await host.merge(path, newer, **known, answers=[{**pair, "answer": "replaces"}])
+        other = await host.merge(path, NEWER, **known, answers=[{**pair, "answer": "replaces"}])
         assert other["status"] == "conflict"
         assert other["proposal"] is not None, "a person decides"
         assert host.text(path) == PAGE
-        both = await host.merge(path, newer, **known, answers=[{**pair, "answer": "both"}])
+        both = await host.merge(path, NEWER, **known, answers=[{**pair, "answer": "both"}])
         assert both["status"] == "done"
-        assert newer in host.text(path)
-        assert older in host.text(path)
+        assert NEWER in host.text(path)
+        assert OLDER in host.text(path)
 
 
 async def test_a_directory_is_answered_with_places_before_anything_is_indexed(tmp_path: Path) -> None:
@@ -177,3 +178,40 @@ async def test_a_directory_is_answered_with_places_before_anything_is_indexed(tm
         assert (answer["status"], answer["diff"]) == ("analysis", "")
         assert {place["path"] for place in answer["places"]} <= set(files)
         assert "path='guides/leave.md' makes a page of its own" in answer["note"]
+
+
+async def approve(host: Writer, proposal: dict[str, object]) -> str:
+    """Approve the proposal as a person does, and return its state."""
+    waiting = await host.app.services.state.trust.proposal(str(proposal["id"]))
+    assert waiting is not None
+    return (await host.app.approvals.approve(waiting.id, waiting.hash, Approver("ann", "page"), "")).state
+
+
+async def test_a_person_who_approves_what_the_host_says_replaces_a_statement_replaces_it(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        path = "guides/backups.md"
+        answers = [{"existing": OLDER, "new": NEWER, "answer": "replaces"}]
+        known = {"source": "code:ops/backup.py", "section": "Backups", "base_revision": await host.revision(path)}
+        answer = await host.merge(path, NEWER, **known, answers=answers)
+        assert await approve(host, answer["proposal"]) == "executed"
+        assert host.text(path) == PAGE.replace(OLDER, NEWER)
+
+
+async def test_a_proposal_writes_what_was_shown_and_nothing_that_is_still_asked_about(tmp_path: Path) -> None:
+    async with connected(tmp_path, level=2) as host:
+        path, fresh = "guides/backups.md", "Tapes are labelled by hand."
+        known = {"source": "code:ops/backup.py", "section": "Backups", "base_revision": await host.revision(path)}
+        answer = await host.merge(path, f"{fresh}\n\n{NEWER}\n", **known)
+        assert answer["status"] == "proposed"
+        assert await approve(host, answer["proposal"]) == "executed"
+        assert fresh in host.text(path)
+        assert NEWER not in host.text(path)
+
+
+async def test_a_host_that_may_only_propose_is_asked_without_a_proposal(tmp_path: Path) -> None:
+    async with connected(tmp_path, level=2) as host:
+        for path in ("guides", "guides/backups.md"):
+            base = await host.revision(path) if path.endswith(".md") else None
+            answer = await host.merge(path, "Nobody may do it on a Friday.", source="zulip:a/b/1", base_revision=base)
+            assert (answer["status"], answer["proposal"]) == ("analysis", None)
+            assert answer["places"]

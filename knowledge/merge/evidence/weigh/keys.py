@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from knowledge.merge.claims.comparison import StatementRelation
-from knowledge.merge.claims.statements import StatementReading, covers, implies, keeps_words, read_statement
+from knowledge.merge.claims.statements import StatementReading, covers, implies, read_statement
 from knowledge.merge.evidence.place.list_form import folded_lines
 from knowledge.merge.evidence.weighing_state import TO_A_PERSON, Dispute, PageChange, Weighing, quoted
 from knowledge.merge.model import Unit
@@ -54,8 +54,7 @@ def _meet_key(w: Weighing, unit: Unit, key: str, there: int) -> None:
     if all(_value(entry, key_name(entry)).startswith(("[", "- ")) for entry in (old.text, unit.text)):
         _add_values(w, unit, there, [value for value in _entries(other) if value.casefold() not in had])
         return
-    is_covered = covers(_read(w, other), _read(w, mine)) and keeps_words(other, mine)
-    decision = w.replacing(unit, there, covers=is_covered)
+    decision = w.replacing(unit, there, covers=covers(_read(w, other), _read(w, mine)))
     if decision == "differs":
         reason = f"About '{key}', the existing text says '{mine[:60]}', the new text '{other[:60]}'."
         comparison = StatementRelation("contradict", "value", key, reason, 1.0)

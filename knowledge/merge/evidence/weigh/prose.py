@@ -124,7 +124,7 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
         if likeness(old.reading, new.reading) >= ONE_SUBJECT
         and w.units[old.unit].kind in _PROSE
         and w.in_same_section(found.unit, old.unit)
-        and not (covers(new.reading, old.reading) and keeps_words(new.reading.text, old.reading.text))
+        and not covers(new.reading, old.reading)
     ]
     if not known:
         return False
@@ -141,8 +141,6 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
             reason = f"{w.evidence.source} says otherwise, in the judgement of the host that sent it."
             relation = StatementRelation("contradict", JUDGED, "".join(old.section[-1:]), reason, 1.0)
             _file_contradiction(w, new, old, relation, found)
-        case None if w.evidence.judged:
-            return False
         case None:
             found.questions.append((new, old))
     return True
@@ -320,6 +318,7 @@ def _is_covered(w: Weighing, unit: Unit, there: int, own: Sequence[Statement], f
     """Return whether the new unit corrects, repeats or extends each statement of a unit of the page, and loses no other word."""
     corrected = {(old.unit, old.span) for _, old in found.corrections}
     left = [old for old in w.index.statements(there) if (old.unit, old.span) not in corrected]
+    # Two statements of the page may be covered by one, which has their words only once.
     if not keeps_words(unit.text, " ".join(old.reading.text for old in left)):
         return False
     return all(

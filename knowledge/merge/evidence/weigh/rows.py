@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from knowledge.merge.claims.comparison import StatementRelation
-from knowledge.merge.claims.statements import covers, implies, keeps_words, read_statement
+from knowledge.merge.claims.statements import covers, implies, read_statement
 from knowledge.merge.evidence.place.list_form import SORTED_FROM, folded_lines
 from knowledge.merge.evidence.place.placement import PageSection
 from knowledge.merge.evidence.weigh.table import Table, TableRow, folded_cell, key_of, table_of
@@ -141,7 +141,7 @@ def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -
             was, now = (read_statement(name + text, w.language) for text in (old.cell(at), placed[at]))
             if not implies(was, now):
                 changed.append(at)
-                is_covered &= covers(now, was) and keeps_words(now.text, was.text)
+                is_covered &= covers(now, was)
     if not empty and not changed:
         w.confirmed_by[old.unit].add(-1)
         w.unchanged(-1, old.unit)
