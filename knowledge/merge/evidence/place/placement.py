@@ -202,6 +202,10 @@ def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace
     return OfferedPlace(path, name, round(fit, 4), f"its words are most like those of {of} ({fit:.2f} of 1)", call)
 
 
+def _score(found: SectionFeatures) -> float:
+    return math.fsum(weight * value for weight, value in zip(WEIGHTS, found, strict=True))
+
+
 class Placer:
     """Decides where things belong in one page."""
 
@@ -216,7 +220,7 @@ class Placer:
         self._choices: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors, TermVectors]] = {}
         self._blocks: dict[PageSection, tuple[Sequence[int], TermVectors]] = {}
         self._bodies: dict[PageSection, str] = {}
-        self._has_list: dict[PageSection, bool] = {}
+        self._all_blocks: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors]] = {}
 
     # The decision
 
@@ -362,8 +366,19 @@ class Placer:
         if self.similarity is not None:
             texts = [f"{' '.join(among[i].path)}\n{self._body(among[i])}"[:LONGEST_COMPARED] for i in order]
             meant = [from_meaning(one) for one in self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]]
+        nearest = self._nearest_blocks(within, asked)
         scores = [
-            self._score(among[index], asked, words.get(index, 0.0), heads.get(index, 0.0), mean, is_item=is_item)
+            _score(
+                SectionFeatures(
+                    words=words.get(index, 0.0),
+                    heading=heads.get(index, 0.0),
+                    meaning=mean,
+                    nearest_block=nearest.get(among[index], 0.0),
+                    length=math.log1p(len(self._body(among[index]))),
+                    list_fits=(1.0 if self._has_list(among[index]) else -1.0) if is_item else 0.0,
+                    before_headings=float(among[index].level == 0),
+                )
+            )
             for index, mean in zip(order, meant, strict=True)
         ]
         likelihoods = [math.exp(score - max(scores)) for score in scores]
@@ -372,23 +387,25 @@ class Placer:
         ranked = sorted(zip(order, shares, strict=True), key=lambda one: (-one[1], one[0]))
         return tuple(SectionChoice(among[index], share) for index, share in ranked)
 
-    def _score(
-        self, section: PageSection, asked: Counter[str], words: float, heading: float, meaning: float, *, is_item: bool
-    ) -> float:
-        if section not in self._has_list:
-            pieces = self.page.pieces[section.first : section.end]
-            self._has_list[section] = any(piece.kind == "list" for piece in pieces)
-        own, blocks = self._blocks_of(section)
-        found = SectionFeatures(
-            words=words,
-            heading=heading,
-            meaning=meaning,
-            nearest_block=max(blocks.cosines(asked).values(), default=0.0) if own else 0.0,
-            length=math.log1p(len(self._body(section))),
-            list_fits=(1.0 if self._has_list[section] else -1.0) if is_item else 0.0,
-            before_headings=float(section.level == 0),
-        )
-        return math.fsum(weight * value for weight, value in zip(WEIGHTS, found, strict=True))
+    def _nearest_blocks(self, within: PageSection | None, asked: Counter[str]) -> dict[PageSection, float]:
+        """Return for each section that has one the likeness of its block that is most like the text."""
+        if within not in self._all_blocks:
+            among = self._choice(within)[0]
+            pairs = [
+                (section, self._counted(piece.text))
+                for section in among
+                for piece in self.page.pieces[section.first : section.end]
+                if piece.kind not in ("blank", "front", "break")
+            ]
+            self._all_blocks[within] = [section for section, _ in pairs], TermVectors([terms for _, terms in pairs])
+        holders, vectors = self._all_blocks[within]
+        nearest: dict[PageSection, float] = {}
+        for number, likeness in vectors.cosines(asked).items():
+            nearest[holders[number]] = max(likeness, nearest.get(holders[number], 0.0))
+        return nearest
+
+    def _has_list(self, section: PageSection) -> bool:
+        return any(piece.kind == "list" for piece in self.page.pieces[section.first : section.end])
 
     def _choice(self, within: PageSection | None) -> tuple[Sequence[PageSection], TermVectors, TermVectors]:
         """Return the sections that a text may go into, their words, and those of their headings."""
