@@ -124,8 +124,7 @@ def _put_into_section(w: Weighing, news: Sequence[NewText]) -> None:
     if placement.how == "unsure":
         w.offer([new.verdict for new in news], placement)
         return
-    section = w.placer.section_at(placement)
-    lists = [at for at in range(section.first, section.end) if w.page.pieces[at].kind == "list"]
+    lists = w.placer.lists_in(w.placer.section_at(placement))
     for run in _runs(news):
         if run[0].unit.kind == "item" and lists:
             said = "\n".join(new.unit.text for new in run)

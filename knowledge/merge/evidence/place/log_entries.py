@@ -39,9 +39,7 @@ def append_entry(w: Weighing, content: CutDocument, within: PageSection | None) 
     expected = tuple(units(cut(text)))
     insertion = Insertion(placement.after_line, text, block=True)
     if not block and any(unit.kind == "item" for unit in expected):
-        section = w.placer.section_at(placement)
-        lists = [at for at in range(section.first, section.end) if w.page.pieces[at].kind == "list"]
-        if lists:
+        if lists := w.placer.lists_in(w.placer.section_at(placement)):
             items = ListForm(w.splicer, lists[-1]).numbers
             after = w.units[items[0]].line - 1 if newest_first(w.page) else w.splicer.last_line(items[-1])
             insertion = Insertion(after, text, block=False)

@@ -220,6 +220,7 @@ class Placer:
         self._choices: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors, TermVectors]] = {}
         self._blocks: dict[PageSection, tuple[Sequence[int], TermVectors]] = {}
         self._bodies: dict[PageSection, str] = {}
+        self._lists: dict[PageSection, Sequence[int]] = {}
         self._all_blocks: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors]] = {}
 
     # The decision
@@ -375,7 +376,7 @@ class Placer:
                     meaning=mean,
                     nearest_block=nearest.get(among[index], 0.0),
                     length=math.log1p(len(self._body(among[index]))),
-                    list_fits=(1.0 if self._has_list(among[index]) else -1.0) if is_item else 0.0,
+                    list_fits=(1.0 if self.lists_in(among[index]) else -1.0) if is_item else 0.0,
                     before_headings=float(among[index].level == 0),
                 )
             )
@@ -404,8 +405,12 @@ class Placer:
             nearest[holders[number]] = max(likeness, nearest.get(holders[number], 0.0))
         return nearest
 
-    def _has_list(self, section: PageSection) -> bool:
-        return any(piece.kind == "list" for piece in self.page.pieces[section.first : section.end])
+    def lists_in(self, section: PageSection) -> Sequence[int]:
+        """Return the indexes of the lists of the section's own."""
+        if section not in self._lists:
+            pieces = self.page.pieces
+            self._lists[section] = [at for at in range(section.first, section.end) if pieces[at].kind == "list"]
+        return self._lists[section]
 
     def _choice(self, within: PageSection | None) -> tuple[Sequence[PageSection], TermVectors, TermVectors]:
         """Return the sections that a text may go into, their words, and those of their headings."""
