@@ -165,7 +165,7 @@ class Weighing:
 
     def target(self, path: Sequence[str]) -> PageSection | None:
         """Return the section of the page that a unit under these headings names, or the one that was asked for."""
-        named = self.placer.named(path)
+        named = self.placer.named(path, self.within)
         if self.within is None:
             return named
         return named if named is not None and self.lies_in(named.heading, self.within) else self.within

@@ -160,10 +160,10 @@ def _write(
 
 def _unknown_heading(w: Weighing, unit: Unit) -> int | None:
     """Return the piece of the outermost heading above the unit that the page does not have, None if it has all."""
-    if not unit.section or w.placer.named(unit.section) is not None:
+    if not unit.section or w.placer.named(unit.section, w.within) is not None:
         return None
     paths = (unit.section[:length] for length in range(1, len(unit.section) + 1))
-    unknown = next((path for path in paths if w.placer.named(path) is None), None)
+    unknown = next((path for path in paths if w.placer.named(path, w.within) is None), None)
     pieces = w.content.pieces
     above = range(unit.piece, -1, -1)
     return next((at for at in above if pieces[at].kind == "heading" and pieces[at].section == unknown), None)

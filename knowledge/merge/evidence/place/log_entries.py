@@ -38,11 +38,11 @@ def append_entry(w: Weighing, content: CutDocument, within: PageSection | None) 
     verdict = w.verdict("integrate", placement.section, f"new entry: {w.weight}; placed {placement.reason}")
     expected = tuple(units(cut(text)))
     insertion = Insertion(placement.after_line, text, block=True)
-    if not block and any(unit.kind == "item" for unit in expected):
-        if lists := w.placer.lists_in(w.placer.section_at(placement)):
-            items = ListForm(w.splicer, lists[-1]).numbers
-            after = w.units[items[0]].line - 1 if newest_first(w.page) else w.splicer.last_line(items[-1])
-            insertion = Insertion(after, text, block=False)
+    lists = w.placer.lists_in(w.placer.section_at(placement))
+    if lists and not block and any(unit.kind == "item" for unit in expected):
+        items = ListForm(w.splicer, lists[-1]).numbers
+        after = w.units[items[0]].line - 1 if newest_first(w.page) else w.splicer.last_line(items[-1])
+        insertion = Insertion(after, text, block=False)
     w.changes.append(PageChange([verdict], insertion, expected=expected))
 
 

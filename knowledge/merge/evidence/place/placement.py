@@ -216,7 +216,7 @@ class Placer:
         # The section that holds the whole page: that of its only heading of level 1, else the page itself.
         tops = [section for section in self.sections if section.level == 1]
         self.title = tops[0] if len(tops) == 1 and tops[0] is self.sections[1] else self.sections[0]
-        self._named: dict[tuple[str, ...], PageSection | None] = {}
+        self._named: dict[tuple[str, ...], Sequence[PageSection]] = {}
         self._choices: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors, TermVectors]] = {}
         self._blocks: dict[PageSection, tuple[Sequence[int], TermVectors]] = {}
         self._bodies: dict[PageSection, str] = {}
@@ -243,9 +243,12 @@ class Placer:
         """
         if within is not None and not path:
             return self._in(within, text, "heading")
-        if (named := self.named(path)) is not None and _inside(named, within):
+        if (named := self.named(path, within)) is not None and _inside(named, within):
             return self._in(named, text, "heading")
         choices = self.choices(text, hint=" ".join((hint, *path[-1:])), within=within, is_item=is_item)
+        if namesakes := [choice for choice in choices if choice.section in self.sections_named(path)]:
+            # The page has several sections of that name: a further one would not be what the caller means.
+            return self._in(namesakes[0].section, text, "unsure", namesakes)
         if path:
             # A heading that the page does not have is a new subject: it gets a section of its own.
             parent = self.named(path[:-1])
@@ -305,16 +308,24 @@ class Placer:
 
     # Sections by their headings
 
-    def named(self, path: Sequence[str]) -> PageSection | None:
-        """Return the section that this heading path leads to, from the root or from anywhere; None unless exactly one fits."""
+    def named(self, path: Sequence[str], within: PageSection | None = None) -> PageSection | None:
+        """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one.
+
+        Of several, `within` is meant if it is one of them.
+        """
+        found = self.sections_named(path)
+        return within if within in found else found[0] if len(found) == 1 else None
+
+    def sections_named(self, path: Sequence[str]) -> Sequence[PageSection]:
+        """Return the sections that this heading path may mean: those that most of it leads to."""
         key = tuple(path)
         if key not in self._named:
             self._named[key] = self._find_named(tuple(map(folded_heading, key)))
         return self._named[key]
 
-    def _find_named(self, wanted: tuple[str, ...]) -> PageSection | None:
+    def _find_named(self, wanted: tuple[str, ...]) -> Sequence[PageSection]:
         if not wanted:
-            return None
+            return ()
         last = self._by_last_heading.get(wanted[-1], ())
         # A snippet may name the page's title, or leave it out, as its first heading: then the last heading has to do.
         for found in (
@@ -323,9 +334,8 @@ class Placer:
             [section for section, _ in last],
         ):
             if found:
-                return found[0] if len(found) == 1 else None
-        same = self._by_heading_words.get(self._heading_words(wanted[-1]), ())
-        return same[0] if len(same) == 1 else None
+                return found
+        return self._by_heading_words.get(self._heading_words(wanted[-1]), ())
 
     @cached_property
     def _by_last_heading(self) -> Mapping[str, Sequence[tuple[PageSection, tuple[str, ...]]]]:

@@ -376,6 +376,16 @@ def test_text_that_could_go_anywhere_is_not_written_and_three_places_are_offered
         assert named.verdicts[0].section == place.section
 
 
+def test_a_heading_that_the_page_has_twice_is_asked_about_and_then_the_chosen_section_is_meant() -> None:
+    page = "# T\n\n## Staging\n\n### Limits\n\nTen calls.\n\n## Production\n\n### Limits\n\nFive calls.\n"
+    content = "### Limits\n\nA night watch may call again.\n"
+    plan = weighed(content, page=page)
+    assert words(plan) == ["ask"]
+    assert {place.section for place in plan.places} == {"T > Staging > Limits", "T > Production > Limits"}
+    chosen = weighed(content, page=page, section="T > Production > Limits")
+    assert chosen.text == page + "\nA night watch may call again.\n"
+
+
 def test_a_text_of_several_parts_is_written_where_it_is_sure_and_asked_about_where_it_is_not() -> None:
     plan = weighed("## Limits\n\nFolders are not limited.\n\n## Plans\n\nA quota may grow.\n", page=PAGE)
     assert words(plan) == ["integrate", "integrate"]

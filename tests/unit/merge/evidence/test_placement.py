@@ -84,7 +84,10 @@ def test_a_heading_is_known_by_its_words(path: tuple[str, ...]) -> None:
 def test_a_heading_that_there_is_twice_does_not_decide() -> None:
     page = cut("# T\n\n## A\n\n### Limits\n\nApples.\n\n## B\n\n### Limits\n\nBananas.\n")
     found = placed(page, "Text.", path=("Limits",), level=3)
-    assert (found.how, {choice.section.path[-1] for choice in found.choices}) == ("unsure", {"A", "B"})
+    assert (found.how, {choice.section.path for choice in found.choices}) == (
+        "unsure",
+        {("T", "A", "Limits"), ("T", "B", "Limits")},
+    )
     assert placed(page, "Text.", path=("B", "Limits")).section == ("T", "B", "Limits")
 
 
