@@ -39,12 +39,12 @@ WHOLE_OR_PART = (
     "the section, or begin with a heading"
 )
 RELATION_UNSURE = (
-    "statements are not written that may be other versions of what the page says; send this call again with `answers` to "
-    "`questions`: same, replaces, both (both hold) or contradicts"
+    "some statements are not written, because they may be other versions of statements on the page; send this call again with "
+    "`answers` to `questions`: same, replaces, both (both hold) or contradicts"
 )
 PLACE_UNSURE = (
-    "text is not written where its place would be a guess; send this call again with the arguments of one of `places`, or put "
-    "the heading that it belongs under above the text"
+    "some text is not written, because its place would be a guess; send this call again with the arguments of one of `places`, "
+    "or with the right heading above the text"
 )
 
 

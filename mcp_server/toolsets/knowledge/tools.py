@@ -107,9 +107,10 @@ KB_MERGE = ToolSpec(
     description=(
         "Adds to or edits a page without losing existing text. Read the page first and pass its revision as base_revision; "
         "changes made since then are merged block by block. With source='user' the content is an edit of what you read. "
-        "Content from any other source is evidence: it is weighed, placed where it belongs, and flagged if it contradicts "
-        "existing text. Returns a status (e.g. done, partial, conflict, proposed), a verdict for each block, the diff, and "
-        "the revision to base your next merge on. It cannot delete a page; use kb_delete."
+        "Content from any other source is evidence: it is weighed, placed where it belongs (if that is not clear, you are asked), "
+        "and flagged if it contradicts existing text. Returns a status (e.g. done, partial, conflict, "
+        "proposed), a verdict for each block, the diff, and the revision "
+        "to base your next merge on. It cannot delete a page; use kb_delete."
     ),
     arguments=schemas.MergeArguments,
     result=change_answers.Merged,

@@ -199,7 +199,7 @@ def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace
     if name:
         call += f", section={json.dumps(name, ensure_ascii=False)}"
     of = f'section "{name}" of {path}' if name else path
-    return OfferedPlace(path, name, round(fit, 4), f"its words are most like those of {of} ({fit:.2f} of 1)", call)
+    return OfferedPlace(path, name, round(fit, 4), f"its words resemble those of {of} ({fit:.2f} of 1)", call)
 
 
 def _score(found: SectionFeatures) -> float:
