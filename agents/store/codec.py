@@ -57,11 +57,6 @@ def checked_id(journey: str) -> str:
     return journey
 
 
-def as_stored(logged: Logged) -> Logged:
-    """Return the event as it comes back from the store."""
-    return replace(logged, event=event_of(event_text(logged.event)))
-
-
 def first_event(begun: Started, by: str, at: datetime) -> Logged:
     """Return the first event of a journey."""
     return Logged(1, 1, aware(at), storable(by), replace(begun, principal=storable(begun.principal)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.errors import KnowledgeError, StorageError
-from knowledge.state.ports import Enrolment, StateStore
+from knowledge.state.ports import StateStore
 
 UNENROLLED = "unenrolled"
 """Every host on this machine that sends no secret. The operating system's user started it."""
@@ -112,11 +112,6 @@ async def enrol(state: StateStore, host: str, *, now: datetime) -> str:
 async def forms_count(state: StateStore, who: Principal) -> bool:
     """Return whether a form that this host shows may approve something: its person registered it and allowed forms."""
     return who.enrolled and any(host.forms and host.host == who.host for host in await state.enrolments())
-
-
-async def enrolled_hosts(state: StateStore) -> list[Enrolment]:
-    """Return the hosts that a person let in, by name."""
-    return list(await state.enrolments())
 
 
 class Callers:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from agents.engine.events import Event, Logged, Note, Started, event_text, newest_steps
+from agents.engine.events import Event, Logged, Note, Started, event_of, event_text, newest_steps
 from agents.engine.fold import fold
 from agents.engine.state import JourneyState, Status
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.store.codec import (
-    as_stored,
     checked_id,
     first_event,
     log_after_retention,
@@ -31,6 +31,11 @@ from knowledge.state.retention.cuts import Shortened
 from tests.support.state.memory.quotas import Used
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
+
+
+def as_stored(logged: Logged) -> Logged:
+    """Return the event as it comes back from a store."""
+    return replace(logged, event=event_of(event_text(logged.event)))
 
 
 class MemoryJourneys:
