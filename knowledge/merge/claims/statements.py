@@ -62,6 +62,9 @@ _QUOTES = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u00a0": " "}
 )
 _MIXED = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w+")
+_AROUND = ".,;:!?()[]{}\"'`_"
+_PLAIN_TOKEN = re.compile(r"[^\W\d][\w'-]*|[<>~\u00b1+-]?\d+(?:[.,]\d+)*%?[^\W\d]*|[-*]")
+_SLASHED_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 _CODE = frozenset({"fence", "code", "html", "comment"})
 # Kinds whose exact wording matters: in other words they would say something else.
 _VERBATIM = _CODE | {"front", "row"}
@@ -164,6 +167,13 @@ class StatementReading:
             for word in words(self.plain)
             if word in DECIDING or axis_of(word, self.language) is not None or _MIXED.fullmatch(word)
         )
+
+    @cached_property
+    def signs(self) -> Counter[str]:
+        """What is written in it that is neither a word nor a plain number: `^`, `1-2`, `localhost:8090/metrics`; dates in one form."""
+        tokens = (token.strip(_AROUND) for token in self.plain.translate(_QUOTES).casefold().split())
+        found = (token for token in tokens if token and not _PLAIN_TOKEN.fullmatch(token))
+        return Counter(_SLASHED_DATE.sub(r"\1-\2-\3", token) for token in found)
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -279,8 +289,8 @@ def likeness(one: StatementReading, other: StatementReading) -> float:
 def implies(existing: StatementReading, new: StatementReading) -> bool:
     """Return whether a reader of `existing` learns nothing from `new`: it repeats `existing`, rewords it, or is a part of it.
 
-    Other words count as the same only if each deciding word (must, all, enabled, 2xx) is in both. A part must be one run of
-    words: "the office is in Oslo" is not part of "the office is in Berlin and the server in Oslo".
+    Other words count as the same only if each deciding word (must, all, enabled, 2xx) and sign (`^`, `1-2`) is in both. A part
+    must be one run of words: "the office is in Oslo" is not part of "the office is in Berlin and the server in Oslo".
     """
     if existing.folded == new.folded:
         return True
@@ -289,9 +299,9 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
     if not new.subject <= existing.subject or _swaps_names(existing, new):
         return False
     if new.subject == existing.subject:
-        if new.deciding != existing.deciding:
+        if new.deciding != existing.deciding or new.signs != existing.signs:
             return False
-    elif not _is_run(new.content, existing.content):
+    elif not new.signs <= existing.signs or not _is_run(new.content, existing.content):
         return False
     if _shared_order(existing, new) < (LEAST_ORDER if new.subject == existing.subject else SAME_ORDER):
         return False
