@@ -92,7 +92,7 @@ def _tell(console: Console, who: str, what: str, answer: dict[str, Any]) -> None
             if conflict[side].strip():
                 console.print(f"    [dim]{side:<7}{escape(conflict[side].strip())}[/]", highlight=False)
     for block in answer["blocks"]:
-        if block["verdict"] in ("flag", "retain"):
+        if block["verdict"] in ("flag", "retain", "ask"):
             console.print(Padding(f"[yellow]{block['verdict']}[/]: {escape(block['reason'])}", (0, 0, 0, 4)))
 
 

@@ -17,7 +17,14 @@ from mcp_server.presenters.proposal import ChangedFile, ProposalSummary, ending,
 MOST_LINES, LONGEST_LINE = 40, 1_000
 """Longer blocks and lines are folded until the person asks for everything."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
-_VERDICT_STYLES = {"update": "green", "integrate": "green", "flag": "yellow", "conflict": "red", "retain": "yellow"}
+_VERDICT_STYLES = {
+    "update": "green",
+    "integrate": "green",
+    "flag": "yellow",
+    "conflict": "red",
+    "retain": "yellow",
+    "ask": "yellow",
+}
 _COUNTED: Mapping[State, str] = {
     "executed": "carried out",
     "rejected": "rejected",
