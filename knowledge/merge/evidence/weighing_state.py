@@ -234,7 +234,7 @@ class Weighing:
 
         Keys of the front matter always are. Rows without a heading are too: they met by the columns and the key of their table.
         """
-        if unit.kind == "front" or (unit.kind == "row" and self.target(unit.section) is None):
+        if unit.kind == "front" or (unit.kind == "row" and not unit.section and self.within is None):
             return True
         home = self.home(unit)
         if home is not None:

@@ -229,6 +229,12 @@ def test_a_lineage_that_corrects_itself_later_is_an_update() -> None:
     assert not plan.contradictions
 
 
+def test_a_row_under_another_heading_corrects_no_table_elsewhere() -> None:
+    row = "| plan | quota |\n|---|---|\n| free | 2 GB |\n"
+    assert words(weighed(row, "zulip:ops/limits/2")) == ["update"]
+    assert words(weighed(f"## Plans of partners\n\n{row}", "zulip:ops/limits/2")) == ["flag"]
+
+
 def test_what_a_lineage_said_before_what_it_says_now_is_retained() -> None:
     plan = weighed("Retries: 5", "zulip:ops/limits/0", observed_at=LONG_AGO - timedelta(days=1))
     assert words(plan) == ["retain"]
