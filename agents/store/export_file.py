@@ -57,7 +57,7 @@ def imported(text: str) -> tuple[str, list[Logged]]:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise BadJourneyFile(number, "it is not an event") from error
     if len(log) != head.get("events"):
-        raise BadJourneyFile(len(lines), f"there are {len(log)} events, and there were {head.get('events')}")
+        raise BadJourneyFile(len(lines), f"it has {len(log)} events, but {head.get('events')} were exported")
     return head["journey"], log
 
 

@@ -571,7 +571,7 @@ def test_a_file_of_which_a_letter_was_changed_is_refused_with_the_line(ann: Pers
     lines = whole.splitlines(keepends=True)
     for text, says in [
         (whole.replace("What is deployed first?", "What is deployed last?"), "was changed after the export"),
-        ("".join(lines[:-1]), f"there are {len(lines) - 2} events, and there were {len(lines) - 1}"),
+        ("".join(lines[:-1]), f"it has {len(lines) - 2} events, but {len(lines) - 1} were exported"),
         ("# Notes\n", "line 1 of the journey's file: it is not JSON"),
         ("", "line 1 of the journey's file: it is not JSON"),
     ]:

@@ -572,7 +572,7 @@ def test_an_edited_cut_or_stretched_file_is_not_imported() -> None:
         (3, "".join([*lines[:2], edited, *lines[3:]]), "was changed after the export"),
         (3, "".join([*lines[:2], *lines[3:]]), "was changed after the export"),
         (3, "".join([*lines[:2], lines[3], lines[2]]), "was changed after the export"),
-        (3, "".join(lines[:-1]), "there are 2 events, and there were 3"),
+        (3, "".join(lines[:-1]), "it has 2 events, but 3 were exported"),
         (2, "".join(lines).replace('"journey":"j-1"', '"journey":"j-2"'), "was changed after the export"),
         (4, "".join(lines)[:-9], "not JSON"),
         (3, unknown, "was changed after the export"),
