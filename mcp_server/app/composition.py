@@ -130,6 +130,7 @@ async def open_app(
             on_progress=_progress("indexed %d of %d pages"),
             on_renewal=_progress("%d of %d passages have their new vectors"),
             indexing=indexing,
+            # A lambda, because `model` and `tasks` exist only below; the first search calls it.
             load_opinion=lambda: opinion_of(settings.provider, model, tasks),
         ) as base,
         AsyncExitStack() as stack,
@@ -179,6 +180,7 @@ async def open_app(
             connectors=connectors,
             load_dispatcher=dispatcher,
             load_model=model,
+            # A lambda, because runs call tools through the gate, which is built from these services.
             load_runs=runs_of(base, model, lambda: (gate, services), tasks, settings.quotas),
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,

@@ -81,12 +81,12 @@ class Services:
 
     @property
     def writer(self) -> Writer:
-        """Return the writer of pages."""
+        """The writer of pages."""
         return self.load_writing().writer
 
     @property
     def recovery(self) -> Recovery:
-        """Return the recovery of changes that a process left half done."""
+        """The recovery of changes that a process left half done."""
         return self.load_writing().acts.recovery
 
     @property
@@ -101,7 +101,7 @@ class Services:
 
     @property
     def journeys(self) -> Runner:
-        """Return the runner of journeys."""
+        """The runner of journeys."""
         return self.load_journeys()
 
     @property
@@ -120,7 +120,7 @@ class Services:
 
     @property
     def runs(self) -> Runs:
-        """Return the supervisor of `agent_run` runs.
+        """The supervisor of `agent_run` runs.
 
         Raises:
             NotConfigured: the settings name no language model.

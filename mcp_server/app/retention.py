@@ -86,6 +86,7 @@ class Retention:
                 freed_bytes=proposals[1] + journeys[1] + runs[1],
             )
         finally:
+            # Shielded: a server that is being stopped would otherwise keep the lease until it expires.
             with anyio.CancelScope(shield=True):
                 await self.state.release_lease(LEASE, self.holder)
 

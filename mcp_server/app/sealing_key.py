@@ -54,7 +54,7 @@ def sealing_key(path: Path) -> bytes:
             raise BadKeyFile(path, "it is not a file")
         if exposed := others_could_write(path, descriptor) or others_could_read(path, descriptor):
             raise BadKeyFile(path, exposed.problem)
-        key = os.read(descriptor, KEY_BYTES + 1)
+        key = os.read(descriptor, KEY_BYTES + 1)  # one more byte, to notice a longer file
     finally:
         os.close(descriptor)
     if len(key) != KEY_BYTES:

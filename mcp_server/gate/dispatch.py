@@ -52,6 +52,7 @@ class UnknownTool(Exception):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name = name
         shown = name if len(name) <= 60 else name[:57] + "..."
+        # The name is the client's, and difflib's time grows with the square of its length.
         near = difflib.get_close_matches(name[:60], known, n=3)
         hint = (
             f"did you mean {' or '.join(near)}?" if near else f"call tools/list to see the {len(known)} available tools"
@@ -215,6 +216,7 @@ class Gate:
                     raise
                 # A trusted caller's page is first read under its lock. It turns out to have a mark of origin, which only a person
                 # may remove, so the call is planned again, now with a preview.
+        # The effect or the caller's reading raised the level above the caller's, and a trusted plan has no preview for the person.
         if call.trusted:
             return await self._act(spec, call, asked, to_be_shown=True)
         if plan.preview is None or not isinstance(decision, Propose):
@@ -248,7 +250,7 @@ class Gate:
         """Execute the plan and return the answer. Claims that it left for a person to decide become a proposal."""
         try:
             result = await plan.execute(call)
-        except KnowledgeError:
+        except KnowledgeError:  # its message says whether the act may have been done
             raise
         except Exception as error:
             if spec.open_world:
@@ -271,6 +273,7 @@ class Gate:
         content = spec.as_json(shown.answer)
         if shown.changes_nothing:
             return CallAnswered(content)
+        # Nothing would be written, only claims are open: the person decides about those, not about an empty act.
         flagged = None if shown.files else await self._unsettled(spec, call, asked, plan, shown.answer)
         if flagged is not None:
             return CallAnswered({**content, "proposal": await summary(flagged, self._address)})

@@ -14,7 +14,7 @@ from knowledge.errors import KnowledgeError
 from mcp_server.gate.host_registration import Principal
 
 HANDLE_BYTES = 10
-"""Random bytes in a handle. Journey ids once had four, which can be guessed in an hour on a server with many journeys."""
+"""Random bytes in a handle. Four, as in ids of older journeys, can be guessed in an hour on a server with many journeys."""
 _UNGUESSABLE = re.compile(rf".*-[0-9a-f]{{{2 * HANDLE_BYTES}}}")
 _JOURNEY = "journey:"
 

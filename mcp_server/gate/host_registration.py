@@ -137,6 +137,7 @@ class Callers:
         try:
             principal = await identify(self._state, self._user, secret)
         except UnknownSecret:
+            # Otherwise a secret that was replaced would count again as soon as the database is unreachable.
             self._known.pop(key, None)
             raise
         except StorageError:

@@ -87,7 +87,7 @@ class JourneyHook:
         store = self._services.journeys.store
         try:
             await store.note(proposal.journey, (success,), by=proposal.principal, at=self._services.now())
-        except (AgentError, StorageError):
+        except (AgentError, StorageError):  # the act itself is on the audit chain; only the journey's note is missing
             logger.warning(
                 "cannot record in journey %s that %s was executed", proposal.journey, proposal.id, exc_info=True
             )

@@ -74,6 +74,7 @@ class Taints:
         try:
             await self._write_passages()
         except StorageError:
+            # Unlike `note`, this forgets rather than refuse to read: sentences only mark copied text, origins raise levels.
             self._unwritten_passages = {
                 who: one for who, one in self._unwritten_passages.items() if len(one) <= MOST_UNWRITTEN
             }
@@ -87,6 +88,7 @@ class Taints:
         """
         await self._write_passages()
         since = self._now() - PASSAGES_KEPT
+        # Whoever read nothing untrusted can repeat nothing, so the text need not be cut into sentences and looked up.
         if not await self._state.trust.taints(principal, "", since=since):
             return {}
         found = await self._state.trust.passages(principal, await anyio.to_thread.run_sync(passages, text), since=since)
@@ -139,6 +141,7 @@ class Taints:
 
     async def _of_journey(self, journey: str) -> Mapping[str, datetime]:
         await self._write()
+        # `since` limits only reading outside journeys. What was read in a journey counts as long as the journey exists.
         return await self._state.trust.taints(ANYBODY, journey, since=self._now())
 
     async def note_shown(self, principal: str, journey: str) -> None:

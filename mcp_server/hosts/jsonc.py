@@ -18,6 +18,7 @@ from knowledge.errors import KnowledgeError
 
 BOM = "\ufeff"
 SPACE = " \t\r\n"
+# Python's decoder recurses, so deep nesting would be a RecursionError instead of a message with a line and a column.
 DEEPEST = 200
 
 _TOKEN = re.compile(

@@ -150,6 +150,7 @@ class ModelJudge:
             return AWAY
         opinions = opinions_in(reply.value, len(pairs))
         for number, pair in enumerate(pairs, start=1):
+            # Also the pairs that the model did not name: they are judged, and asking again would cost the same.
             self._kept[_key(pair)] = opinions.get(number, PairOpinion())
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)

@@ -40,6 +40,7 @@ def chosen(
         if spec.name in names:
             raise BadDeclaration(f"two tools are called {spec.name}")
         names.add(spec.name)
+    # A host must always be able to see why it was refused, and what became of its proposals.
     wanted = None if toolsets is None else {*toolsets, "trust"}
     away = set(SERVICES) - set(configured)
 

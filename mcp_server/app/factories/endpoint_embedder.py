@@ -21,7 +21,7 @@ from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.state.ports import IndexIdentity, IndexPosition, IndexStore
 from mcp_server.app.settings.settings import Settings
 
-SAMPLES = 20
+SAMPLES = 20  # passages among which one with a vector is looked for
 SAME_COSINE = 0.9
 """The same model gives a text nearly the same vector on every machine. Another model's vector points anywhere."""
 

@@ -88,6 +88,7 @@ def with_servers(
     """Return engines that ask the servers first, and those of this machine while a server is unreachable."""
     vectors = StandbyVectors("Qdrant", meaning.vectors, own.vectors) if meaning else own.vectors
     keyword = StandbyKeyword("Meilisearch", words, own.keyword, index)
+    # Not ours: Meilisearch ranks by rules of its own, so ranks are fused instead of scores.
     return replace(own, keyword=keyword, vectors=vectors, hybrid=None, ours=False)
 
 

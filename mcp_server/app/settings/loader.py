@@ -154,6 +154,7 @@ def _key_in(file: object, name: str) -> str | None:
     try:
         if file.is_file():
             _require_private(name, file, "a file that holds a key")
+        # -sig: editors on Windows put a byte order mark first, which no key has.
         return key(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         # Somebody may have put the key itself here, so the message does not repeat it.

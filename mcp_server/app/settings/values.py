@@ -201,6 +201,7 @@ qdrant_url = partial(server_url, example="http://localhost:6333 or https://HOST:
 
 def key(text: str) -> str:
     """Return a key. A refused key is not repeated."""
+    # Keys are sent in HTTP headers, which hold visible ASCII.
     if not re.fullmatch(r"[!-~]+", text.strip()):
         raise ValueError("it is empty, or contains characters that no key has")
     return text.strip()

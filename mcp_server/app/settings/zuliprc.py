@@ -26,6 +26,7 @@ def read_zuliprc(file: str) -> Mapping[str, str]:
     """
     from configparser import ConfigParser, Error
 
+    # By default `%` in a value is syntax, but a key or a path may contain one.
     parser = ConfigParser(interpolation=None)
     try:
         parser.read_string(file)

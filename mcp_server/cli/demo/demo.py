@@ -166,6 +166,7 @@ async def _map(console: Console, client: Client) -> dict[str, Any]:
 
 
 async def _search(console: Console, client: Client, question: str) -> dict[str, Any]:
+    # The first search loads the engines, and the demo is to show how long a search takes.
     await call(client, "kb_search", query="warm up", limit=1)
     answer, took = await timed_call(client, "kb_search", query=question, limit=3)
     shown = f"kb_search({question!r}, limit=3)"
@@ -195,6 +196,7 @@ def _beginning(text: str) -> str:
     """Return about `PAGE_CHARACTERS` of Markdown in whole blocks, and an ellipsis if the page continues."""
     shown = ""
     for block in text.strip().split("\n\n"):
+        # An open fence is completed first: cut there, everything after it would be shown as code.
         if shown and len(shown) + len(block) > PAGE_CHARACTERS and shown.count("```") % 2 == 0:
             return f"{shown}\n\n..."
         shown = f"{shown}\n\n{block}"

@@ -29,6 +29,7 @@ async def journey(console: Console, client: Client, kb: Path, state: Path) -> di
         raise DemoFailed("the journey continued with a quotation that is on no page; please report this")
     missing = str(stays["prompt"]).splitlines()[-1]
     console.print(f" Quoted with one word changed: [yellow]not done[/]. {escape(missing)}", highlight=False)
+    # Version 2, because a submit that is not enough is recorded, too.
     waits = await _submitted(client, begun["journey_id"], 2, QUOTE)
     if waits["state"] != "waiting":
         raise DemoFailed(f"the journey did not wait for a person but is {waits['state']}; please report this")

@@ -49,6 +49,7 @@ WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
 LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
 """Bytes of state, and of free space in it, above which a person may want to know what uses them."""
+# An act takes milliseconds, so an older intent was left by a process that died.
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20

@@ -10,7 +10,7 @@ from knowledge.pages.document import parse
 from knowledge.pages.vault import Vault, printable
 
 PROGRESS_EVERY = 50
-_MENDS = (  # by words in the reason
+_MENDS = (  # by words in the reason; the first that fits counts
     ("never closed", "close it with a line of --- below its last key"),
     ("is TOML", "write it as YAML between lines of ---"),
     ("broken YAML", "correct that line; quote a value that holds a colon"),

@@ -197,6 +197,7 @@ async def memory(args: argparse.Namespace, settings: Settings) -> int:
         name = args.document or next(iter(there), here.agent.name)
         text = document(here.agent, here.state, args.id, name)
         taints = at.app.services.taints
+        # The document may repeat untrusted text that was read in the journey.
         await taints.note(at.who.id, "", tuple(await taints.of_journey(args.id)))
         if args.merge:
             return await _merged(at, args, settings, text)

@@ -53,6 +53,7 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
             return NOT_DONE
         fork = await _fork(at, args)
         taints = at.app.services.taints
+        # The fork repeats works that may quote untrusted text, so it has read what the original has read.
         await taints.note(at.who.id, fork, tuple(await taints.of_journey(args.id)))
         done: list[RepeatedStep] = []
         channel = keyboard.decision_channel()

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    """Begin the run as this process's host. That needs no level, because each call in it passes the gate."""
+    """Begin the run as this process's host. It only has to be allowed to read, because each call of the run passes the gate."""
     context = await text_of(args.context) if args.context else ""
     async with leading(settings) as lead:
         services = lead.app.services
@@ -66,6 +66,7 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
         try:
             asked = AGENT_RUN.parse({"goal": args.goal, "context": context, "toolsets": args.only, **given})
             header = (await plan_run(services, Call(who), asked)).header
+            # The goal may repeat untrusted text that this host has read within the last hour.
             await services.taints.carry(who.id, header.id)
             begun = await services.runs.begin(pinned(services, header))
         except (BadArguments, WrongRun, DaySpent) as error:

@@ -134,6 +134,7 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
         if not settings.json:
             say(head_line(await record.store.run(args.id)))
         while True:
+            # Taken before the run is read, so a step recorded in between ends the wait below at once.
             seen = await record.state.last_event()
             current = await record.store.run(args.id)
             for frame in current.frames[start:]:

@@ -22,7 +22,7 @@ logger = logging.getLogger("knowledge_forge")
 
 OnProgress = Callable[[Progress], None]
 
-RENEW_S = 1.0
+RENEW_S = 1.0  # a third of the lease, as in the indexing service
 ASK_S = 0.2
 
 
@@ -55,6 +55,7 @@ async def bring_up_to_date(
     in_use = space.identity.recipe == wanted.recipe and (await base.index.progress()).done > 0
     if in_use and not vectors:
         wanted = space.wanted
+    # An empty index starts with vectors that are ready at once; those of the wanted embedder follow below.
     await begin(base.index, wanted, base.embedding.at_once)
     outcomes = await base.indexer.reconcile(lease.fence)
     await base.index.begin(wanted)

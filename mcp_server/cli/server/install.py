@@ -389,7 +389,7 @@ class _Installation:
         copies = backups(self.file)
         try:
             return bool(copies) and members(read(copies[-1]) or "", ()).get(self.host.servers) is not None
-        except KnowledgeError:
+        except KnowledgeError:  # a backup that cannot be read shows nothing, so the list stays
             return True
 
     def _nothing_to_undo(self, text: str) -> int:

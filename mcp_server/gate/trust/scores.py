@@ -16,6 +16,7 @@ from knowledge.trust.ports import Note, TrustChange, TrustRecord, TrustUpdate
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, UNREGISTERED, Principal
 from mcp_server.gate.policy import Grant
 
+# Every host may propose without a grant. Levels 4 and 5 come only by a grant, however often a person approves.
 FIRST_FLOOR = 2.0
 FIRST_CEILING = 3.9
 UNENROLLED_CEILING = 2.9
@@ -105,6 +106,7 @@ def moved(principal: str, by: float, *, now: datetime) -> TrustUpdate:
             return known or trust_record
         raised = sum(APPROVED for one in recent if one.reason.startswith(APPROVED_REASON))
         step = by if by < 0 else min(by, max(0.0, MOST_A_DAY - raised))
+        # Rounded, because 3.3 minus three times 0.1 is 2.9999999999999996 in floating point, which would be level 2.
         score = round(min(max(trust_record.score + step, trust_record.floor), trust_record.ceiling), 6)
         if known is not None and score == known.score:
             return known

@@ -123,6 +123,7 @@ class KnowledgeLook:
     async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
         """Return earlier learnings, the nearest first."""
         tiers = self._services.tiers
+        # Learnings go into prompts, so pages that anybody else could have written, by mark or through a link, are left out.
         pages = [await tiers.trusted_document(path, plain=True) for path in learning_pages(agent, domain)]
         return [learning for page in pages if page for learning in learnings_on(page)]
 

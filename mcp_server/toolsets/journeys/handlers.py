@@ -44,6 +44,7 @@ async def start(services: JourneyServices, call: Call, arguments: StartArguments
     if isinstance(of := arguments.inputs.get("fork_of"), str):
         require_handle(call.principal, of)
     who = call.principal
+    # Callers without a token share one principal, so the same brief may be another caller's journey.
     position = await services.journeys.start(
         arguments.agent, arguments.brief, arguments.inputs, by=who.id, repeatable=not who.by_handle
     )

@@ -134,6 +134,7 @@ def emoji_name(asked: str) -> str:
         Unclear: it is neither a name nor one of the emoji whose names are known here.
     """
     bare = asked.strip().strip(":").strip()
+    # A pasted emoji may end with a variation selector, which asks for the coloured form.
     pasted = EMOJI_NAMES.get(bare.rstrip("\ufe0f"))
     if pasted is not None:
         return pasted

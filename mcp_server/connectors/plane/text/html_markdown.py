@@ -107,6 +107,7 @@ class _Writer:
         if tag == "pre":
             return [_fence(element)]
         if tag == "hr":
+            # Not dashes, which make a heading of a line of text above them, and not stars, which can begin a list.
             return ["___"]
         if tag == "blockquote":
             inner = "\n\n".join(self.blocks(element))
@@ -122,6 +123,7 @@ class _Writer:
     def _list(self, element: Element, sign: str) -> str:
         items = _items(element)
         start = element.attributes.get("start", "1")
+        # CommonMark reads at most nine digits as the number of an item.
         number = int(start) if start.isdecimal() and len(start) < 10 else 1
         loose = any(not _is_simple(item) for item in items)
         marked = [item.attributes.get("data-type") == "taskItem" for item in items]
@@ -218,6 +220,7 @@ class _Writer:
                 line = _joined(shown, escape)
                 if self._read_again(prefix + line) == _normal(shown):
                     return line
+        # No form is read as the same: keep all words, and give up marks and links.
         return _joined([MarkedText("text", run.text) for run in runs if run.text.strip()], _fully_escaped)
 
     def _read_again(self, markdown: str) -> list[MarkedText] | None:
@@ -417,6 +420,7 @@ def _joined(runs: Sequence[MarkedText], escape: Callable[[str], str]) -> str:
         inner = [replace(one, link=None) for one in inner]
         shown = "".join(one.text for one in inner)
         plain = all(one.kind == "text" and not one.marks for one in inner)
+        # Between angle brackets an address is read as it is, if it holds neither of them nor a blank.
         if plain and outer == (shown, "") and re.fullmatch(r"https?://[!-;=?-~]+", shown):
             out.append(f"<{shown}>")
         else:
@@ -459,6 +463,7 @@ def _barely_escaped(text: str) -> str:
 def _escaped(text: str) -> str:
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|$)", r"\\\\", text)
     text = re.sub(r"([`*\[\]~])", r"\\\1", text)
+    # Within a word an underscore marks nothing.
     text = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", text)
     text = re.sub(r"&(?=#?\w+;)", r"\\&", text)
     text = TAG_LIKE.sub(r"\\<", text)

@@ -59,6 +59,7 @@ def html_of(markdown: str) -> str:
     """
     parser = markdown_parser()
     tokens = parser.parse(markdown)
+    # Already near the limit, because dropped text leaves no token that would show it.
     if any(token.level >= DEEPEST - 2 for token in tokens):
         # The parser drops deeper text. As one block of code, no word is lost.
         sign = fence_for(markdown)
