@@ -71,7 +71,7 @@ FOLDERS: Mapping[str, Sequence[str]] = {
 """Folders of `mcp_server/cli` with the files of several verbs. Any other verb has a folder of its own name."""
 COULD_NOT = 1
 USAGE_ERROR = 2
-INTERRUPTED = 130
+INTERRUPTED = 130  # 128 + 2, as shells report a program that SIGINT ended
 NOBODY_READS = 141
 """The exit code that a shell reports for a program ended by SIGPIPE, as by `| head`."""
 _COMMON_WITH_VALUE = ("--kb", "--state-dir")

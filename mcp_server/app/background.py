@@ -51,9 +51,13 @@ START_DELAY_S = 0.3
 DAMAGE_CHECK_S = 1.0
 """How often a process checks whether a search has met damage in the index. The check costs next to nothing."""
 TIDY_S = 3600.0
+"""How often unfinished acts and leftovers are looked for."""
 FIRST_TIDY_S = 60.0
+"""The wait before the second look for unfinished acts; the first is right after the start."""
 RESUME_S = 20.0
+"""How often approved proposals whose process died are looked for. The claim of a dead process ends after a minute."""
 RETENTION_DELAY_S = 90.0
+"""The wait before the first pass, which is never urgent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ class Background:
         await anyio.sleep(START_DELAY_S)
         while True:
             try:
+                # Taken first, so a decision during the look ends the wait below at once.
                 seen = await state.last_event()
                 if await state.trust.unfinished(now=utc_now()):
                     await self.executor.resume()

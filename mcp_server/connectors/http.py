@@ -146,6 +146,7 @@ class Sender:
                 url = url.copy_merge_params(dict(request.query))
         except (httpx.InvalidURL, ValueError) as error:
             raise self._unreachable("the address is not valid") from error
+        # The system's resolver takes a port modulo 65,536: the key would go to another one.
         if (url.port or 0) > LAST_PORT:
             raise self._unreachable("the address is not valid")
         return self._sign(request, url)

@@ -85,12 +85,12 @@ class DeliveryAttempt:
 
     @property
     def id(self) -> str:
-        """Return the id of the entry, never used twice: the key, for services that honour keys."""
+        """The id of the entry, never used twice: the key, for services that honour keys."""
         return self.outbox_entry.id
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """Return all marks of the entry."""
+        """All marks of the entry."""
         return self.outbox_entry.marks
 
     async def mark(self, marks: Mapping[str, str]) -> None:
@@ -104,7 +104,7 @@ class OutboxAct(Protocol):
 
     @property
     def keyed(self) -> bool:
-        """Return whether an act that `look` does not find may be sent again at once without being done twice.
+        """Whether an act that `look` does not find may be sent again at once without being done twice.
 
         That is so where the service honours the attempt's id as a key, or where `look` raises for an act that may still arrive.
         """

@@ -27,6 +27,7 @@ logger = logging.getLogger("knowledge_forge.gate")
 TAINTED = timedelta(hours=1)
 """How long reading outside a journey counts."""
 MOST_UNWRITTEN = 10_000
+"""Records that may wait in memory for the database. With more, untrusted text is no longer shown."""
 ANYBODY = ""
 """The reader under which reading in a journey is recorded a second time, because another host may continue the journey."""
 PROPOSED = "proposed:"

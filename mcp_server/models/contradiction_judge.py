@@ -28,6 +28,7 @@ AT_ONCE = 4
 SURE = 0.75
 """Less certain findings are ignored: people who get many false alarms stop looking."""
 MOST_KEPT = 5_000
+"""Opinions that are cached; the oldest is dropped first."""
 MOST_TOKENS = 4_000
 """The limit of an answer, which has a few hundred; some models count their reasoning too."""
 MOST_QUESTIONS, WITHIN_S = 200, 3_600.0

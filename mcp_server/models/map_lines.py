@@ -50,6 +50,7 @@ LONGEST_SAID = 2_000
 MOST_TOKENS = 2_000
 """The limit of an answer, which has about thirty; some models count their reasoning too."""
 LOOK_S, INDEXING_S = 60.0, 3.0
+"""How often missing lines are looked for: usually, and while the index is being built."""
 LONGEST_REST_S = 3600.0
 AGENT = "summaries"
 

@@ -27,6 +27,7 @@ logger = logging.getLogger("knowledge_forge.changes")
 
 AFTER_TROUBLE_S = 0.25
 LONGEST_PAUSE_S = 2.0
+"""The first and the longest pause while the state database fails. Each is twice as long as the one before."""
 PATIENCE_S = 1.0
 """How long to wait for a client that doesn't read; all other clients wait meanwhile."""
 LISTS_LOOK_S = 2.0

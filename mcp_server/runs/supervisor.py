@@ -53,6 +53,7 @@ BROKEN = "something unexpected failed in the server; its log may say what"
 AGAIN_S, LATEST_AGAIN_S = 30.0, 3600.0
 """How long a run that could not be led is left alone, at first and at most."""
 MOST_TRIES, TRY_S = 20, 0.1
+"""How often an answer is tried to be recorded while another process holds the run, and the wait between two tries."""
 TOLD_S = 2.0
 """How long a host may take to accept the report of a step."""
 
@@ -258,6 +259,7 @@ class Runs:
     async def followed(self, run: str, start: int = 0) -> AsyncIterator[tuple[Run, Frame]]:
         """Yield the frames of a run from that number on, as they are recorded, until it is over or waits for a person."""
         while True:
+            # Taken first, so a frame recorded in between ends the wait below at once.
             seen = await self._state.last_event()
             current = await self.store.run(run)
             for frame in current.frames[start:]:

@@ -96,7 +96,7 @@ class EarlierAct:
 
     @property
     def note(self) -> str:
-        """Return why nothing is sent."""
+        """Why nothing is sent."""
         at = to_minute(self.approved_at)
         return f"the same call was approved on {at} as {self.proposal} and is done; nothing was sent again"
 

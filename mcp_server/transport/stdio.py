@@ -21,7 +21,7 @@ from mcp_server.transport.signals import ending_signals
 
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of one message; a longer one is answered with an error and skipped without being kept in memory."""
-READ_BYTES = 64 * 1024
+READ_BYTES = 64 * 1024  # as much as a pipe holds on Linux
 PARENT_POLL_S = 2.0
 
 
@@ -74,7 +74,7 @@ class Answering:
 
     @property
     def last_context(self) -> Any:
-        """Return the sender's context, as the SDK's stream does."""
+        """The sender's context, as on the SDK's stream."""
         return self._messages.last_context
 
     async def receive(self) -> Any:

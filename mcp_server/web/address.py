@@ -20,6 +20,7 @@ from knowledge.leases import holds
 from knowledge.state.ports import StateStore
 
 LEASE_S = 10.0
+"""How long nobody serves the page after its process was killed."""
 PROBE_S = 2.0
 """How long the page may take to prove itself. It takes milliseconds; another program may never answer."""
 PROVEN_S, DISPROVEN_S = 5.0, 1.0
@@ -101,4 +102,5 @@ async def _proves(name: str) -> bool:
                     answer += await stream.receive(_LONGEST_ANSWER)
         except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
             pass
+    # The proof is the whole body, so the answer ends with it.
     return hmac.compare_digest(answer[-len(expected) :], expected)

@@ -110,6 +110,7 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/passkeys/remove", acts(keys.remove, "/passkeys"), methods=["POST"]),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found, 500: _failed})
+    # A redirect would tell a stranger that the address exists.
     app.router.redirect_slashes = False
     app.state.page_context = page_context
     return Guard(app, page_context.port)

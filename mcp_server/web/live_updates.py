@@ -58,7 +58,7 @@ class Live:
 
     @property
     def looking(self) -> bool:
-        """Return whether a person has the page open."""
+        """Whether a person has the page open."""
         return bool(self._listeners) or self._clock() - self._looked < LOOKED_S
 
     def close(self) -> None:
@@ -73,6 +73,7 @@ class Live:
         while True:
             try:
                 await self._state.changed(seen)
+                # If the counter went back, a backup was restored, and any of its events may be a change.
                 events = await self._state.events_after(seen) or await self._state.events_after(0)
                 seen = events[-1].seq if events else await self._state.last_event()
             except StorageError:
@@ -104,6 +105,7 @@ class Live:
                 yield keys
         finally:
             self._listeners.discard(listener)
+            # The page may be giving way to the next one: the person is still looking.
             self.looked()
 
     async def stream(self, whose: str, here: Here) -> AsyncIterator[str]:

@@ -40,6 +40,7 @@ logger = logging.getLogger("knowledge_forge.review")
 
 FOLDER = Path(__file__).parent
 LARGEST_FORM = 20_000_000
+"""Bytes. A person may edit all arguments of a proposal in one form."""
 LARGEST_LOGIN = 4_096
 """Bytes that a stranger may send: the login form has one secret of 43 letters."""
 MOST_FIELDS = 2_000
@@ -88,24 +89,24 @@ class PageContext:
 
     @cached_property
     def sessions(self) -> Sessions:
-        """Return the sessions of people who are logged in."""
+        """The sessions of people who are logged in."""
         return Sessions(self.services.state.trust, self.services.now)
 
     @cached_property
     def runs(self) -> RunStore:
-        """Return the recorded runs, which can be shown without a language model."""
+        """The recorded runs, which can be shown without a language model."""
         if self.services.has_runs:
             return self.services.runs.store
         return runs_in(self.services.state)
 
     @cached_property
     def workers(self) -> Workers:
-        """Return the process that turns long texts into HTML."""
+        """The process that turns long texts into HTML."""
         return Workers(most=1, inline_characters=AT_ONCE)
 
     @cached_property
     def long(self) -> anyio.CapacityLimiter:
-        """Return the limit on long proposals that are shown whole at the same time, each of which is in memory meanwhile."""
+        """The limit on long proposals that are shown whole at the same time, each of which is in memory meanwhile."""
         return anyio.CapacityLimiter(MOST_LONG)
 
     async def close(self) -> None:
@@ -114,7 +115,7 @@ class PageContext:
 
     @property
     def cookie(self) -> str:
-        """Return the name of the session's cookie. It has the port in it, because browsers share cookies among all ports."""
+        """The name of the session's cookie. It has the port in it, because browsers share cookies among all ports."""
         return f"forge_review_{self.port}"
 
     @cached_property

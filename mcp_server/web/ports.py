@@ -13,7 +13,7 @@ from pathlib import Path
 
 LOWEST_PORT, PORTS = 20_000, 10_000
 """Below the range that systems use for outgoing connections, so that the port is mostly free."""
-TRIES = 20
+TRIES = 20  # a port that is free on one address may be taken on the other
 _NO_SUCH_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 
 
@@ -51,15 +51,17 @@ def _bound(port: int) -> list[socket.socket] | None:
         try:
             one = socket.socket(family)
             if sys.platform == "win32":
+                # Otherwise any program could bind the same port with SO_REUSEADDR.
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
             else:
+                # The next process can then bind the port while connections of the last one are in TIME_WAIT.
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((name, sockets[0].getsockname()[1] if sockets else port))
             one.listen()  # only this makes the port ours: several programs can bind one until one of them listens
         except OSError as error:
             if one is not None:
                 one.close()
-            if sockets and error.errno in _NO_SUCH_ADDRESS:
+            if sockets and error.errno in _NO_SUCH_ADDRESS:  # a machine without IPv6
                 continue
             for other in sockets:
                 other.close()

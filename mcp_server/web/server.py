@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("knowledge_forge.review")
 
-RENEW_S = 3.0
+RENEW_S = 3.0  # a third of the lease
 STAND_BY_S = 2.0
 RELEASE_S = 1.0
 """How long releasing the lease may take when this process ends."""
@@ -44,7 +44,7 @@ class ServedPages:
 
     @property
     def state(self) -> StateStore:
-        """Return the records that the page is about."""
+        """The records that the page is about."""
         return self.services.state
 
 
@@ -112,6 +112,7 @@ async def _served(served: ServedPages, name: str, port: int, sockets: list[socke
         try:
             yield
         finally:
+            # First the streams, which would never end: the server waits for open requests.
             running.page_context.live.close()
             running.server.should_exit = True
             await running.page_context.close()

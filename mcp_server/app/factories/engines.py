@@ -32,6 +32,7 @@ CHECK_S = 0.5
 """How often the store, not the server, is checked for changes."""
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
+"""The first and the longest pause while a server is unreachable. Each is twice as long as the one before."""
 
 
 class Follower(Protocol):

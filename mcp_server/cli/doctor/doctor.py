@@ -46,7 +46,7 @@ from mcp_server.runs.locations import runs_in
 from mcp_server.web.address import address
 
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
-FEW_WATCHES = 16_384
+FEW_WATCHES = 16_384  # Linux before 5.11 allows 8,192 by default
 LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
 """Bytes of state, and of free space in it, above which a person may want to know what uses them."""
 # An act takes milliseconds, so an older intent was left by a process that died.

@@ -33,7 +33,7 @@ logger = logging.getLogger("knowledge_forge")
 WHAT: Final = "model"
 LONGEST_S: Final = 60.0
 """A local server may have to load the model first."""
-MOST_TOKENS: Final = 256
+MOST_TOKENS: Final = 256  # some models reason before they call a tool
 HOW: Final = "see guides/language-models.md in the handbook"
 
 

@@ -22,7 +22,7 @@ from mcp_server.cli.terminal.output import json_text, print_answer
 from mcp_server.toolsets.journeys.answers import event_fields
 
 STATES = ("active", "waiting", "complete", "cancelled")
-HIGHEST = 10**9
+HIGHEST = 10**9  # fits every database's integer
 
 Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 

@@ -19,7 +19,7 @@ from mcp_server.gate.host_registration import os_user
 
 DONE, NOT_DONE, ANOTHER_WAY = 0, 1, 5
 """Exit codes: every step had the same outcome as before; nothing was done; a step's outcome differed, or it was refused."""
-HIGHEST = 10**9
+HIGHEST = 10**9  # fits every database's integer
 MOST_NAMED = 6
 
 

@@ -193,6 +193,7 @@ class Lead:
                     break
             self.watch.show(run, run.count)
         except BaseException:
+            # Shielded, because this may be cancelled by Ctrl-C.
             with anyio.CancelScope(shield=True), suppress(OSError, StorageError):
                 say("")  # below the half-written line
                 _say_end(await store.run(run.id))

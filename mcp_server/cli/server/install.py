@@ -313,7 +313,7 @@ class _Installation:
 
     @property
     def principal_host(self) -> str:
-        """Return the name under which the host is registered.
+        """The name under which the host is registered.
 
         Each project has its own: with one name, each installation would end the secret of the other.
         """

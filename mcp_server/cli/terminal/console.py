@@ -30,7 +30,7 @@ class EscapedConsole(Console):
     # to the stream below it and escapes each text before rich adds colours.
     @property
     def file(self) -> IO[str]:
-        """Return the stream below the escaping one."""
+        """The stream below the escaping one."""
         file = super().file
         return file.stream if isinstance(file, EscapedStream) else file
 

@@ -23,7 +23,7 @@ _NAMES = {
     "\x1b[B": "down",
     "\x1b[C": "right",
     "\x1b[D": "left",
-    "\x1bOA": "up",
+    "\x1bOA": "up",  # arrows of a terminal in application mode
     "\x1bOB": "down",
     "\x1bOC": "right",
     "\x1bOD": "left",
@@ -40,7 +40,7 @@ def split(typed: str) -> list[str]:
     """Return the names of the keys in what a terminal sent at once. An escape sequence is one key; unknown ones are left out."""
     keys: list[str] = []
     while typed:
-        size = next((n for n in (4, 3, 1) if typed[:n] in _NAMES), 1)
+        size = next((n for n in (4, 3, 1) if typed[:n] in _NAMES), 1)  # the lengths of the keys above
         # An unknown sequence (CSI, to its final byte) is dropped whole: its letters would otherwise count as keys, such as `a`.
         if size == 1 and typed.startswith("\x1b[") and len(typed) > 2:
             size = next((n for n, c in enumerate(typed[2:], 3) if "@" <= c <= "~"), len(typed))
@@ -98,6 +98,7 @@ if sys.platform == "win32":
         while time.monotonic() < until:
             if msvcrt.kbhit():
                 first = msvcrt.getwch()
+                # Arrows and the like come as two codes, of which the first is one of these.
                 arrows = {"H": "\x1b[A", "P": "\x1b[B", "M": "\x1b[C", "K": "\x1b[D", "I": "\x1b[5~", "Q": "\x1b[6~"}
                 return arrows.get(msvcrt.getwch(), "") if first in "\x00\xe0" else first
             time.sleep(0.02)

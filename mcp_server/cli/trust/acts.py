@@ -63,6 +63,7 @@ async def _signed(review: ReviewSession, proposal: Proposal, *, only_here: bool)
     try:
         return await ended(review, proposal)
     except BaseException:
+        # Shielded, because Ctrl-C is just cancelling this.
         with anyio.CancelScope(shield=True):
             if only_here:
                 await review.state.trust.withdraw(proposal.id, proposal.principal, at=review.now())
@@ -75,6 +76,7 @@ async def _signed(review: ReviewSession, proposal: Proposal, *, only_here: bool)
 async def ended(review: ReviewSession, proposal: Proposal) -> Proposal:
     """Return the proposal once it is closed, whichever process closes it."""
     while True:
+        # Taken first, so a change in between ends the wait below at once.
         seen = await review.state.last_event()
         now = await review.one(proposal.id)
         if not now.open:
@@ -82,6 +84,7 @@ async def ended(review: ReviewSession, proposal: Proposal) -> Proposal:
         with anyio.move_on_after(max(0.0, (now.expires_at - review.now()).total_seconds())) as waiting:
             await review.state.changed(seen)
         if waiting.cancelled_caught:
+            # There may be no server that would close it.
             await review.state.trust.expire(now=review.now())
 
 

@@ -38,7 +38,7 @@ Anything else is not a reason, or not an answer of Plane: what another service s
 
 LONGEST_REASON = 110
 UNKNOWN_PATH = f"this Plane does not know the request; check {ADDRESS_SETTING}, or its version"
-DEFAULT_WAIT_S = 60.0
+DEFAULT_WAIT_S = 60.0  # Plane counts requests by the minute
 
 
 def require_success(request: ServiceRequest, reply: ServiceReply, what: str) -> None:

@@ -28,7 +28,7 @@ class ServiceRequest:
 
     @property
     def writes(self) -> bool:
-        """Return whether the service may change something."""
+        """Whether the service may change something."""
         return self.method != "GET"
 
 

@@ -58,12 +58,12 @@ class Chat:
 
     @property
     def limited(self) -> bool:
-        """Return whether there is an allow list."""
+        """Whether there is an allow list."""
         return self._allowed is not None
 
     @property
     def direct_allowed(self) -> bool:
-        """Return whether conversations between people may be used."""
+        """Whether conversations between people may be used."""
         return self._allowed is None or DIRECT in self._allowed
 
     def allows(self, message: Message) -> bool:

@@ -52,7 +52,7 @@ class ZulipUser:
 
     @property
     def mailboxes(self) -> frozenset[str]:
-        """Return the user's addresses as `mailbox` writes them."""
+        """The user's addresses as `mailbox` writes them."""
         return frozenset(mailbox(address) for address in (self.email, self.delivery_email) if address)
 
 

@@ -14,7 +14,7 @@ from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, p
 from knowledge.trust.ports import Note, Passkey, Proposal, State, TrustChange, TrustedPlace, TrustRecord
 from mcp_server.approvals.proposals import hash_of
 
-STRETCH = 500
+STRETCH = 500  # proposals listed at a time
 DONE: tuple[State, ...] = ("approved", "executed")
 
 

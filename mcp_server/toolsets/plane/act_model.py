@@ -42,12 +42,12 @@ class TaskField:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return the new ids of a field that holds several."""
+        """The new ids of a field that holds several."""
         return tuple(self.after) if isinstance(self.after, list) else ()
 
     @property
     def text(self) -> str | None:
-        """Return the new value of a field that holds one; None if it is emptied."""
+        """The new value of a field that holds one; None if it is emptied."""
         return self.after if isinstance(self.after, str) else None
 
 
@@ -73,27 +73,27 @@ class TaskPlan:
 
     @property
     def key(self) -> str | None:
-        """Return the key of the task, such as KB-12; None while there is no task."""
+        """The key of the task, such as KB-12; None while there is no task."""
         return f"{self.project.key}-{self.task.number}" if self.task else None
 
     @property
     def place(self) -> str:
-        """Return the task, or the project that is to get one."""
+        """The task, or the project that is to get one."""
         return f"plane:{self.key or self.project.key}"
 
     @property
     def destination(self) -> str:
-        """Return the destination of the text: everyone in the project can read it."""
+        """The destination of the text: everyone in the project can read it."""
         return f"plane:{self.project.key}"
 
     @property
     def effect(self) -> str:
-        """Return a hash over the fields that would be set and their values before; "" if there are none."""
+        """A hash over the fields that would be set and their values before; "" if there are none."""
         return digest_of(self._act()) if self.fields else ""
 
     @property
     def digest(self) -> str:
-        """Return a hash that is the same for a repetition of the change, and another one if it is due again.
+        """A hash that is the same for a repetition of the change, and another one if it is due again.
 
         It is due again if somebody changed the task (back) since.
         """

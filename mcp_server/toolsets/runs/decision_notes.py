@@ -23,6 +23,7 @@ async def chain_of(trust: TrustRecords, proposal: str) -> Sequence[Proposal]:
     """Return the proposal and, in order, those that replaced it; empty if there is no such proposal."""
     chain: list[Proposal] = []
     following: str | None = proposal
+    # In a state that was edited by hand, the replacements could form a circle.
     while following and len(chain) < MOST_FOLLOWED and following not in {one.id for one in chain}:
         found = await trust.proposal(following)
         if found is None:

@@ -53,17 +53,17 @@ class MessagePlan:
 
     @property
     def destination(self) -> str:
-        """Return the channel or conversation that it goes to: everybody there can read it."""
+        """The channel or conversation that it goes to: everybody there can read it."""
         return f"zulip:{place_name(replace(self.where, topic=None))}"
 
     @property
     def target(self) -> str:
-        """Return the topic or conversation that it goes to."""
+        """The topic or conversation that it goes to."""
         return f"zulip:{self.place}"
 
     @property
     def effect(self) -> str:
-        """Return a hash over what would be sent, and where."""
+        """A hash over what would be sent, and where."""
         if self.reaction is not None:
             return digest_of([self.site, self.reaction.message.id, self.reaction.emoji, self.reaction.remove])
         channel, people = self.where.channel, self.where.people

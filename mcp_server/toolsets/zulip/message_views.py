@@ -33,6 +33,7 @@ MOST_TOPICS = 200
 MOST_CHARACTERS = 40_000
 """Of all texts in one answer; if there are more, each message gets an equal share."""
 MOST_AT_ONCE = 4
+"""Channels that are searched at the same time."""
 ENDS = ("newest", "oldest", "first_unread")
 NOTHING = "no messages there"
 NOTHING_UNREAD = (

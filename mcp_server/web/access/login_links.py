@@ -26,7 +26,7 @@ logger = logging.getLogger("knowledge_forge.review")
 
 QUIET_S = 600.0
 """Seconds before any process may call the person again."""
-OPENING_S = 20.0
+OPENING_S = 20.0  # some browsers' launchers return only when the browser ends
 
 Opener = Callable[[str], None]
 

@@ -29,7 +29,7 @@ class Session:
 
     @property
     def csrf(self) -> str:
-        """Return the token in every form of this session, which no other page can know (cross-site request forgery)."""
+        """The token in every form of this session, which no other page can know (cross-site request forgery)."""
         return self._bound("form")
 
     def opened(self, proposal_hash: str) -> str:

@@ -110,6 +110,7 @@ def returning(count: int, arrows: Sequence[Arrow], start: int) -> set[int]:
     found = {number for number, arrow in enumerate(arrows) if arrow.back}
     # Depth first from `start`, with a stack of our own: an arrow to a box on the current path closes a circle.
     seen, open_ = set[int](), set[int]()
+    # After `start` all others: a phase that the graph no longer has is not reached from it.
     for root in (start, *range(count)):
         if root in seen or root >= count:
             continue
@@ -156,7 +157,9 @@ def _ordered(layer: Sequence[int], arrows: Sequence[Arrow]) -> list[list[int]]:
         joined[arrow.target].append(arrow.source)
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
+            # As a share of the layer, so that layers with different numbers of boxes can be compared.
             place = {box: (n + 0.5) / len(there) for there in rows for n, box in enumerate(there)}
+            # A box without arrows stays where it is.
             near = {box: [place[other] for other in joined[box]] or [place[box]] for box in row}
             row.sort(key=lambda box: sum(near[box]) / len(near[box]))
     return rows
@@ -304,6 +307,7 @@ class _Plan:
             for box in (arrow.source, arrow.target):
                 ahead, outermost = self.end(number, box)
                 if not outermost:
+                    # An arrow that turns off to a lane lies outside of those that lead on to boxes.
                     towards = self.lanes[number][0] * float("inf")
                     touching.setdefault((box, ahead), []).append((towards, number))
         found: dict[tuple[int, int, bool], float] = {}

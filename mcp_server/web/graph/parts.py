@@ -142,6 +142,7 @@ def _inside(graph: PhaseGraph, seen: JourneyPath, here: GraphPart, parts: Sequen
     targets = (graph.initial, *(one.target for one in graph.transitions))
     entrances = [name for name in targets if name in here.phases and (name == graph.initial or name in entered)]
     start = named(entrances[0] if entrances else inner[0].name)
+    # Each transition once: those to several phases of a part outside may look the same here.
     whole = PhaseGraph(
         here.name, (*phases, *map(Phase, outside)), tuple(dict.fromkeys(transitions)), start, (*own_end, *outside)
     )

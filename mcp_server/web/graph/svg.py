@@ -372,6 +372,7 @@ def _classes(kind: str, **marks: bool) -> str:
 
 def _plain(text: str) -> str:
     """Return the beginning of a text for places that take no marks, with invisible characters named."""
+    # Half of a surrogate pair, which a name from JSON can hold, cannot be encoded.
     return spelled_out(_cut(text)).encode("utf-8", "replace").decode()
 
 

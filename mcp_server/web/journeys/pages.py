@@ -231,7 +231,7 @@ def _no_number(name: str) -> Any:
 
 def _version(form: Form) -> int:
     text = form.get("version", "")
-    if not text.isdecimal() or len(text) > 18:
+    if not text.isdecimal() or len(text) > 18:  # so many digits fit a database's integer
         raise UnclearWord("the form is missing the journey's version; open the journey again")
     return int(text)
 
@@ -243,6 +243,7 @@ async def events(request: PageRequest) -> Response:
     """Stream the journey's events: those after the last one that the client has, and each new one as it is recorded."""
     journey, store = request.id, request.services.journeys.store
     await store.journey(journey)
+    # A browser that reconnects sends the header, with the last event that it has.
     text = request.http.headers.get("last-event-id") or request.query.get("after", "")
     after = int(text) if text.isdecimal() and len(text) < 19 else 0
     news, here = request.page.live.heard(request.session.csrf), request.page.still(request.session)

@@ -58,7 +58,7 @@ class JourneyPageData:
 
     @property
     def until(self) -> datetime:
-        """Return the time that is shown: now, or when the shown version was recorded."""
+        """The time that is shown: now, or when the shown version was recorded."""
         return self.log[-1].at if self.newest and self.log else self.now
 
 

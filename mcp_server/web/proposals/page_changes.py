@@ -31,7 +31,7 @@ class DiffOptions:
 
     @property
     def longest(self) -> int:
-        """Return how many characters of a text are shown."""
+        """How many characters of a text are shown."""
         return ANY_LENGTH if self.whole else LONG_TEXT
 
 
@@ -50,7 +50,7 @@ class FileView:
 
     @property
     def folded(self) -> bool:
-        """Return whether not all of it is shown."""
+        """Whether not all of it is shown."""
         return bool(self.left_out) or any(row.cut for hunk in self.hunks for row in hunk)
 
 

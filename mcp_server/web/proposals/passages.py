@@ -54,7 +54,7 @@ class DiffPosition:
 
     @property
     def between(self) -> bool:
-        """Return whether the hunk is complete."""
+        """Whether the hunk is complete."""
         return self.old_left <= 0 and self.new_left <= 0
 
 

@@ -22,7 +22,7 @@ _CHANNEL_WORDS = ("channel", "stream")
 _TOPIC_WORDS = ("topic", "subject")
 _DIRECT_WORDS = ("dm", "pm-with")
 _MESSAGE_WORDS = ("near", "id", "with")
-_LONGEST_ID = 18
+_LONGEST_ID = 18  # digits that fit a signed 64-bit integer
 _GROUP = 3
 """People in a conversation, the reader included, from which on its address says `group`."""
 
