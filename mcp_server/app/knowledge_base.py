@@ -69,7 +69,7 @@ INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
 MODELS_FOLDER = "models"
 LOCKS_FOLDER = "locks"
-OUTBOX_LOCKS_FOLDER = "errands"
+OUTBOX_LOCKS_FOLDER = "errands"  # not renamed with the code: processes of an older version must meet at the same locks
 SUMMARIES = "summaries"
 """The word in FORGE_MODEL_HELPS for lines of maps."""
 LONGEST_OUTBOX_WAIT_S = 45.0
@@ -90,6 +90,7 @@ class Once(Generic[T]):
         """Return the part; the first call builds it."""
         if self.built is None:
             async with self._lock:
+                # Another task may have built it while this one waited for the lock.
                 if self.built is None:
                     self.built = await anyio.to_thread.run_sync(self._build)
         return self.built

@@ -138,7 +138,7 @@ def _insert(text: str, document: JsoncDocument, node: JsoncNode, key: str, value
     colon = ":" if tight else ": "
     written = json.dumps(key, ensure_ascii=False) + colon + _dumps(value, line_break, unit, indent, tight=tight)
     block = (lead if indent is None else line_break + indent) + written
-    if last.comma is not None:
+    if last.comma is not None:  # the file's owner ends lists with a comma
         return text[:tail] + block + "," + text[tail:]
     return text[: last.node.end] + "," + text[last.node.end : tail] + block + text[tail:]
 

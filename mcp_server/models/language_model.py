@@ -77,6 +77,7 @@ class ConfiguredModel:
         """
         if self._provider is None:
             async with self._lock:
+                # Another question may have built it while this one waited for the lock.
                 if self._provider is None:
                     built = await anyio.to_thread.run_sync(self._build)
                     self._provider = masked(Accounted(built, self.book), self._access.key)

@@ -112,6 +112,7 @@ async def earlier_act(
         return None  # an approval is to be executed, also of a call that was approved before
     trust = services.state.trust
     executed = await trust.lines(principal=call.principal.id, states=EXECUTED, limit=MOST_PROPOSALS)
+    # In the form in which proposals are stored, so that both can be compared as texts.
     text = canonical_text([arguments.model_dump(mode="json")])
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     for line in executed:

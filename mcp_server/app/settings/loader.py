@@ -236,6 +236,7 @@ def _ignored_file(file: Path | None, cwd: Path | None) -> tuple[str, ...]:
 def _check_certificates(environ: Mapping[str, str], values: Mapping[str, object]) -> None:
     """Raise if the working directory or another account could decide which certificates and passwords are used."""
     for name in (*CERTIFICATE_VARIABLES, *(LIBPQ_VARIABLES if values.get("database_url") else ())):
+        # OpenSSL takes a list of directories, but only one file. No path has a NUL in it, so that keeps a file whole.
         for part in environ.get(name, "").split(os.pathsep if name == "SSL_CERT_DIR" else "\0"):
             # libpq: PGSSLROOTCERT=system names no file but the certificates of the system.
             if part and not Path(part).is_absolute() and (name, part) != ("PGSSLROOTCERT", "system"):

@@ -98,6 +98,7 @@ def _chosen(asked: str, files: Sequence[str]) -> str:
     bare = asked.replace("\\", "/").removeprefix("./")
     for file in files:
         name = file.rpartition("/")[2]
+        # `file` is a path within the knowledge base; a person may type one that leads to it from elsewhere.
         if bare in (file, name, name.rpartition(".")[0]) or bare.endswith(f"/{file}"):
             return file
     known = f"the files are {', '.join(files)}" if files else "_agents/ and _skills/ have no files"

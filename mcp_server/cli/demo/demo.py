@@ -90,7 +90,7 @@ def _copy(source: Path, target: Path) -> int:
     for found in vault.scan():
         if copied >= FOLDER_LIMIT:
             break
-        with suppress(KnowledgeError):
+        with suppress(KnowledgeError):  # a page that cannot be read is left out
             raw = vault.read(found.path).raw
             file = target / found.path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -215,6 +215,7 @@ async def _live(console: Console, client: Client, kb: Path) -> dict[str, Any]:
             answer = await call(client, "kb_search", query=NEW_QUESTION, limit=1)
             if answer["hits"] and answer["hits"][0]["path"] == NEW_PAGE:
                 break
+            # Asked often, because the time until the page is found is shown.
             await anyio.sleep(0.01)
         took = spent()
     found = tidy(answer["hits"][0]["snippet"], SNIPPET_CHARACTERS)

@@ -27,7 +27,7 @@ async def journey(console: Console, client: Client, kb: Path, state: Path) -> di
     stays = await _submitted(client, begun["journey_id"], begun["version"], ALTERED)
     if stays["state"] != "active" or stays["phase"] != begun["phase"]:
         raise DemoFailed("the journey continued with a quotation that is on no page; please report this")
-    missing = str(stays["prompt"]).splitlines()[-1]
+    missing = str(stays["prompt"]).splitlines()[-1]  # the prompt ends with it
     console.print(f" Quoted with one word changed: [yellow]not done[/]. {escape(missing)}", highlight=False)
     # Version 2, because a submit that is not enough is recorded, too.
     waits = await _submitted(client, begun["journey_id"], 2, QUOTE)

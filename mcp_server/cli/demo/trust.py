@@ -53,7 +53,7 @@ async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> 
     console.print(
         f" It tries to write a page: [yellow]{answer['status']}[/], {waiting['id']}; the file does not exist yet."
     )
-    for line in answer["diff"].splitlines()[2:]:
+    for line in answer["diff"].splitlines()[2:]:  # without the two lines that name the file
         console.print(f"    [dim]{escape(line)}[/]", highlight=False)
     ended = await _approved(waiting["id"], kb, state)
     console.print(f" A person approves exactly that ([bold]knowledge-forge review[/]): [green]{ended.state}[/], once.")

@@ -233,6 +233,7 @@ async def _proposals(base: KnowledgeBase) -> DoctorFinding:
     """Say how many proposals wait for a person, and which were approved and not carried out."""
     waiting = await base.state.trust.pending()
     approved = await base.state.trust.lines(states=("approved",))
+    # Not those that a process is carrying out at this moment: its claim lasts until then.
     left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
     if left:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
@@ -363,6 +364,7 @@ async def _indexing(base: KnowledgeBase) -> DoctorFinding:
     if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
         found = "no process is watching the files"
         return note("indexing", found, "any running server takes this over automatically")
+    # As `holder_name` writes it. Another version may write it in another way, so parts may be missing.
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
     if theirs != VERSION:
         found = f"process {number}, which holds the lease, has another version ({theirs or 'unknown'})"

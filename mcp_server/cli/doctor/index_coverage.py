@@ -112,6 +112,7 @@ async def _report(engine: KeywordIndex | VectorIndex, kind: EngineKind, now: Ind
         at = await engine.position()
     except KnowledgeError as error:
         return EngineReport(name, kind, where, reachable=False, problem=str(error))
+    # An engine with rows of another generation has nothing that counts.
     behind = 0 if at is None else now.seq - (at.seq if at.generation == now.generation else 0)
     return EngineReport(name, kind, where, behind=max(behind, 0))
 
@@ -136,6 +137,7 @@ async def _counted(index: IndexStore) -> tuple[int, int]:
     seen: dict[int, bool] = {}
     while at.generation != end.generation or at.seq < end.seq:
         rows = await index.delta(at, limit=ROWS, codes=True)
+        # A chunk without a vector has an empty code. Reading the codes is much cheaper than reading the vectors.
         seen.update({row.seq: bool(row.code) for row in rows.codes})
         gone.update(rows.removed)
         if rows.upto == at:

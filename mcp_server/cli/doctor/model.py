@@ -85,6 +85,7 @@ async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]])
         reply = await (await model.provider()).complete(request)
         return [_answers(model, reply, access)]
     except ProviderError as error:
+        # Providers' errors say what happened and, after a semicolon, what to do.
         found, _, mend = str(error).partition("; ")
         finding = note if isinstance(error, ProviderLimited | Overloaded) else bad
         return [finding(WHAT, visible(found), mend or HOW)]

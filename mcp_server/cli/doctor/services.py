@@ -48,6 +48,7 @@ async def services_examined(
     plane, zulip = settings.plane, settings.zulip
     async with AsyncExitStack() as stack:
         looks = {
+            # `cache`: each client is made within its check, so that an unreadable file of certificates is a finding.
             "plane": plane
             and (lambda: plane_examined(cache(lambda: board(plane, stack, utc_now, sleep).client), plane)),
             "zulip": zulip

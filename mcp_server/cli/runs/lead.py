@@ -115,6 +115,7 @@ class RunWatch:
                 try:
                     self.show(run, frame.number + 1)
                 except OSError as error:
+                    # Not raised from here: the supervisor ignores errors of whoever watches a run.
                     self._broken = error
                     scope.cancel()
 

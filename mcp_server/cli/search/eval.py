@@ -104,6 +104,7 @@ def _earlier(file: Path) -> list[Measured]:
         printed = json.loads(_text(file))
         return measured_from(printed["queries"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
+        # Only our own sentences: subclasses, such as JSON's, and the other errors speak of Python.
         why = str(error) if type(error) is ValueError else "it is not what `eval --json` prints"
         raise WronglyAsked(f"{file} cannot be compared with: {why}; measure it again with --json") from error
 

@@ -120,6 +120,7 @@ async def _export(state: StateStore, args: argparse.Namespace, _settings: Settin
 
 
 async def _search(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
+    # The chain is read from its beginning; the newest that match stay.
     newest: deque[dict[str, Any]] = deque(maxlen=args.limit)
     async for record in _since(state.ledger, args.since):
         fields = _fields(record)

@@ -138,6 +138,7 @@ async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
 async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
     async with open_state(settings) as state:
         changes = await state.history(_principal(args.name), limit=100)
+        # A host without changes is no mistake; a name that no host has is one, and raises.
         if not changes:
             await _known(state, args.name)
     return [

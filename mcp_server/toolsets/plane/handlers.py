@@ -132,7 +132,7 @@ def _call_plan(services: ActServices, plan: TaskPlan) -> CallPlan[TaskActed]:
             answer=answered(plan, "analysis"),
             sentence=sentence(plan),
             effect=plan.effect,
-            documents=(),
+            documents=(),  # none: of two calls about one task, the newer does not replace the older
             files=changes(plan),
         ),
         origins=origins,

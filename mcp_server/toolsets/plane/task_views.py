@@ -129,7 +129,7 @@ async def _projects_to_search(board: Board, arguments: QueryArguments) -> Sequen
         return projects or None
     # One search spares listing most projects. It finds more than matches (keys, numbers), but every name with the word.
     hits = await board.client.search(max(words, key=len), None, MOST_FOUND)
-    if len(hits) >= MOST_FOUND:
+    if len(hits) >= MOST_FOUND:  # there may be more
         return projects
     ids = {hit.project_id for hit in hits}
     return [project for project in projects if project.id in ids]

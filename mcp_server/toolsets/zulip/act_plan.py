@@ -182,6 +182,7 @@ async def _topic_notes(chat: Chat, channel: Channel, topic: str) -> list[str]:
     for one in topics:
         if one.startswith(RESOLVED) and wanted in map(folded, topic_names(one)):
             return [f"this begins a new topic: {topic!r} is marked as resolved there, as {one!r}"]
+    # Reversed, because they come newest first: of two topics that differ by case alone the newest is named.
     by_folded = {folded(one): one for one in reversed(topics)}
     near = difflib.get_close_matches(wanted, by_folded, n=1, cutoff=SIMILAR)
     return [f"this begins a new topic; there is {by_folded[near[0]]!r}"] if near else []

@@ -99,7 +99,7 @@ def _call_plan(services: ActServices, plan: MessagePlan) -> CallPlan[MessageActe
             answer=answered(plan, "analysis"),
             sentence=sentence(plan),
             effect=plan.effect,
-            documents=(),
+            documents=(),  # none: of two messages to one topic, the newer does not replace the older
             files=changes(plan),
         ),
         # Where people decide on proposals, the bot's name is the server's: a host must not speak in it.

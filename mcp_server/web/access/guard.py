@@ -45,6 +45,7 @@ class Guard:
             return
 
         headers = Headers(scope=scope)
+        # A request without a body has been read as a whole already.
         read = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
 
         async def reading() -> Message:

@@ -92,6 +92,7 @@ TITLE_CHARS = 120
 
 def title_line(brief: str) -> str:
     """Return the beginning of a journey's brief on one line."""
+    # A brief may be long. This is enough for the line even if most of it is white space.
     words = " ".join(brief[: 4 * TITLE_CHARS].split())
     return words if len(words) <= TITLE_CHARS else words[: TITLE_CHARS - 1] + "…"
 
