@@ -80,6 +80,7 @@ class Decisions:
         if rejected is None:
             raise CannotDecide(await self._why_not(proposal_id))
         if harmful:
+            # A freeze sets the score to 0, so the rejection is not counted besides.
             await self.freeze(proposal.principal, person, f"{proposal_id} was marked harmful: {note}".rstrip(": "))
         elif proposal.kind == "call":
             await self._count(proposal, person, approved=False)
@@ -102,6 +103,7 @@ class Decisions:
         if planned.shown.changes_nothing:
             raise CannotDecide("with these arguments nothing would change")
         why = f"{proposal.why}; edited by {person.name}"
+        # An edit must not make the proposal easier to approve than it was.
         needed = max(proposal.level_needed, int(planned.spec.level_for(planned.plan)))
         draft = ProposalDraft("call", arguments, planned.shown, needed, proposal.level_held, why, origin=proposal_id)
         spec = planned.spec
@@ -176,6 +178,7 @@ class Decisions:
         proposal = await self._trust.proposal(proposal_id)
         if proposal is None or proposal.state != "pending":
             raise CannotDecide(await self._why_not(proposal_id))
+        # The second: a row that was edited in the database no longer fits the hash that it has.
         if shown_hash is not None and (proposal.hash != shown_hash or hash_of(proposal) != proposal.hash):
             raise CannotDecide(f"{proposal_id} has changed since it was shown; look at it again")
         return proposal

@@ -47,6 +47,7 @@ class Review:
 
     async def run(self, services: WebServices, approvals: Approvals) -> None:
         """Show the page as soon as something waits and as long as nobody else shows it, until cancelled."""
+        # Over stdio each host starts a server, and most of them never have to load what the page takes.
         if self._settings.http is None:
             await self._wanted.wait()
         try:

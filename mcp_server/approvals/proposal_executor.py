@@ -169,12 +169,14 @@ class ProposalExecutor:
             elif proposal.runs_until is None or proposal.runs_until <= now:
                 await self.carry_out(proposal.id)
         executed: tuple[State, ...] = ("executed",)
+        # The newest are enough, because this is done every few seconds.
         for proposal in await self._trust.lines(states=executed, limit=20):
             if not proposal.answered and (proposal.runs_until is None or proposal.runs_until <= now):
                 await self._answer_for(await self.found(proposal.id))
 
     async def _run(self, proposal: Proposal, *, begun_before: bool) -> None:
         if begun_before:
+            # The dead process may have left its act half done: it is finished or undone first, and then on record.
             await self._recover()
             proposal = await self.found(proposal.id)
             if proposal.state == "executed":
@@ -225,6 +227,7 @@ class ProposalExecutor:
         await require_trust(self.services.state, proposal, verdict.channel, now=self.services.now())
         planned = await self.plan(proposal, _approval(proposal, verdict))
         shown, needed = planned.plan.preview, planned.spec.level_for(planned.plan)
+        # Without a preview, the effect is compared under the page's lock, which raises `EffectChanged`.
         if shown is not None and (shown.effect != proposal.effect or needed > proposal.level_needed):
             await self._void(proposal, planned)
             return

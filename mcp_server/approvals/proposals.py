@@ -137,6 +137,7 @@ class Proposing:
         """
         needed, held = int(decision.needed), int(decision.held)
         draft = ProposalDraft("call", [asked], shown, needed, held, decision.why, places=decision.places)
+        # Oldest first: calls that are combined are planned in the order in which they were made.
         pending = [one for one in reversed(await self._own_pending(call.principal)) if one.kind == "call"]
         same = canonical_text(draft.calls)
         for one in await self._still_pending([p for p in pending if p.tool == spec.name and p.effect == shown.effect]):

@@ -117,6 +117,7 @@ async def proposal_summary(
     )
     contradictions: list[Contradiction] = []
     if proposal.kind == "flag":
+        # The page may have other contradictions. Those of this proposal are named by the texts that it would replace.
         against = {text for call in calls_in(proposal) for text in call.get(AGAINST, ())}
         flags = [flag for path in proposal.documents for flag in await state.ledger.flags(path, limit=MOST_FLAGS)]
         contradictions = [one.contradiction for one in flags if one.contradiction.existing.text in against]
@@ -132,6 +133,7 @@ def summary_of(
     answer = preview.get("answer")
     parts = answer if isinstance(answer, dict) else {"result": answer}
     files = [_file_effect(one) for one in _mappings(preview.get("files"))]
+    # The preview of a text that is sent only repeats what its diff shows.
     hidden = _ELSEWHERE | _SAYS_NOTHING | ({"preview"} if any(file.sent for file in files) else set())
     rest = {k: v for k, v in {**preview, **parts}.items() if k not in hidden and v not in (None, "", [], {})}
     run = preview.get(RUN)

@@ -96,6 +96,7 @@ class PresentedRun:
     def limit_rows(self) -> list[tuple[str, str]]:
         """The names and values of its limits and toolsets, for a table."""
         counts = {name: value for name, value in asdict(self.limits).items() if name != "cost_micros"}
+        # 15 digits, because `g` alone writes a million as 1e+06.
         rows = [(name.replace("_", " "), f"{value:,.15g}") for name, value in counts.items() if value is not None]
         if self.limits.cost_micros is not None:
             rows.append(("cost", f"{self.limits.cost_micros / 1_000_000:g}"))
@@ -172,6 +173,7 @@ def present_step(frame: Frame) -> PresentedStep:
 def _sentence_and_text(frame: Frame) -> tuple[str, str]:
     match frame:
         case PlanFrame():
+            # The first line says what happened; the others repeat the texts that are shown below it.
             return next(describe_frame(frame)), frame.problem or frame.reasoning
         case ToolCallFrame():
             return f"{frame.tool} will be called", _json(dict(frame.arguments))

@@ -88,6 +88,7 @@ def reply(action: str, content: Mapping[str, Any] | None) -> FormReply:
     """Return the meaning of a client's answer. Only the word "approve" approves; a dismissed form decides nothing."""
     given = content or {}
     note = given["note"][:LONGEST_NOTE] if isinstance(given.get("note"), str) else ""
+    # Declining is a person's no. Closing the form is `cancel`, which says nothing.
     if action == "decline":
         return FormReply("reject", note)
     if action != "accept":

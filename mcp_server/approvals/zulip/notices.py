@@ -171,6 +171,7 @@ class Notices:
         seen = await self._services.state.last_event()
         newest = list(await trust.lines(limit=NEWEST))
         pending = list(await trust.lines(states=("pending",), limit=MOST_WATCHED))
+        # Oldest first, so that the messages are in the order of their proposals.
         for proposal in reversed([*newest, *pending]):
             self._due[proposal.id] = None
         return seen

@@ -194,6 +194,7 @@ def _cut(text: str, width: int) -> list[str]:
     """Return the text in pieces that fit the width, cut after a space if possible; no character is left out."""
     pieces, start = [], 0
     while start < len(text):
+        # Only so many characters as could fit: `chop_cells` lays out everything that it gets.
         piece = chop_cells(text[start : start + width], width)[0]
         if start + len(piece) < len(text):
             space = piece.rfind(" ", len(piece) // 2)

@@ -133,6 +133,7 @@ def _call_plan(
     request, stakes, level, person = plan.request, plan.stakes, Trust.NONE, ""
     tool = request.actor.tool
     if stakes.unmarks:
+        # One level more than the tool's own.
         level = Trust.HIGH_STAKES if tool in ("kb_move", "kb_delete") else Trust.ROUTINE
         more = f" and {len(stakes.unmarks) - 1} more" if len(stakes.unmarks) > 1 else ""
         person = f"{stakes.unmarks[0]}{more}, and only a person decides that"
