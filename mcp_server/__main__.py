@@ -13,9 +13,9 @@ def _forget_the_working_directory() -> None:
     `python -m` puts that folder first, and an empty entry of PYTHONPATH means it too.
     """
     packages = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - pathlib is not imported yet
-    sys.path[:] = [part for part in sys.path if os.path.isabs(part)]  # noqa: PTH117 - likewise
+    sys.path[:] = [part for part in sys.path if os.path.isabs(part)]  # noqa: PTH117 - as above
     try:
-        here = os.getcwd()  # noqa: PTH109 - likewise
+        here = os.getcwd()  # noqa: PTH109 - as above
     except OSError:  # the folder was deleted
         return
     if sys.path[0] == here != packages:
@@ -124,6 +124,7 @@ def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
         name = arguments[at].partition("=")[0]
         if name not in (*_COMMON_WITH_VALUE, "--json"):
             break
+        # `--kb DIR` is two words, `--kb=DIR` is one.
         at += 2 if arguments[at] in _COMMON_WITH_VALUE else 1
     return arguments[:at], arguments[at:]
 
@@ -153,6 +154,7 @@ def _explained(error: BaseException) -> int:
 def _cause(error: BaseException) -> BaseException:
     """Return the error inside a group: task groups wrap even a single one."""
     while isinstance(error, BaseExceptionGroup):
+        # If nobody reads the output, the other errors in the group only follow from that.
         broken = error.subgroup(BrokenPipeError)
         if broken is None and len(error.exceptions) > 1:
             break

@@ -30,7 +30,7 @@ class LateName:
 
 
 class LateModule:
-    """Stands for a module; its attributes are `LateName`s. Type checkers are shown the module itself."""
+    """A placeholder for a module; its attributes are `LateName`s. Type checkers see the module itself."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -82,6 +82,7 @@ class Background:
         tasks.start_soon(self.shorten_old_texts)
         tasks.start_soon(self.tidy)
         tasks.start_soon(self.execute_approved)
+        # Not in a command at a terminal: it ends long before a run does.
         if self.announcing and leads_runs(self.services):
             tasks.start_soon(self.resume_runs)
         if self.announcing and settings.zulip is not None and settings.zulip.reviews is not None:

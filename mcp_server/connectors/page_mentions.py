@@ -1,4 +1,4 @@
-"""Links between pages and other services, both ways: pages that a text names, and what is known to name a page."""
+"""Links between pages and other services, both ways: the pages that a text names, and the texts that are known to name a page."""
 
 from __future__ import annotations
 

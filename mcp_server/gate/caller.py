@@ -50,7 +50,7 @@ class Call:
     principal: Principal
     origin: str = "mcp"
     trusted: bool = False
-    began: float = math.inf
+    began: float = math.inf  # no record is newer, so it is read again
     earlier: tuple[Any, ...] = ()
     against: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()

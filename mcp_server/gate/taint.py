@@ -89,7 +89,7 @@ class Taints:
         """
         await self._write_passages()
         since = self._now() - PASSAGES_KEPT
-        # Whoever read nothing untrusted can repeat nothing, so the text need not be cut into sentences and looked up.
+        # A caller that read nothing untrusted can repeat nothing, so the text need not be cut into sentences and looked up.
         if not await self._state.trust.taints(principal, "", since=since):
             return {}
         found = await self._state.trust.passages(principal, await anyio.to_thread.run_sync(passages, text), since=since)

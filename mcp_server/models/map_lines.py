@@ -148,7 +148,7 @@ class MapLines:
             self._done_to = None if done.stopped else position
             return done
         finally:
-            # Shielded, or no other process could go on for TTL_S; limited, so that a silent database can't hold up the shutdown.
+            # Shielded, or no other process could continue for TTL_S; limited, so that a silent database can't hold up the shutdown.
             with anyio.move_on_after(5, shield=True):
                 await self._state.release_lease(LEASE, self._holder)
 

@@ -50,7 +50,7 @@ class Masked(ProviderWrapper):
         try:
             reply = await answer
         except ProviderError as error:
-            raise self._without_key(error) from None
+            raise self._without_key(error) from None  # the cause may hold the key too
         return replace(reply, model=self._clean(reply.model), request=self._clean(reply.request))
 
     def _without_key(self, error: ProviderError) -> ProviderError:

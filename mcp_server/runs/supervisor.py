@@ -284,7 +284,7 @@ class Runs:
             try:
                 await outlasting(cancel, self._sleep)
             except KnowledgeError as error:
-                logger.warning("run %s, which no call waits for any more, cannot be cancelled now: %s", run, error)
+                logger.warning("run %s, which no call waits for any longer, cannot be cancelled now: %s", run, error)
 
         try:
             yield

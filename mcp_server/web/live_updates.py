@@ -100,7 +100,7 @@ class Live:
             while not self._closed:
                 with anyio.move_on_after(BEAT_S):
                     await listener.woken.wait()
-                listener.woken = anyio.Event()
+                listener.woken = anyio.Event()  # an anyio event can't be reset
                 keys, listener.keys = sorted(listener.keys), set()
                 yield keys
         finally:

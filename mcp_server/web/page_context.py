@@ -123,7 +123,7 @@ class PageContext:
         environment = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,
-            undefined=StrictUndefined,
+            undefined=StrictUndefined,  # a misspelt name is an error, not an empty place
             trim_blocks=True,
             lstrip_blocks=True,
             finalize=_inert,

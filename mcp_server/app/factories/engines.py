@@ -61,6 +61,7 @@ def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Te
     options = QdrantOptions(
         shards=settings.qdrant_shards,
         replicas=settings.qdrant_replicas,
+        # Qdrant refuses a write that fewer copies confirm than this, and there are no more than the replicas.
         write_consistency=min(settings.qdrant_write_consistency, settings.qdrant_replicas),
         on_disk=settings.qdrant_on_disk,
         quantization=settings.qdrant_quantization,

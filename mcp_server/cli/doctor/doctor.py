@@ -148,7 +148,7 @@ async def _safely(what: str, look: Callable[[], Awaitable[DoctorFinding | None]]
         return await look()
     except KnowledgeError as error:
         return bad(what, str(error))
-    except Exception as error:  # noqa: BLE001 - whatever fails is a finding, and the other checks go on
+    except Exception as error:  # noqa: BLE001 - whatever fails is a finding, and the other checks continue
         return bad(what, f"{type(error).__name__}: {error}", "see the message")
 
 

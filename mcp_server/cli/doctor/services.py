@@ -117,7 +117,7 @@ async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess)
         allowed, wrong = _named("Plane", "project", access.projects, projects, lambda p: (p.key, p.name, p.id))
         findings += [bad("plane", f"PLANE_PROJECTS: {why}", "correct PLANE_PROJECTS") for why in wrong]
     if strange := [visible(project.key) for project in allowed if not project.member]:
-        found = f"the key's owner is not a member of {', '.join(strange)}: Plane does not return tasks of those"
+        found = f"the key's owner is not a member of {', '.join(strange)}: Plane does not return their tasks"
         findings.append(
             note("plane", found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
         )
@@ -215,7 +215,7 @@ def _reading(access: PlaneAccess | ZulipAccess) -> str:
 
 
 def _fault(service: str, address: str, setting: str, error: KnowledgeError) -> DoctorFinding:
-    """Return the failure, worded for a person who is already at the settings."""
+    """Return the failure in words for a person who is looking at the settings."""
     match error:
         case Unreachable():
             mend = f"check {setting}, and whether this machine can connect to it; HTTPS_PROXY is used, too"

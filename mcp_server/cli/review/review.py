@@ -114,7 +114,7 @@ async def _show(review: ReviewSession, proposal_id: str, settings: Settings) -> 
 async def _decide(
     review: ReviewSession, proposal_id: str, word: Word, args: argparse.Namespace, settings: Settings
 ) -> int:
-    """Decide on the proposal with this hash, once the person at the terminal has typed the beginning of it."""
+    """Decide on the proposal with this hash, once the person at the terminal has typed how it begins."""
     proposal = await review.one(proposal_id)
     if refused := await _refused(review, proposal, word, args):
         say(refused)

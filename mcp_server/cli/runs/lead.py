@@ -115,7 +115,7 @@ class RunWatch:
                 try:
                     self.show(run, frame.number + 1)
                 except OSError as error:
-                    # Not raised from here: the supervisor ignores errors of whoever watches a run.
+                    # Not raised here: the supervisor ignores errors while it reports a step.
                     self._broken = error
                     scope.cancel()
 
@@ -174,7 +174,7 @@ class Lead:
     asks: bool
 
     async def through(self, run: Run, *, answer: str = "") -> int:
-        """Lead the run until it ends or waits for somebody who is not here, print how it ended, and return the exit code.
+        """Lead the run until it ends or waits for a person who is not at this terminal; print how it ended and return the exit code.
 
         `answer` is a person's to its question. If this is interrupted while the run is led, the run is cancelled; while it waits for
         a person, it keeps waiting.
@@ -207,7 +207,7 @@ class Lead:
         return code_of(run)
 
     async def _move(self, run: Run) -> bool:
-        """Lead the run from its present state; return False if it waits for somebody who is not here, or for another day."""
+        """Lead the run from its present state; return False if it waits for another day, or for a person who is not here."""
         runs = self.app.services.runs
         if why := await runs.day.spent():
             say(f"waiting: {why}")

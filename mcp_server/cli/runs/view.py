@@ -152,7 +152,7 @@ def shown(run: Run) -> list[str]:
 
 
 def question_lines(run: Run) -> list[str]:
-    """Return the question of the run, quoted line by line, so that none of it passes for text of this program."""
+    """Return the question of the run, quoted line by line, so that no line passes for text of this program."""
     return [f"> {visible(line)}".rstrip() for line in run.ask.question.split("\n")] if run.ask else []
 
 

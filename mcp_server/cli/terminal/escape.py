@@ -52,7 +52,7 @@ class EscapedStream:
         self._carriage_return = ""
 
     def write(self, text: str) -> int:
-        """Write `text` so that all of it is seen."""
+        """Write `text` with a mark in the place of each character that would act on the terminal."""
         complete = self._carriage_return + (without_secrets(text) if self._remarks else text)
         # `print` writes a text and its line end separately. Only what follows tells whether a carriage return at the end of a
         # text is half of a Windows line end, so it waits for that.

@@ -1,4 +1,4 @@
-"""How people name states and tasks: by a group of states, by a key, an id or an address; and what is wrong with a name. Pure."""
+"""How people name states and tasks: by a group of states, by a key, an id or an address; and the errors of such names. Pure."""
 
 from __future__ import annotations
 

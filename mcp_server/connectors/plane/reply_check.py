@@ -1,4 +1,4 @@
-"""Checks whether Plane did what was requested, and says in our words what is wrong if not. Pure.
+"""Checks whether Plane did what was requested, and turns its errors into ours. Pure.
 
 Source: https://developers.plane.so/api-reference/introduction, and replies recorded from a community edition 1.2.3
 (tests/samples/plane; the names in brackets are theirs).

@@ -115,6 +115,6 @@ def _clean_text(text: str, secrets: Sequence[str]) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            # JSON may write a surrogate pair as two escapes, which the parser joins; what is left is a half without the other.
+            # JSON may write a surrogate pair as two escapes, which the parser joins; only a half without the other is left.
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return without_secrets_of(text, secrets)

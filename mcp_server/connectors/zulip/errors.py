@@ -9,7 +9,7 @@ CHANNELS_SETTING = "ZULIP_CHANNELS"
 
 
 class Unclear(ConnectorError):
-    """The arguments do not say what is wanted in a way that can be done; the message says what to give."""
+    """The arguments are incomplete or contradict each other; the message says what to give."""
 
     def __init__(self, why: str) -> None:
         super().__init__(SERVICE, why)

@@ -79,7 +79,7 @@ class QueueGone(ConnectorError):
     """The queue of events expired, because nobody asked for long, or the server restarted. Register a new one."""
 
     def __init__(self) -> None:
-        super().__init__(SERVICE, "Zulip has forgotten this queue of events; nothing was lost but what it held")
+        super().__init__(SERVICE, "Zulip dropped this queue of events; only the events in it are lost")
 
 
 class TooOld(ConnectorError):

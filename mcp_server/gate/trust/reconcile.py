@@ -107,6 +107,7 @@ def _trust_record(trust_record: TrustRecord, recorded: _Recorded) -> Iterator[Un
         yield Unaccounted(what, f"is {trust_record.score:g}, but no audit record says why: grant it again")
         return
     at = trust_record.updated_at
+    # The hash covers the trust record and what was decided, so the other fields of the change may hold anything.
     change = TrustChange(0, trust_record.principal, at, 0.0, trust_record.score, "", "")
     entry = trust_updated(change, trust_record, Note("", "", str(record.get("decision") or ""), at))
     if entry.actor.arguments_hash != record.get("arguments_hash"):
@@ -119,6 +120,7 @@ def _passkey(passkey: Passkey, recorded: _Recorded) -> Iterator[Unaccounted]:
     what = f"the passkey {passkey.name!r}"
     about = {str(r.get("decision") or "") for r in recorded.passkeys.values()}
     notes = [Note("", "", one, passkey.created_at) for one in about]
+    # The chain holds only hashes. So both hashes are made again, of adding the passkey (with its key) and of removing it (without).
     entries = [passkey_noted(passkey.id, note, public_key=key) for note in notes for key in (passkey.public_key, b"")]
     records = [
         recorded.passkeys[e.actor.arguments_hash] for e in entries if e.actor.arguments_hash in recorded.passkeys

@@ -166,7 +166,7 @@ def _sheet(scene: _Scene, direction: Direction, labels: Labels) -> Sheet:
 def in_lines(text: str, most_chars: int, most_lines: int = MOST_LINES) -> list[str]:
     """Return the text in lines of limited width, broken between words, with an ellipsis if some is left out.
 
-    Characters that hide, or turn the line round, are named.
+    Invisible and bidirectional characters are named.
     """
     # A name can be megabytes long. Only what can fit is looked at, before and after it is spelled out.
     room = most_chars * (most_lines + 2)

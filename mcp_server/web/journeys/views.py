@@ -64,7 +64,7 @@ class JourneyPageData:
 
 @dataclass(frozen=True, slots=True)
 class WorkView:
-    """The newest work of a phase. `facts`: what was said beside it, and what it cost."""
+    """The newest work of a phase. `facts`: remarks that came with it, and its cost."""
 
     phase: str
     visit: int

@@ -143,7 +143,10 @@ def parsed(diff: str) -> list[DiffHunk]:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """As much of a diff as its first rows need. `added` and `removed` count the lines of all of it, `left_out` those not here."""
+    """As much of a diff as its first rows need.
+
+    `added` and `removed` count the lines of the whole diff, `left_out` those that are missing here.
+    """
 
     diff: str
     added: int

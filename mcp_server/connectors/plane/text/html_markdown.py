@@ -67,7 +67,7 @@ BREAK = MarkedText("break", "\n")
 
 
 def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> str:
-    """Return a text of Plane as Markdown, without anything that acts; `people` are names by id, for mentions.
+    """Return a text of Plane as Markdown, without active content; `people` are names by id, for mentions.
 
     If `html_of` made the HTML, it makes the same HTML from the result.
     """

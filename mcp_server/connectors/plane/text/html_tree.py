@@ -1,4 +1,4 @@
-"""Plane's HTML as a tree, without anything that acts. Pure."""
+"""Plane's HTML as a tree, without scripts and other active content. Pure."""
 
 from __future__ import annotations
 
