@@ -46,11 +46,11 @@ _WORKING = re.compile(r"\bagent: ([a-z][a-z0-9-]*)")
 
 
 class AgentListing(Protocol):
-    """The entry of an agent in lists: an agent itself, or a skill that is not built yet."""
+    """An agent as lists show it: the agent itself, or a skill that is not built yet."""
 
     @property
     def name(self) -> str:
-        """Return the tool or command that starts it."""
+        """The name by which it is started."""
         ...
 
     @property
@@ -168,6 +168,7 @@ def inputs_in(text: str) -> Mapping[str, str]:
     block = _INPUTS.search(text)
     if block is None:
         return {}
+    # Loaded only for a file that declares inputs: start-up has a budget, and the YAML reader is heavy.
     from agents.spec.yaml.values import UnreadableFile, read_marked
 
     try:

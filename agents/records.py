@@ -45,6 +45,7 @@ class RecordCodec(Generic[T]):
         hints = get_type_hints(kind)
         self._fields: list[_FieldCodec] = []
         for one in fields(kind):  # type: ignore[arg-type]  # every record is a dataclass
+            # A factory's default is made once: it is only compared with, never handed out.
             default = one.default if one.default_factory is MISSING else one.default_factory()
             write, read = _writer(hints[one.name]), _reader(hints[one.name])
             self._fields.append(_FieldCodec(one.name, one.metadata.get("key", one.name), default, write, read))

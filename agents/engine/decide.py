@@ -29,6 +29,7 @@ REJECTED = "human_rejected"
 
 def step_key(journey: str, version: int, content: Json) -> str:
     """Return the key of an act on a version of a journey. A retry with the same content has the same key."""
+    # 128 bits: two different acts never get one key, and each event's row stays short.
     return hashlib.sha256(canonical([journey, version, content]).encode()).hexdigest()[:32]
 
 
@@ -75,6 +76,7 @@ def submit_steps(
     )
     if kind == "blocking":
         return (work, checkpoint)
+    # Nobody is waited for, so this event only tells people; the fold ignores it.
     if kind == "informational":
         return (work, checkpoint, *moves)
     # Optional: the question stays open while the work continues. It follows the move, which closes any open question.
@@ -142,6 +144,7 @@ def decision_steps(
         raise JourneyOver(journey, state.status)
     if decision == "revisit":
         return _revisit(graph, journey, state, word, target)
+    # These two need no checkpoint: a person may stop the work, or say something for the next attempt, at any time.
     if decision == "cancel" or (decision == "answer" and not (checkpoint and checkpoint.asks)):
         return (replace(word, phase=state.phase),)
     if checkpoint is None:
@@ -154,6 +157,7 @@ def decision_steps(
         raise NeedsOwnHand(journey, checkpoint.phase)
     heard = replace(word, phase=checkpoint.phase)
     if decision in ("approve", "answer"):
+        # Past an optional checkpoint the journey has already moved, so the decision is only recorded.
         moved_on = checkpoint.kind == "optional"
         return (heard,) if moved_on else (heard, *_moves(graph, _pending(graph, checkpoint), ""))
     back: tuple[Step, ...] = ()
@@ -178,6 +182,7 @@ def _modified(
 ) -> tuple[Step, ...]:
     if word.changes is None:
         return ()
+    # If the work had moved on, the caller puts a move back before this step, and that move begins another visit.
     visit = state.phase_visits[asked.phase] + (state.phase != asked.phase)
     changed = merge_patch(state.work[asked.phase].content, word.changes)
     work = WorkRecorded(asked.phase, visit, changed, usage=StepUsage())

@@ -48,6 +48,7 @@ class SubmissionJudge:
         seconds = sum(took.seconds for phase, took in state.metrics.items() if phase not in ends) + max(0.0, running)
         try:
             documents = here.agent.documents(state)
+        # Another version of the agent recorded the works. Conditions that do not need the documents can still be judged.
         except OUTGROWN:
             documents = {}
         return SubmitFacts(
@@ -87,6 +88,7 @@ class SubmissionJudge:
             if found.met:
                 feedback = tuple(FeedbackAdded(found.kind, state.phase, text) for text in found.feedback)
                 return Judged((transition.condition,), found.detail, feedback=feedback)
+            # An unmet way back is no gap in the work. It is explained only to a model that signalled it.
             if not transition.is_backward:
                 missing += [text for text in found.missing if text not in missing]
             elif transition.condition in signals:

@@ -260,11 +260,12 @@ def canonical(value: Json) -> str:
 
 def event_text(event: Event) -> str:
     """Return the event as JSON with its type, without the fields that have their default."""
+    # Defaults are left out, so a field that a later version adds changes no stored text and no digest of an export.
     return canonical({"type": event.TYPE, **codec(type(event)).short_form(event)})
 
 
 def event_of(text: str) -> Event:
-    """Return the event from which `event_text` made that text.
+    """Return the event that `event_text` wrote as that text.
 
     Raises:
         UnknownEvent: there is no such event.
@@ -272,7 +273,7 @@ def event_of(text: str) -> Event:
     try:
         form = dict(json.loads(text))
     except (TypeError, ValueError) as error:
-        raise UnknownEvent("", "it is no JSON object") from error
+        raise UnknownEvent("", "it is not a JSON object") from error
     type_ = str(form.pop("type", ""))
     kind = _BY_TYPE.get(type_)
     if kind is None:
@@ -290,12 +291,13 @@ def logged_form(logged: Logged) -> Mapping[str, Json]:
 
 
 def logged_of(form: Mapping[str, Json]) -> Logged:
-    """Return the event from which `logged_form` made that object.
+    """Return the event that `logged_form` turned into that object.
 
     Raises:
         UnknownEvent: there is no such event.
         KeyError, TypeError, ValueError, OverflowError: its place in the log cannot be read.
     """
+    # A file may hold a time of the year 1 or 9999, which overflows when it is moved to UTC.
     at = aware(datetime.fromisoformat(form["at"])).astimezone(UTC)
     event = event_of(canonical(form["event"]))
     return Logged(int(form["seq"]), int(form["version"]), at, str(form["by"]), event, str(form.get("key", "")))

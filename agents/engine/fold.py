@@ -60,6 +60,7 @@ def _check_place(state: JourneyState | None, logged: Logged) -> None:
     if logged.seq != seq + 1:
         raise BadLog(logged.seq, f"event {seq + 1} comes next")
     note = isinstance(logged.event, NOTES)
+    # All events of a step share its version, so an event may keep the version or raise it by one. A note never raises it.
     if logged.version not in ((version,) if note else (version, version + 1)) or not logged.version:
         raise BadLog(logged.seq, f"it says version {logged.version} after version {version}")
 
@@ -123,6 +124,7 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
 def _with_feedback(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:
     """Return the feedback with the new entry, without the oldest entries of its kind that no longer fit."""
     same = [one for one in feedback if one.kind == new.kind]
+    # The new entry is kept even if it alone is over the limit; a prompt cuts it when it shows it.
     kept = newest_within(same, FEEDBACK_TOKENS - count_tokens(new.text))
     dropped = len(same) - len(kept)
     others: list[Feedback] = []

@@ -96,6 +96,7 @@ class PhaseGraph:
 def transitions_from(graph: PhaseGraph, phase: str) -> Sequence[Transition]:
     """Return the transitions out of a phase in the order in which they are tried: backward, then by priority, then as written."""
     out = [t for t in graph.transitions if t.source == phase]
+    # Backward first: evidence that earlier work was wrong counts more than a met condition to continue.
     return sorted(out, key=lambda t: (not t.is_backward, -t.priority))
 
 
@@ -204,6 +205,7 @@ def _named(t: Transition) -> str:
 def _path_problems(graph: PhaseGraph) -> Iterator[str]:
     onward, forward = _targets(graph.transitions), _targets(t for t in graph.transitions if not t.is_backward)
     reached = reachable([graph.initial], onward)
+    # One walk from the ends against the arrows finds every phase that can still be completed.
     ending = reachable(graph.complete, _targets(Transition(t.target, t.source) for t in graph.transitions))
     for t in graph.transitions:
         if t.source == t.target:
@@ -227,6 +229,7 @@ def _automatic_problems(graph: PhaseGraph) -> Iterator[str]:
     """Yield the places where automatic work would get stuck or loop for ever."""
     automatic = [phase for phase in graph.phases if phase.automatic]
     alone = {phase.name for phase in automatic}
+    # Only transitions between automatic phases: any other phase waits for a host and so ends the step.
     onward = _targets(t for t in graph.transitions if {t.source, t.target} <= alone)
     for phase in automatic:
         ways = transitions_from(graph, phase.name)
@@ -251,6 +254,7 @@ def grouped(graph: PhaseGraph) -> Mapping[str, Sequence[Phase]]:
     parts: dict[str, list[Phase]] = {}
     for phase in graph.phases:
         parts.setdefault(phase.name.rpartition(".")[0], []).append(phase)
+    # A dot in a single phase's name does not make a part.
     if len(parts) < 2 or not all(_PART.fullmatch(name) and len(phases) > 1 for name, phases in parts.items() if name):
         return {"": graph.phases}
     return parts

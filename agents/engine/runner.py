@@ -146,12 +146,14 @@ class Runner:
             here = JourneyPosition(journey, chosen, fold(log))
             steps = await self._automatic.extend(here, (), first.version, at=at, by=by)
             log += [replace(logged, key="") for logged in placed(here.state, steps, first.version, by, at)]
+        # A limit just after this moment finds no earlier start, so a journey always begins.
         since = at - RETRY_WINDOW if repeatable else at + timedelta(microseconds=1)
         there = await self.store.begin(journey, log, since=since)
         return replace(await self.position(there.journey), repeated=there.repeated)
 
     async def _fork(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> JourneyPosition:
         of, at_version = inputs[FORK_OF], inputs.get(AT_VERSION)
+        # A bool is an int to Python, and `true` is no version.
         number = at_version is None or (isinstance(at_version, int) and not isinstance(at_version, bool))
         if not isinstance(of, str) or not number or set(inputs) - {FORK_OF, AT_VERSION}:
             raise BadStart(
@@ -209,11 +211,13 @@ class Runner:
             StaleJourney: somebody else moved the journey first.
             BadWork: the work does not fit; JourneyOver, WaitsForPerson: none can be submitted now. Nothing is recorded.
         """
+        # First of all, because an oversized or deeply nested work would already be costly to hash for its key.
         excess = json_excess(submission.work, MOST_WORK_CHARS)
         excess += submit_excess(submission.signals, submission.usage, submission.conversation)
         if excess:
             raise BadWork(journey, PRESENT, excess)
         key = step_key(journey, version, _content(submission))
+        # A retry names the version from before its first attempt, so it is answered before versions are compared.
         here, repeated = await self._load(journey, key)
         if repeated:
             return here
@@ -286,6 +290,7 @@ class Runner:
         if taken is None or not taken.asks:
             return
         problems = unanswerable(work, taken.asks)
+        # A person who changes the work themselves may leave a question in that they rejected before.
         if not problems and not by_person:
             asked = unanswered_in(work, taken.asks, here.state.answers.get(phase, {}))
             log = await self.store.events(here.journey) if asked else ()

@@ -176,10 +176,10 @@ def get_state(state: JourneyState) -> dict[str, Json]:
 
 
 def restore_state(form: Mapping[str, Json]) -> JourneyState:
-    """Return the state of which `get_state` made that form.
+    """Return the state from an object that `get_state` returned.
 
     Raises:
-        BadState: it has another format, or lacks something.
+        BadState: it has another format, or a field is missing or wrong.
     """
     if form.get("form") != FORM:
         raise BadState(f"its format is {form.get('form')!r}; this program reads {FORM}")

@@ -56,6 +56,7 @@ def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -
     full = APART.join(_shown(section, section.text) for section in filled)
     if count_tokens(full) <= tokens:
         return full
+    # The last line grows with what it names, so the room for it is found by trying.
     kept_free = NOTE_TOKENS
     while True:
         texts = _texts(filled, tokens - kept_free)
@@ -94,6 +95,7 @@ def _within(section: PromptSection, tokens: int) -> str:
     room = tokens - count_tokens(_shown(section, "") + APART) - count_tokens(CUT)
     if room < LEAST_TOKENS:
         return ""
+    # `count_tokens` estimates four characters to a token.
     text = section.text[: room * 4]
     line_end = text.rfind("\n")
     return text[: line_end if line_end > len(text) // 2 else len(text)].rstrip() + CUT

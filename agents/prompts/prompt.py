@@ -285,6 +285,7 @@ def bullets(lines: Sequence[str], tokens: int) -> str:
     for number, line in enumerate(lines):
         item = f"- {' '.join(line.split())}"
         tokens -= count_tokens(item)
+        # The first line is always shown, cut if it is too long: the most important work comes first.
         if kept and tokens < 0:
             more = f"- and {len(lines) - number} more; journey_status(view='report') lists everything"
             return "\n".join([*kept, more])
@@ -294,6 +295,7 @@ def bullets(lines: Sequence[str], tokens: int) -> str:
 
 def cut(text: str, tokens: int) -> str:
     """Return the text, cut to so many tokens if it is longer."""
+    # `count_tokens` estimates four characters to a token.
     return text if count_tokens(text) <= tokens else text[: tokens * 4 - len(CUT)].rstrip() + CUT
 
 

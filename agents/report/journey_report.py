@@ -132,6 +132,7 @@ def _steps(agent: Agent | None, log: Sequence[Logged]) -> list[str]:
         event = logged.event
         if isinstance(event, Started | Forked | PhaseChanged) or (isinstance(event, WorkRecorded) and event.automatic):
             sentence = event_sentence(event, graph)
+            # The text of a start is the brief, which has its own section.
             detail = f" {one_line(sentence.text, MOST_LINE)}" if sentence.text and sentence.kind != "start" else ""
             lines.append(f"{_when(logged)}: {sentence}{detail}")
     return _bounded(lines, MOST_MOVES, numbered=True)
@@ -142,6 +143,7 @@ def _bounded(lines: Sequence[str], most: int, *, numbered: bool = False) -> list
     items = [f"{n}. {line}" if numbered else f"- {line}" for n, line in enumerate(lines, 1)]
     if len(items) <= most:
         return items or ["None."]
+    # A quarter shows how it began; the newest steps matter more to a reader who continues.
     first = most // 4
     left = len(items) - most
     return [*items[:first], f"- ({left} more in the events)", *items[first - most :]]
@@ -255,6 +257,7 @@ def _most(rows: Sequence[PhaseRow], what: str = "") -> str:
 
 def _table(head: str, rows: Sequence[PhaseRow]) -> list[str]:
     lines = [
+        # A bar would end the table's cell.
         f"| {r.phase.replace('|', '/')} | {r.visits} | {r.submits} | {lasting(r.seconds)} | {lasting(r.waited_s)} "
         f"| {r.tokens_in:,} | {r.tokens_out:,} | {r.counted:,} |"
         for r in rows

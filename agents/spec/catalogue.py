@@ -90,6 +90,7 @@ class TeamCatalogue:
                 return definition.problems
         of_skills = self._skills.problems(self.definitions)
         wrong = [*self._known.problems, *(problem for found in of_skills.values() for problem in found)]
+        # A problem of the folder itself may be why any agent of the team is missing.
         return [problem for problem in wrong if problem.file == FOLDER or name_of(problem.file) == name]
 
     async def team(self) -> Sequence[AgentListing]:
@@ -148,6 +149,7 @@ class TeamCatalogue:
         stamps = {entry.path: entry.stamp for entry in listed}
         before = self._known
         changed = {path for path in {*stamps, *before.stamps} if stamps.get(path) != before.stamps.get(path)}
+        # Without stamps this is the first look, or the last listing failed and left its problem behind.
         if not changed and before.stamps:
             return
         contents, unread = await self._contents(listed, changed, before)
@@ -156,6 +158,7 @@ class TeamCatalogue:
         # Fifty files of the largest size take seconds, so a thread reads them while others are served.
         definitions, problems = await anyio.to_thread.run_sync(self._defined, contents, changed, before)
         for folder in FOLDERS:
+            # A listing ends at the limit, so a full one may lack files.
             if sum(entry.path.startswith(f"{folder}/") for entry in listed) >= MOST_FILES:
                 problems.append(SpecProblem(folder, 1, f"it has {MOST_FILES} files or more; the rest are ignored"))
         self._skills.look(contents, [definition.name for definition in definitions.values()])
@@ -192,6 +195,7 @@ class TeamCatalogue:
                 problems.append(SpecProblem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is ignored"))
                 continue
             definition = before.definitions.get(file)
+            # Prompts and schemas in files of their own count too, even those that do not exist yet.
             if definition is None or {file, *definition.reads} & set(changed):
                 definition = defined(file, contents, self._tools, self._reserved)
             if definition.name in names:

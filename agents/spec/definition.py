@@ -194,6 +194,7 @@ def _placeholders(reading: AgentFileReading) -> None:
         for found in PLACEHOLDER.finditer(template.text):
             name = found.group(1)
             group = name.partition(".")[0]
+            # The fields of a form that could not be read are unknown here, and its own problem is already reported.
             if name in known or group in reading.broken_forms or (group == "inputs" and reading.broken_inputs):
                 continue
             line = template.line + template.text[: found.start()].count("\n")
@@ -260,6 +261,7 @@ def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: Agent
 
 
 def _line_of(text: str, marked: Marked, reading: AgentFileReading) -> int:
+    # The graph's checks know no lines, so their messages are traced back to the file by the names in them.
     if found := _TRANSITION.match(text):
         ends = (found.group(1), found.group(2))
         lines = [one.line for one in reading.transitions if (one.transition.source, one.transition.target) == ends]

@@ -99,6 +99,7 @@ def state_of_log(log: Sequence[Logged]) -> JourneyState:
     if len(set(keys)) < len(keys):
         raise BadLog(len(log), "two steps have one key")
     for logged in log:
+        # Only for its error: a time without a zone could not be compared with the others.
         aware(logged.at)
     return fold(log)
 

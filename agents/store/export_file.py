@@ -64,6 +64,7 @@ def imported(text: str) -> tuple[str, list[Logged]]:
 def _object(number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
+    # A hostile file may be nested deeper than the parser's recursion.
     except (ValueError, RecursionError) as error:
         raise BadJourneyFile(number, "it is not JSON") from error
     if not isinstance(found, dict):

@@ -1,8 +1,8 @@
 """The contract of a journey store. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-Journeys lie in the state database of their knowledge base. A journey is the log of its events. The state that is stored beside
-the log is a cache of its fold, so that neither a step nor resuming costs more the longer the journey is. Every method is one
-transaction, and what it acknowledged survives a power cut. Times are passed in, aware UTC. Every addition to a journey publishes
+Journeys are stored in the state database of their knowledge base. A journey is the log of its events. The state that is stored
+beside the log is a cache of its fold, so a step and resuming cost the same however long the journey is. Every method is one
+transaction, and an acknowledged write survives a power cut. Times are passed in, aware UTC. Every addition to a journey publishes
 a change event `journey` with its id.
 """
 
@@ -162,7 +162,7 @@ class JourneyStore(Protocol):
         ...
 
     async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
-        """Shorten the texts of at most `limit` journeys that ended and moved last before then; no records when none is left.
+        """Shorten the texts of at most `limit` journeys that ended and last moved before then. Zero records: none is left.
 
         Every event stays, with its place, time, actor and key. A shortened text says so.
         """

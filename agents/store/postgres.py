@@ -81,6 +81,7 @@ class PostgresJourneys(SqlJourneys):
         function = _STEP_COUNTED if counted else _STEP
         call = self._schema_tables.call(function, (*where, *what, *there, *counted))
         for number, version, seq, led_to in await self._explained(call, first.by, bodies, first.at):
+            # Before the versions: a repeated act gets its first answer, even if the journey has moved since.
             if led_to is not None:
                 return Appended(led_to, repeated=True)
             if version != before.version:
@@ -116,6 +117,7 @@ class PostgresJourneys(SqlJourneys):
     async def head(self, journey: str, key: str) -> JourneyHead:
         """Return the journey's state, and the version that the step with that key led to."""
         recent = self._recent.claim(checked_id(journey))
+        # The server leaves the state out of its answer if the one cached here is still the newest.
         known = (recent.version, recent.moved_at) if recent else (None, None)
         rows = await self._tables.read(_STANDING, (journey, storable(key), *known))
         if not rows:

@@ -23,6 +23,7 @@ class Recent:
 
     def keep(self, journey: str, state: JourneyState) -> None:
         """Remember the journey's state; the caller may change `state` afterwards."""
+        # A dict keeps the place of a key that is set again: removed first, the journey counts as the newest.
         self._states.pop(journey, None)
         work = {phase: replace(one, content=_copy(one.content)) for phase, one in state.work.items()}
         word = state.word and replace(state.word, changes=_copy(state.word.changes))

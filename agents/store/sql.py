@@ -385,6 +385,7 @@ async def _events(t: StateTransaction, number: int, *, after: int = 0, limit: in
 
 
 async def _shorten(number: int, at: datetime, t: StateTransaction) -> int:
+    # Marked even if it turns out to be unreadable: otherwise every later call would select it again.
     await t.execute("INSERT INTO forge.journey_cut VALUES (%s, %s) ON CONFLICT (number) DO NOTHING", (number, at))
     await t.execute("SELECT 1 FROM forge.journey WHERE number = %s FOR UPDATE", (number,))
     try:
@@ -397,6 +398,7 @@ async def _shorten(number: int, at: datetime, t: StateTransaction) -> int:
     cut = [(after[seq], number, seq) for seq in before if after[seq] != before[seq]]
     if cut:
         await t.execute(_SHORTEN, ManyRows(cut))
+    # Refolded, because the state holds texts of the log (feedback, a person's note) that were just shortened.
     await t.execute(_REFOLD, {**_folded(state), "number": number})
     return sum(map(len, before.values())) - sum(map(len, after.values()))
 

@@ -24,6 +24,7 @@ def slug(name: str) -> str:
 
     It never leads out of the folder, is never hidden, and is never `_index`.
     """
+    # The name comes from a model. Letter forms that look the same must lead to the same page.
     folded = unicodedata.normalize("NFKC", name).casefold()
     return _BETWEEN.sub("-", folded).strip("-_")[:LONGEST_NAME].rstrip("-_")
 

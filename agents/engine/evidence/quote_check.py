@@ -27,6 +27,7 @@ def quote_problem(document: Document, citation: Citation) -> str:
     It must begin and end at word boundaries, and be more than a heading, which an outline shows without reading the page. The reason
     names the place in the document where the quote is instead, and repeats no text of the page but headings.
     """
+    # The path is a model's text and is repeated in errors, which have room for about 2,000 characters.
     where = citation.path[:200]
     if not _wordings(citation.quote):
         return f"a quote of {where} is too short to show anything: quote at least {LEAST_CHARACTERS} letters and digits"
@@ -54,6 +55,7 @@ def _wordings(quote: str) -> list[str]:
 
     The target of a link counts towards the length of the written one only, because it is not displayed.
     """
+    # A model may copy the Markdown source or the text that a person sees. Both are word for word.
     return [wording for text in (quote, plain(quote)) if _weight(wording := _folded(text)) >= LEAST_CHARACTERS]
 
 
@@ -94,6 +96,7 @@ def _inside_word(text: str, at: int) -> bool:
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
+    # Thai, Chinese, Japanese and similar scripts show no word boundaries: a quote may begin or end anywhere.
     if _UNSPACED.match(before) or _UNSPACED.match(after):
         return False
     joins = before.isalnum() and after.isalnum()

@@ -35,14 +35,17 @@ class AutomaticPhases:
         Every move gets the conversation in which it continues. All steps belong to `version`.
         """
         graph = here.agent.graph
+        # Without automatic phases and speakers there is nothing to add, and the steps need not be folded twice.
         speaks = any(phase.automatic or phase.speaker for phase in graph.phases)
         if not speaks and not any(transition.anew for transition in graph.transitions):
             return steps
         taken, there, following = list[Step](), here, steps
         while True:
             for step in following:
+                # One by one, because the conversation of a move depends on the state just before it.
                 taken.append(self._with_conversation(there, step))
                 there = replace(there, state=fold(placed(there.state, taken[-1:], version, by, at), there.state))
+            # Without a move the journey stays where it is, even in an automatic phase. A start has no steps yet, but works there.
             stays = bool(taken) and not any(isinstance(step, PhaseChanged) for step in following)
             automatic = any(phase.automatic for phase in graph.phases if phase.name == there.state.phase)
             if stays or there.state.status != "active" or not automatic:
@@ -78,6 +81,7 @@ class AutomaticPhases:
         known = {} if step.anew else state.conversations
         if speaker in known and not graph.phase(step.target).fresh:
             return replace(step, conversation=known[speaker])
+        # `state` is from before the move, and a move back begins the next iteration.
         iteration = state.iteration + step.is_backward
         return replace(step, conversation=self.conversation(speaker, iteration, state.conversations.values()))
 

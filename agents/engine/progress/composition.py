@@ -160,6 +160,7 @@ def _inputs(parts: Sequence[AgentPart]) -> Mapping[str, Json]:
     required: dict[str, None] = {}
     for part in parts:
         for input_, schema in part.agent.inputs.get("properties", {}).items():
+            # Parts share an input of the same name; the first part's schema describes it.
             properties.setdefault(input_, schema)
         required |= dict.fromkeys(part.agent.inputs.get("required", ()))
     if not properties:
@@ -193,6 +194,7 @@ def _transitions(
         if way.target not in part.agent.graph.complete:
             yield replace(way, source=source, target=part.prefix + way.target, condition=condition)
             continue
+        # Links come before the part's own transition, so that they are tried first at equal priority.
         for joint in joints:
             if (joint.part.prefix, joint.end) != (part.prefix, way):
                 continue
@@ -364,6 +366,7 @@ class _Chain:
 
         found: dict[str, str] = {}
         newest: dict[str, str] = {}
+        # Oldest first: if an agent is in several parts, its newest document is the one under its own name.
         for part in sorted(self.parts, key=worked_at):
             for name, text in part.agent.documents(state_for(part, state)).items():
                 found[part.name if name == part.agent.name else f"{part.name}.{name}"] = text

@@ -45,6 +45,7 @@ def feedback_list(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind],
     if lines and not kept:
         left = _left_out(len(lines) - 1)
         newest, rest = lines[-1], tokens - count_tokens("".join(f"{line}\n" for line in left))
+        # `count_tokens` estimates four characters to a token.
         room = max(LEAST_CHARS, rest * 4 - len(CUT))
         kept = [newest if len(newest) <= room else newest[:room].rstrip() + CUT]
     return "\n".join([*left, *kept])

@@ -89,6 +89,7 @@ def table(
     for phase in _sorted(state.metrics, order):
         took = state.metrics[phase]
         seconds = took.seconds + (running if phase == state.phase else 0.0)
+        # Log and state may end at clocks of different machines: a phase never waits longer than it takes.
         waiting = min((waited or {}).get(phase, 0.0), seconds)
         rows.append(
             PhaseRow(phase, took.visits, took.submits, seconds, waiting, took.tokens_in, took.tokens_out, took.counted)
@@ -138,6 +139,7 @@ def waits(log: Iterable[Logged], now: datetime) -> Mapping[str, float]:
         event = logged.event
         if isinstance(event, CheckpointReached) and event.kind == "blocking":
             since = event.phase, logged.at
+        # An answer alone does not end the wait; if it answers the last question, a move follows it.
         elif since and (isinstance(event, PhaseChanged) or (isinstance(event, Decided) and event.decision != "answer")):
             found[since[0]] = found.get(since[0], 0.0) + _between(since[1], logged.at)
             since = None

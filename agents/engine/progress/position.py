@@ -16,7 +16,7 @@ from agents.errors import PhaseGone
 class JourneyPosition:
     """A journey with its agent and state. `agents.prompts.prompt` makes a host's instructions from these.
 
-    `repeated`: the caller wanted to start it, and it had already been started a moment before.
+    `repeated`: the start was a retry, and this is the journey that the first call began.
     """
 
     journey: str

@@ -110,6 +110,7 @@ def _submission(recorded: WorkRecorded, before: JourneyState, agent: Agent) -> S
     form = agent.forms.get(recorded.phase)
     kept = before.work.get(recorded.phase)
     work = given(kept.content if kept else None, recorded.work, form.asks if form else frozenset())
+    # Tokens that the server counted are left out, so that it counts them again from today's prompt.
     usage = StepUsage(model=recorded.usage.model) if recorded.usage.counted else recorded.usage
     return Submission(work, recorded.signals, usage, recorded.conversation, recorded.confidence, recorded.reasoning)
 
@@ -163,6 +164,7 @@ async def repeat(
             yield RepeatedStep(step, None, str(error))
             return
         events = [logged for logged in await runner.store.events(journey) if logged.version == here.state.version]
+        # Only outcome, automatic work and feedback are compared, so the state before the step does not matter here.
         now = _step(here.state.version, events, here.state, here.state, here.agent)
         if now is None:
             return

@@ -58,6 +58,7 @@ def repeated_questions(questions: Mapping[str, str], refused: Iterable[RefusedQu
             f"{f' ({one.why[:200]})' if one.why else ''}: reword them, or remove the ones that they do not want to answer"
         )
         for one in refused
+        # A subset: adding further questions to a rejected set does not make it a new one.
         if one.words <= set(ids)
     ]
 

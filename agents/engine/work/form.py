@@ -90,6 +90,7 @@ def joined(before: Json, given: Mapping[str, Json], asks: frozenset[str]) -> dic
         if name == DROP and isinstance(drop, list):
             continue  # a `drop` of another type stays in the work, so that the form refuses it
         if recorded and has_ids(recorded) and has_ids(value):
+            # A dict keeps the place of the first of two equal keys, so a changed item stays where it was.
             work[name] = list({item["id"]: item for item in [*recorded, *value]}.values())
         else:
             work[name] = value

@@ -23,6 +23,7 @@ _WORD = re.compile(r"\w+")
 def folded(text: Json) -> str:
     """Return only the words of a text: the same for texts that differ in case, white space and punctuation."""
     lower = str(text).casefold()
+    # A text without a single word, such as an emoji, is compared as it is.
     return " ".join(_WORD.findall(lower)) or lower.strip()
 
 

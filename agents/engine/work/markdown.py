@@ -108,6 +108,7 @@ def _citation(value: Mapping[str, Json]) -> str:
 def _headed(value: Mapping[str, Json]) -> tuple[str, dict[str, Json]]:
     """Return the headline of an object (its id and its most descriptive field), and its other fields."""
     rest, parts = dict(value), list[str]()
+    # A backtick would end the code span around the id.
     if isinstance(id_ := rest.get("id"), str) and id_ and "`" not in id_ and len(id_.splitlines()) == 1:
         parts.append(f"`{rest.pop('id')}`")
     for name in HEADLINES:
@@ -122,6 +123,7 @@ def _list(label: str, value: Sequence[Json], depth: int) -> list[str]:
     """Return a list: short plain values on one line, otherwise one item each below the label."""
     plain = [_plain(one) for one in value if not isinstance(one, Mapping | list | tuple)]
     inline = ", ".join(plain)
+    # A value with a comma would read as two values of the list.
     short = all(len(one.splitlines()) == 1 and "," not in one for one in plain) and len(inline) <= MOST_INLINE
     if label and len(plain) == len(value) and short:
         return [_item(label, inline, depth)]

@@ -33,7 +33,7 @@ def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note
     given = {id_: changes[id_] for id_ in asked if id_ in changes}
     if wrong := [id_ for id_, answer in given.items() if not isinstance(answer, str) or blank(answer)]:
         problems.append(
-            f"the answer to {', '.join(wrong)[:200]} is no text: give the person's words; `they do not know` is an answer too"
+            f"the answer to {', '.join(wrong)[:200]} is not text: give the person's words; `they do not know` is an answer too"
         )
     left = [id_ for id_ in asked if id_ not in changes]
     if left and blank(note) and not problems:

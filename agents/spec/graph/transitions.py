@@ -46,6 +46,7 @@ def read_transitions(top: Marked, reading: AgentFileReading) -> None:
     for need in reading.needs:
         leaving = [read.transition for read in reading.transitions if read.transition.source == need.phase]
         asks_person = any(one.checkpoint in need.kinds or (need.asks and one.asks) for one in leaving)
+        # A transition that could not be read may be the one that asks.
         if not asks_person and not reading.transitions_broken:
             reading.problems.add(need.line, need.text)
 
@@ -105,6 +106,7 @@ def read_conditions(top: Marked, reading: AgentFileReading) -> None:
                 f"{REJECTED}"
             )
             reading.problems.add(line, text)
+        # A transition that could not be read may be the one that uses it.
         if name not in used and not reading.transitions_broken:
             reading.problems.add(
                 line, f"condition {short(name)} is used by no transition{meant(name, used, otherwise='')}"

@@ -20,6 +20,7 @@ class All:
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return everything that is missing. Unless all signals were given, nothing else is evaluated."""
+        # Signals first: without them the transition is not meant, and the other parts may search or read pages.
         hints = [await part.judge(facts, look) for part in self.parts if isinstance(part, Signal)]
         if not all(hint.met for hint in hints):
             return unmet(*(text for hint in hints for text in hint.missing))
@@ -67,7 +68,7 @@ class Not:
 
     def text(self) -> str:
         """Return the demand."""
-        return f"it is not so that {self.part.text()}"
+        return f"it is not true that {self.part.text()}"
 
 
 @dataclass(frozen=True, slots=True)

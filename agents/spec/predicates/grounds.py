@@ -106,6 +106,7 @@ class _Texts:
 
     def have(self, words: str) -> bool:
         """Return whether one of the texts contains the words, or equals them: a text too short to quote may be copied in full."""
+        # Words with the separator in them could match across two texts.
         return BETWEEN.strip() not in words and (contains_quote(self._joined, words) or same(words) in self._complete)
 
 
@@ -143,6 +144,7 @@ class GroundedItems(Leaf):
             with_text = (source for source in of if any(says_something(text) for text in source.texts(facts)))
             of = (next(with_text, of[0]),)
         given = _Texts(text for source in of for text in source.texts(facts))
+        # Of all visits: the result of an earlier call still shows what the item says.
         called = {call.tool for call in await look.calls(of_all_visits=True)} if self.tool else set()
         missing = []
         for loc, item in items or ():

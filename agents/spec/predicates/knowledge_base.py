@@ -16,6 +16,7 @@ from agents.spec.yaml.field_path import Path, same
 from knowledge.errors import InvalidPath
 from knowledge.pages.paths import clean_path
 
+# Per condition: every submit of the phase runs these searches again.
 MOST_SEARCHES = 5
 STATUSES = ("done", "partial", "unchanged", "conflict", "analysis", "proposed")
 
@@ -104,6 +105,7 @@ class Below(WorkLeaf):
             clean = clean_path(path) if isinstance(path, str) else ""
         except InvalidPath:
             return False
+        # Only the clean spelling, because a page is later found under exactly the path that the work names.
         return clean == path and clean.startswith(f"{self.folder.strip('/')}/") and clean.endswith(".md")
 
 

@@ -202,6 +202,7 @@ class NoCircle(WorkLeaf):
         try:
             TopologicalSorter({} if strange else needs).prepare()
         except CycleError as error:
+            # The circle is the error's second argument, and its first name is also its last: one more than shown.
             circle = " -> ".join(str(name)[:60] for name in error.args[1][: NAMES_SHOWN + 1])
             yield f"{self.field} has a circle: {circle}; remove one {self.through}"
 
@@ -239,6 +240,7 @@ class Equals(_EveryValue):
     value: Json
 
     def _fits(self, value: Json) -> bool:
+        # As JSON texts, because Python takes true for 1.
         return canonical(value) == canonical(self.value)
 
     def _wanted(self) -> str:

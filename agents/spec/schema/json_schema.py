@@ -13,6 +13,7 @@ from agents.spec.yaml.field_path import narrowing
 from agents.spec.yaml.values import Marked
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+# The keywords by what they hold: one schema, schemas by name, a list of schemas, or no schema at all.
 ONE = (
     "items",
     "not",
@@ -103,6 +104,7 @@ def _keywords(marked: Marked, what: str, problems: Problems, file: str) -> None:
         line = marked.key_lines[key]
         if key in REFUSED:
             problems.add(line, f"{what} uses {key!r}, which is not supported: {REFUSED[key]}", file)
+        # JSON Schema leaves names with x- to extensions, ours among them.
         elif key not in KEYWORDS and not key.startswith("x-"):
             problems.add(line, f"{what} has the unknown keyword {short(key)}{meant(key, KEYWORDS, otherwise='')}", file)
         elif key in OWN_WORDS and not _fits_own(key, inside.value):
@@ -198,6 +200,7 @@ class _Inlining:
         self._level -= 1
         if "$ref" not in node:
             return found
+        # Beside a reference, demands of both schemas hold. Only if one of them demands nothing can they be merged by key.
         if isinstance(target, dict) and set(found) <= SAYING_ONLY:
             return {**target, **found}
         return {**found, "allOf": [*found.get("allOf", []), target]}
@@ -252,6 +255,7 @@ def _hard(node: Json, most: int, *, closed: bool) -> Json:
         found.setdefault("maxLength", USUAL_TEXT_CHARS)
     if "array" in kinds:
         found.setdefault("maxItems", most)
+    # With one of these, other fields than those in `properties` may be described as well.
     says = {"additionalProperties", "unevaluatedProperties", "anyOf", "oneOf", "allOf", "if", "dependentSchemas"}
     if closed and "properties" in found and not says & set(found):
         found["additionalProperties"] = False

@@ -139,6 +139,7 @@ def says_something(value: Json) -> bool:
 def names_in(found: Sequence[Located]) -> list[str]:
     """Return the names among the values: texts as they are, objects by their `id`."""
     names = []
+    # Twice, because the field of each listed object may itself be a list of names.
     for _, value in spread(list(spread(found))):
         name = value.get("id") if isinstance(value, Mapping) else value
         if isinstance(name, str) and name.strip():

@@ -17,6 +17,7 @@ MOST_BYTES = 100_000
 DEEPEST = 40
 MOST_VALUES = 10_000
 
+# At most 18 digits fit 64 bits. Longer numbers, and those with leading zeros such as 007, stay text.
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})$")
 _FLOAT = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}(?:[eE][-+]?[0-9]{1,2})?$")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -142,6 +143,7 @@ def read_marked(raw: bytes) -> Marked:
 def _built(text: str) -> Marked:
     import yaml
 
+    # libyaml's parser is many times faster; a PyYAML built without it has only the Python one.
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     builder, documents = _ValueBuilder(), 0
     for event in yaml.parse(text, Loader=loader):
@@ -152,6 +154,7 @@ def _built(text: str) -> Marked:
             if documents > 1:
                 raise UnreadableFile(line, "a second document begins here; one agent is one document")
         elif isinstance(event, yaml.ScalarEvent):
+            # The text of a block scalar begins on the line after its | or >.
             begins = line + 1 if event.style in _BLOCKS else line
             builder.scalar(event.value, line, begins, plain=not event.style)
         elif isinstance(event, yaml.MappingStartEvent):
