@@ -55,22 +55,22 @@ class AgentListing(Protocol):
 
     @property
     def title(self) -> str:
-        """Return its name for people."""
+        """Its name for people."""
         ...
 
     @property
     def summary(self) -> str:
-        """Return one line on what it does."""
+        """One line on what it does."""
         ...
 
     @property
     def origin(self) -> str:
-        """Return its origin: "built in", or its file."""
+        """Its origin: "built in", or its file."""
         ...
 
     @property
     def inputs(self) -> Mapping[str, Json]:
-        """Return the JSON Schema of its inputs besides the brief; for a skill, those in its own file."""
+        """The JSON Schema of its inputs besides the brief; for a skill, those in its own file."""
         ...
 
 

@@ -188,12 +188,12 @@ class WorkForm(Protocol):
 
     @property
     def schema(self) -> Mapping[str, Json]:
-        """Return the lean JSON Schema for the model."""
+        """The lean JSON Schema for the model."""
         ...
 
     @property
     def asks(self) -> frozenset[str]:
-        """Return the fields of one submit only, which the next submit does not inherit."""
+        """The fields of one submit only, which the next submit does not inherit."""
         ...
 
     def problems(self, work: Json) -> Sequence[str]:
@@ -252,5 +252,5 @@ class Agent:
 
     @property
     def known_conditions(self) -> frozenset[str]:
-        """Return the names that transitions can use: a person's rejection meets `REJECTED` without a function."""
+        """The names that transitions can use: a person's rejection meets `REJECTED` without a function."""
         return frozenset((*self.conditions, REJECTED))

@@ -149,22 +149,22 @@ class JourneyState:
 
     @property
     def visit(self) -> int:
-        """Return the number of the present visit to the present phase."""
+        """The number of the present visit to the present phase."""
         return self.phase_visits[self.phase]
 
     @property
     def iteration(self) -> int:
-        """Return the number of the present attempt: each move back begins another."""
+        """The number of the present attempt: each move back begins another."""
         return self.returns + 1
 
     @property
     def works(self) -> Mapping[str, Mapping[str, Json]]:
-        """Return the newest work of each phase, without works that are not JSON objects."""
+        """The newest work of each phase, without works that are not JSON objects."""
         return {phase: kept.content for phase, kept in self.work.items() if isinstance(kept.content, dict)}
 
     @property
     def over(self) -> bool:
-        """Return whether nothing more can be submitted, unless a person sends it back."""
+        """Whether nothing more can be submitted, unless a person sends it back."""
         return self.status in ("complete", "cancelled")
 
 

@@ -98,7 +98,7 @@ class MetricDifference:
 
     @property
     def is_sure(self) -> bool:
-        """Return whether the whole interval is on one side of zero."""
+        """Whether the whole interval is on one side of zero."""
         return self.low > 0 or self.high < 0
 
 

@@ -143,7 +143,7 @@ class Indexer:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """Return the pages that are left out or odd, as far as this process has seen them; the first few hundred."""
+        """The pages that are left out or odd, as far as this process has seen them; the first few hundred."""
         return (*self.vault.problems, *(VaultProblem(path, reason) for path, reason in self._problems.items()))
 
     async def reconcile(self, fence: int) -> Outcomes:

@@ -80,7 +80,7 @@ class IndexingService:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """Return why the index is not complete or fresh, as far as this process knows."""
+        """Why the index is not complete or fresh, as far as this process knows."""
         return (*(VaultProblem("", trouble) for trouble in self._troubles.values()), *self._indexer.problems)
 
     async def run(self) -> None:

@@ -40,7 +40,7 @@ class Prepared:
 
     @property
     def path(self) -> str:
-        """Return the document's path."""
+        """The document's path."""
         return self.record.path
 
     def with_vectors(self, vectors: Mapping[bytes, tuple[bytes, bytes]]) -> Replace:

@@ -104,7 +104,7 @@ class Vault:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """Return the first 200 things that the last scan left out; `problem_count` counts all."""
+        """The first 200 things that the last scan left out; `problem_count` counts all."""
         return tuple(self._problems)
 
     def check(self) -> None:

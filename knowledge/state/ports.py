@@ -84,27 +84,27 @@ class StateStore(Protocol):
 
     @property
     def place(self) -> str:
-        """Return where the state is and which engine keeps it, for a person; never with a password."""
+        """Where the state is and which engine keeps it, for a person; never with a password."""
         ...
 
     @property
     def tables(self) -> StateTables:
-        """Return the tables of the database, for stores of other things of the same knowledge base."""
+        """The tables of the database, for stores of other things of the same knowledge base."""
         ...
 
     @property
     def ledger(self) -> Ledger:
-        """Return the ledger in the same database: revisions, provenance, contradictions, audit."""
+        """The ledger in the same database: revisions, provenance, contradictions, audit."""
         ...
 
     @property
     def trust(self) -> TrustRecords:
-        """Return the trust records in the same database, with proposals, passkeys and taint."""
+        """The trust records in the same database, with proposals, passkeys and taint."""
         ...
 
     @property
     def outbox(self) -> Outbox:
-        """Return the outbox in the same database: acts in other services, and mentions of pages there."""
+        """The outbox in the same database: acts in other services, and mentions of pages there."""
         ...
 
     async def held(self) -> Sequence[Held]:
@@ -121,7 +121,7 @@ class StateStore(Protocol):
 
     @property
     def gives_back(self) -> bool:
-        """Return whether `give_back` can; a database of an older program may have to be rewritten first."""
+        """Whether `give_back` can; a database of an older program may have to be rewritten first."""
         ...
 
     async def rewrite(self) -> bool:
@@ -420,7 +420,7 @@ class Space:
 
     @property
     def wanted(self) -> IndexIdentity:
-        """Return the identity that the vectors of all chunks will finally have."""
+        """The identity that the vectors of all chunks will finally have."""
         return self.coming or self.identity
 
 

@@ -109,22 +109,22 @@ class SqlStateStore:
 
     @property
     def tables(self) -> StateTables:
-        """Return the tables of the database, for stores of other things of the same knowledge base."""
+        """The tables of the database, for stores of other things of the same knowledge base."""
         return self._tables
 
     @property
     def ledger(self) -> SqlLedger:
-        """Return the ledger in the same database."""
+        """The ledger in the same database."""
         return self._ledger
 
     @property
     def trust(self) -> SqlTrust:
-        """Return the records of trust in the same database."""
+        """The records of trust in the same database."""
         return self._trust
 
     @property
     def outbox(self) -> SqlOutbox:
-        """Return the outbox in the same database."""
+        """The outbox in the same database."""
         return self._outbox
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:

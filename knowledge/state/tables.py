@@ -53,7 +53,7 @@ class StateTables(Protocol):
 
     @property
     def place(self) -> str:
-        """Return where they are, for a person."""
+        """Where they are, for a person."""
         ...
 
     async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:

@@ -145,12 +145,12 @@ class Proposal:
 
     @property
     def open(self) -> bool:
-        """Return whether anything can still happen to it."""
+        """Whether anything can still happen to it."""
         return self.state == "pending" or self.underway
 
     @property
     def underway(self) -> bool:
-        """Return whether it is being executed: approved and not executed, or executed and without its result."""
+        """Whether it is being executed: approved and not executed, or executed and without its result."""
         return self.state == "approved" or (self.state == "executed" and self.result is None)
 
 

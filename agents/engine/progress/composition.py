@@ -35,12 +35,12 @@ class AgentPart:
 
     @property
     def name(self) -> str:
-        """Return the name of the part: its prefix, or the agent's name."""
+        """The name of the part: its prefix, or the agent's name."""
         return self.prefix.removesuffix(".") or self.agent.name
 
     @property
     def first(self) -> str:
-        """Return the first phase, by its name in the chain."""
+        """The first phase, by its name in the chain."""
         return self.prefix + self.agent.graph.initial
 
     @property
@@ -50,7 +50,7 @@ class AgentPart:
 
     @property
     def endings(self) -> list[Transition]:
-        """Return the agent's transitions to its end."""
+        """The agent's transitions to its end."""
         return [t for t in self.agent.graph.transitions if t.target in self.agent.graph.complete]
 
     def speaker(self, name: str) -> str:
@@ -89,7 +89,7 @@ class PartLink:
 
     @property
     def looked_at(self) -> str:
-        """Return the prefix of the part that the condition judges."""
+        """The prefix of the part that the condition judges."""
         return self.source if self.looks is None else self.looks
 
 

@@ -30,17 +30,17 @@ class PhaseRow:
 
     @property
     def tokens(self) -> int:
-        """Return all tokens, in and out."""
+        """All tokens, in and out."""
         return self.tokens_in + self.tokens_out
 
     @property
     def seconds_per_visit(self) -> float:
-        """Return the average time of a visit, or 0 without visits."""
+        """The average time of a visit, or 0 without visits."""
         return self.seconds / self.visits if self.visits else 0.0
 
     @property
     def tokens_per_visit(self) -> float:
-        """Return the average tokens of a visit, or 0 without visits."""
+        """The average tokens of a visit, or 0 without visits."""
         return self.tokens / self.visits if self.visits else 0.0
 
 
@@ -59,22 +59,22 @@ class PhaseAverage:
 
     @property
     def visits_per_journey(self) -> float:
-        """Return the visits of a journey that reaches the phase."""
+        """The visits of a journey that reaches the phase."""
         return self.visits / self.journeys
 
     @property
     def seconds_per_journey(self) -> float:
-        """Return the time of the phase in one journey, all visits together."""
+        """The time of the phase in one journey, all visits together."""
         return self.seconds / self.journeys
 
     @property
     def seconds_per_visit(self) -> float:
-        """Return the time of one visit."""
+        """The time of one visit."""
         return self.seconds / self.visits
 
     @property
     def tokens_per_journey(self) -> float:
-        """Return the tokens of the phase in one journey."""
+        """The tokens of the phase in one journey."""
         return self.tokens / self.journeys
 
 

@@ -26,7 +26,7 @@ class JourneyPosition:
 
     @property
     def phase(self) -> Phase:
-        """Return the present phase.
+        """The present phase.
 
         Raises:
             PhaseGone: the agent no longer has it.
@@ -39,7 +39,7 @@ class JourneyPosition:
 
     @property
     def recorded(self) -> Json:
-        """Return the recorded work of the present phase, or None."""
+        """The recorded work of the present phase, or None."""
         kept = self.state.work.get(self.state.phase)
         return kept.content if kept else None
 

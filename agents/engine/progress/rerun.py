@@ -65,7 +65,7 @@ class RepeatedStep:
 
     @property
     def same(self) -> bool:
-        """Return whether the outcome is the same as before."""
+        """Whether the outcome is the same as before."""
         return self.now == self.step.outcome
 
 

@@ -60,6 +60,7 @@ def _gap_left(plan: BuildRecord) -> Iterator[str]:
             f"the concept {plan.open_gap['concept']} is missing, for which step {plan.open_gap['step']} waits: add it with a "
             "quote, or name its id in left_out with why"
         )
+    # The concept was added. It closes the gap only if a step rests on it: otherwise the waiting step is as stuck as before.
     elif plan.gap is not None:
         new = ids(plan.concepts_of(plan.gap))
         if new and not any(set(new) & set(step["rests_on"]) for step in plan.steps):
@@ -70,6 +71,7 @@ async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every step is made and proven, by quotes that hold or by its result and the outcome of its check."""
     plan = BuildRecord(facts.works)
     plain = list(_making_lacking(plan))
+    # As in `grounded`: while something plain is missing, only this submission's results are looked up.
     given = frozenset(ids(items_in(facts.given, "made"))) if plain else None
     shown = [item for id_, item in plan.made.items() if given is None or id_ in given]
     looked = [*await unresolved_citations(facts.work, "made", look, given), *await missing_pages(shown, "made", look)]
@@ -95,6 +97,7 @@ def _making_lacking(plan: BuildRecord) -> Iterator[str]:
 async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """This submission names a concept that the plan lacks, and a step that cannot be made without it."""
     plan = BuildRecord(facts.works)
+    # From this submission: a gap on record has already led back once.
     gap = facts.given.get("gap")
     if not isinstance(gap, dict):
         return finding(["gap names no concept"])

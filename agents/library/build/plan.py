@@ -23,45 +23,46 @@ class BuildRecord:
 
     @property
     def goal(self) -> str:
-        """Return the goal; "" if none is named yet."""
+        """The goal; "" if none is named yet."""
         return str(self.works.get(GROUNDING, {}).get("goal", "")).strip()
 
     @cached_property
     def concepts(self) -> Sequence[Item]:
-        """Return the concepts in their order."""
+        """The concepts in their order."""
         return items_in(self.works.get(GROUNDING, {}), "concepts")
 
     @cached_property
     def steps(self) -> Sequence[Item]:
-        """Return the steps in their order."""
+        """The steps in their order."""
         return items_in(self.works.get(GROUNDING, {}), "plan")
 
     @cached_property
     def left_out(self) -> Sequence[Item]:
-        """Return the proposed concepts that no step uses."""
+        """The proposed concepts that no step uses."""
         return items_in(self.works.get(GROUNDING, {}), "left_out")
 
     @cached_property
     def made(self) -> Mapping[str, Item]:
-        """Return the results, by the id of the step."""
+        """The results, by the id of the step."""
         return {item["id"]: item for item in items_in(self.works.get(MAKING, {}), "made")}
 
     @cached_property
     def to_make(self) -> Sequence[Item]:
-        """Return the steps without any recorded work."""
+        """The steps without any recorded work."""
         return [step for step in self.steps if step["id"] not in self.made]
 
     @cached_property
     def gap(self) -> Item | None:
-        """Return the newest gap, open or closed, if a step that is not made yet waits for it."""
+        """The newest gap, open or closed, if a step that is not made yet waits for it."""
         gap = self.works.get(MAKING, {}).get("gap")
+        # A gap on record stays in the work. It counts only while its step is still in the plan and not made.
         if not isinstance(gap, dict) or gap["step"] not in ids(self.to_make):
             return None
         return gap
 
     @cached_property
     def open_gap(self) -> Item | None:
-        """Return the gap if no concept closes it and it was not left out."""
+        """The gap if no concept closes it and it was not left out."""
         gap = self.gap
         if gap is None or self.concepts_of(gap) or gap["concept"] in ids(self.left_out):
             return None

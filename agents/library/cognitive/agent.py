@@ -75,6 +75,7 @@ def as_agent(cognitive: Cognitive, setting: PhaseSetting = ALONE, *, following: 
 def _graph(cognitive: Cognitive, setting: PhaseSetting) -> PhaseGraph:
     """Return the shared graph with the agent's own steps between JOHARI_DISCOVERY and CLOSING."""
     own, around = cognitive.own.graph, shared().graph
+    # In a skill the agent has been chosen already, so there is nothing to route.
     first = LEARNING_INJECTION if setting.agent_mode else ROUTING
     names = [phase.name for phase in around.phases]
     before, after = names[names.index(first) : names.index(CLOSING)], names[names.index(CLOSING) :]
@@ -83,6 +84,7 @@ def _graph(cognitive: Cognitive, setting: PhaseSetting) -> PhaseGraph:
         *(phase for phase in own.phases if phase.name in cognitive.own_steps),
         *map(around.phase, after),
     ]
+    # Only phases in which a host works have a speaker: the others would begin conversations that nobody has.
     asking = [phase.name for phase in phases if not phase.automatic and phase.name != COMPLETE]
     spoken = (
         replace(p, speaker=cognitive.name) if p.name in asking and p.speaker in ("", "agent") else p for p in phases

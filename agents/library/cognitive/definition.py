@@ -112,6 +112,7 @@ def _cognitive(top: Marked, reading: AgentFileReading) -> Cognitive | None:
     own = read_agent(top, reading)
     problems = reading.problems
     heading = tuple(top.entries[key].value if key in top.entries else "" for key in ("title", "summary"))
+    # Lists of agents read these two lines alone, so that a start does not parse every file.
     if heading_of(reading.files[reading.file].decode("utf-8-sig")) != heading:
         text = "line 1 must be `title: ...` and line 2 `summary: ...`, each on one line: lists read no more of the file"
         problems.add(1, text)

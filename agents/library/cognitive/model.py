@@ -42,15 +42,15 @@ class Cognitive:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Return all steps in their order: the two that every agent begins with, and its own."""
+        """All steps in their order: the two that every agent begins with, and its own."""
         return (LEARNING_INJECTION, JOHARI_DISCOVERY, *self.own_steps)
 
     @property
     def own_steps(self) -> tuple[str, ...]:
-        """Return the agent's own steps in their order."""
+        """The agent's own steps in their order."""
         return tuple(phase.name for phase in self.own.graph.phases if phase.name not in self.own.graph.complete)
 
     @property
     def marker(self) -> str:
-        """Return the marker that closes its memory document."""
+        """The marker that closes its memory document."""
         return f"{self.name.upper()}_COMPLETE"

@@ -27,7 +27,7 @@ class ActsOnRecord:
 
     @property
     def held(self) -> list[str]:
-        """Return why the work cannot continue, whichever act was chosen."""
+        """Why the work cannot continue, whichever act was chosen."""
         return [*self.wrong, *self.waiting]
 
     def settle(self, act: Item, *, changed: bool = True) -> None:
@@ -69,6 +69,7 @@ async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Se
         )
     elif fate.state == "rejected":
         deeds.wrong.append(f"{id_}: proposal {proposal} was rejected: drop {id_}, and do what was chosen since")
+    # A call of this proposal that wrote something shows the effect, however the proposal ended.
     elif fate.state == "ended" and not any(_same(call, act, _WRITTEN) for call in made):
         deeds.wrong.append(f"{id_}: proposal {proposal} ended without effect: act again, or drop {id_}")
     elif tool in KNOWLEDGE and not await _is_at(act, fate, made, look):
@@ -90,9 +91,11 @@ async def _is_at(act: Item, fate: Fate, made: Sequence[Called], look: Look) -> b
 def _called(deeds: ActsOnRecord, act: Item, free: list[Called]) -> None:
     """Note an act that needed no approval, if a call of this visit shows it that no other act names."""
     about = [call for call in free if _same(call, act)]
+    # The best outcome first, because a page may have been written on a second try.
     for status in (*_WRITTEN, "unchanged"):
         shown = next((call for call in about if call.facts.get("status") == status), None)
         if shown is not None:
+            # Each call shows one act only: two merges on one page need two calls.
             free.remove(shown)
             deeds.settle(act, changed=status != "unchanged")
             return

@@ -72,7 +72,9 @@ async def missing_context(facts: SubmitFacts, look: Look) -> ConditionFinding:
     if not missing:
         return finding(["missing is empty: say what is not found"])
     searches = [call.facts.get("scent") for call in await look.calls() if call.tool == "kb_search"]
+    # The newest search counts too: the server's words for the gap may differ from the host's.
     lost = await look.scent(missing) != "sufficient" or (searches and searches[-1] != "sufficient")
+    # Searches without a single quote that holds have not helped, whatever their scent says.
     nothing = bool(searches) and not await _resolving(facts, look)
     if lost or nothing:
         return finding((), short(missing, 400))
@@ -113,6 +115,7 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
         missing.append(f"the conclusion rests on nothing: name evidence in rests_on, of {listing(there)}")
     if record.chosen is None:
         missing.append("no act is chosen: name its kind, the path if it changes the knowledge base, and why")
+    # The recorded act is the one that was rejected or failed: it must not be taken again without a thought.
     elif facts.visit > 1 and not facts.given.get("act"):
         missing.append(
             "the work came back here: submit the act again, changed by the reason or with a why that answers it"
@@ -166,6 +169,7 @@ async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if deeds.changed:
         return finding(wrong)
+    # For other kinds of act `acted` is the way out, and reports what is missing.
     return ConditionFinding(met=False, missing=tuple(wrong)) if record.kind in UPDATES else NOT_MET
 
 

@@ -39,63 +39,63 @@ class CurationRecord:
 
     @property
     def question(self) -> str:
-        """Return the question; "" if nothing was routed yet."""
+        """The question; "" if nothing was routed yet."""
         return str(self.works.get(ROUTE, {}).get("question", ""))
 
     @property
     def candidates(self) -> Sequence[Item]:
-        """Return the places that the map named."""
+        """The places that the map named."""
         return self._items(ORIENT, "candidates")
 
     @property
     def targets(self) -> Sequence[Item]:
-        """Return the pages that were chosen."""
+        """The pages that were chosen."""
         return self._items(TARGET, "pages")
 
     @property
     def evidence(self) -> Sequence[Item]:
-        """Return the passages that are evidence for the question."""
+        """The passages that are evidence for the question."""
         return self._items(DEEP_DIVE, "evidence")
 
     @property
     def conclusion(self) -> str:
-        """Return the conclusion from the evidence, or ""."""
+        """The conclusion from the evidence, or ""."""
         return str(self.works.get(REASON, {}).get("conclusion", "")).strip()
 
     @property
     def rests_on(self) -> Sequence[str]:
-        """Return the evidence that the conclusion names."""
+        """The evidence that the conclusion names."""
         return list(self.works.get(REASON, {}).get("rests_on", ()))
 
     @property
     def chosen(self) -> Item | None:
-        """Return the chosen act, or None."""
+        """The chosen act, or None."""
         act = self.works.get(REASON, {}).get("act")
         return act if isinstance(act, dict) else None
 
     @property
     def kind(self) -> str:
-        """Return the kind of the chosen act; "" if none is chosen."""
+        """The kind of the chosen act; "" if none is chosen."""
         return str((self.chosen or {}).get("kind", ""))
 
     @property
     def acts(self) -> Sequence[Item]:
-        """Return the acts that were done or proposed, oldest first."""
+        """The acts that were done or proposed, oldest first."""
         return self._items(ACT, "acts")
 
     @property
     def said(self) -> str:
-        """Return the answer that the person got."""
+        """The answer that the person got."""
         return str(self.works.get(ACT, {}).get("said", "")).strip()
 
     @property
     def verified(self) -> Mapping[str, Item]:
-        """Return the changed pages as reported in the work, by path."""
+        """The changed pages as reported in the work, by path."""
         return {str(page["path"]): page for page in self._items(MERGE, "pages")}
 
     @property
     def changed(self) -> Mapping[str, Sequence[str]]:
-        """Return the paths that acts name, each with the tools that were used on it, oldest first."""
+        """The paths that acts name, each with the tools that were used on it, oldest first."""
         tools: dict[str, list[str]] = {}
         for act in self.acts:
             if act["tool"] in KNOWLEDGE and act.get("path"):

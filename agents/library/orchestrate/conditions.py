@@ -76,6 +76,7 @@ async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding
 async def plan_invalid(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """The plan breaks rules, and the planner may try again."""
     u = of_facts(facts)
+    # With the same failures again and again, or without budget, other transitions end the work.
     if not u.errors or u.same_failures >= SAME_FAILURES or used_up(facts.spent, u.limits, failed=True):
         return NOT_MET
     return ConditionFinding(met=True, detail=_broken(u), feedback=_validation(u))
@@ -153,6 +154,7 @@ async def _calls_missing(items: Sequence[Item], look: Look) -> list[str]:
     """Return a sentence for each named call that no tool answered in this phase, or that has changed nothing yet."""
     if not any(list_in(item, "calls") for item in items):
         return []
+    # Of all visits: a step that was done before the judge sent the work back stays done.
     calls = await look.calls(of_all_visits=True)
     checked = [(item["id"], await _uncalled(one, calls, look)) for item in items for one in list_in(item, "calls")]
     return [f"done[{id_}]: {why}" for id_, why in checked if why]
@@ -165,6 +167,7 @@ async def _uncalled(wanted: Item, calls: Sequence[Called], look: Look) -> str:
     same = [call for call in calls if call.tool == tool and path in ("", call.facts.get("path"))]
     if not same:
         return f"no call of {about} was answered in this phase with this journey_id"
+    # A tool that only reads has no status, and its answer is all that it does.
     if any(call.facts.get("status", "done") in CARRIED_OUT for call in same):
         return ""
     proposals = [str(call.facts["proposal"]) for call in same if call.facts.get("proposal")]
@@ -217,6 +220,7 @@ def _verdict(u: Undertaking, most: int) -> str:
 
 async def _verdict_lacking(u: Undertaking, look: Look) -> list[str]:
     """Return what a verdict lacks, or where it contradicts its own basis."""
+    # The score can be checked only against complete judgements.
     plain = list(_judgements_lacking(u)) or list(_score_wrong(u))
     return [*await unresolved_citations(u.verdict, "judged", look), *plain]
 
@@ -235,6 +239,7 @@ def _judgements_lacking(u: Undertaking) -> Iterator[str]:
         yield f"these issues are about neither a requirement nor a step: {listing(elsewhere)}"
     if open_ := [id_ for id_ in u.left_undone if id_ not in [issue["about"] for issue in issues]]:
         yield f"these steps are not done: {listing(open_)}; name an issue about each that says what that means"
+    # An answer is recorded by the issue's id, so an old id would make the new issue look answered.
     if used := [id_ for id_ in ids(issues) if id_ in u.answered_issues]:
         yield f"these ids belong to issues that were answered: {listing(used)}; give what is still wrong a new id"
     if again := [id_ for id_ in ids(issues) if id_ in (*there, *steps)]:
@@ -280,6 +285,7 @@ async def budget_exhausted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Tokens or seconds are used up, or the last allowed attempt failed."""
     u = of_facts(facts)
     judged = facts.phase == JUDGING and u.score is not None
+    # Only a sound verdict ends an attempt: a faulty one is submitted again first.
     failed = bool(u.errors) if facts.phase == VALIDATING else judged and not await _verdict_lacking(u, look)
     gone = used_up(facts.spent, u.limits, failed=failed)
     if not gone:

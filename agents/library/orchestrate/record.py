@@ -50,32 +50,32 @@ class Undertaking:
 
     @property
     def plan(self) -> Item:
-        """Return the work of planning."""
+        """The work of planning."""
         return self.works.get(PLANNING, {})
 
     @cached_property
     def given_requirements(self) -> Sequence[Item]:
-        """Return the requirements that came with the brief. If there are any, the plan adds none."""
+        """The requirements that came with the brief. If there are any, the plan adds none."""
         return items_in(self.inputs, "requirements")
 
     @cached_property
     def requirements(self) -> Sequence[Item]:
-        """Return the requirements."""
+        """The requirements."""
         return self.given_requirements or items_in(self.plan, "requirements")
 
     @cached_property
     def steps(self) -> Sequence[Item]:
-        """Return the steps of the plan in their order."""
+        """The steps of the plan in their order."""
         return items_in(self.plan, "steps")
 
     @cached_property
     def left_out(self) -> Sequence[Item]:
-        """Return the words of the brief that no requirement covers, with the reason."""
+        """The words of the brief that no requirement covers, with the reason."""
         return items_in(self.plan, "left_out")
 
     @property
     def limit(self) -> DurationLimit | None:
-        """Return the time limit for everything, or None."""
+        """The time limit for everything, or None."""
         given, planned = self.inputs.get("limit"), self.plan.get("limit")
         if isinstance(given, str) and given.strip():
             return DurationLimit(given.strip(), seconds_of(given), "the inputs")
@@ -85,7 +85,7 @@ class Undertaking:
 
     @property
     def limits(self) -> WorkLimits:
-        """Return the budget from the inputs, with defaults for the rest."""
+        """The budget from the inputs, with defaults for the rest."""
         given = self.inputs.get("budget")
         named = given if isinstance(given, Mapping) else {}
         return WorkLimits(
@@ -96,78 +96,79 @@ class Undertaking:
 
     @cached_property
     def done(self) -> Mapping[str, Item]:
-        """Return the results, by the id of their step."""
+        """The results, by the id of their step."""
         return {item["id"]: item for item in items_in(self.works.get(IMPLEMENTING, {}), "done")}
 
     @cached_property
     def undone(self) -> Mapping[str, Item]:
-        """Return the steps that could not be done, by id."""
+        """The steps that could not be done, by id."""
         return {item["id"]: item for item in items_in(self.works.get(IMPLEMENTING, {}), "undone")}
 
     @property
     def left_undone(self) -> Sequence[str]:
-        """Return the steps of the plan that could not be done."""
+        """The steps of the plan that could not be done."""
         return [step["id"] for step in self.steps if step["id"] in self.undone]
 
     @cached_property
     def to_do(self) -> Sequence[Item]:
-        """Return the steps that are neither done nor undone."""
+        """The steps that are neither done nor undone."""
         return [step for step in self.steps if step["id"] not in self.done and step["id"] not in self.undone]
 
     @property
     def errors(self) -> Sequence[Item]:
-        """Return the findings of the newest validation that have to be fixed."""
+        """The findings of the newest validation that have to be fixed."""
         return items_in(self.works.get(VALIDATING, {}), "errors")
 
     @property
     def broken(self) -> Sequence[str]:
-        """Return the rules that the plan breaks, once for each item that breaks them."""
+        """The rules that the plan breaks, once for each item that breaks them."""
         return list(dict.fromkeys(ids(self.errors)))
 
     @property
     def warnings(self) -> Sequence[Item]:
-        """Return the findings of the newest validation that may stay."""
+        """The findings of the newest validation that may stay."""
         return items_in(self.works.get(VALIDATING, {}), "warnings")
 
     @property
     def rule_mistakes(self) -> Sequence[str]:
-        """Return the rules that the newest validation could not read."""
+        """The rules that the newest validation could not read."""
         return [str(text) for text in self.works.get(VALIDATING, {}).get("rules_not_read", ())]
 
     @property
     def same_failures(self) -> int:
-        """Return how many validations in a row failed in the same way."""
+        """How many validations in a row failed in the same way."""
         return int(self.works.get(VALIDATING, {}).get("in_a_row", 0))
 
     @property
     def verdict(self) -> Item:
-        """Return the newest verdict, or an empty one."""
+        """The newest verdict, or an empty one."""
         return self.works.get(JUDGING, {})
 
     @property
     def score(self) -> int | None:
-        """Return the score of the newest verdict."""
+        """The score of the newest verdict."""
         score = self.verdict.get("score")
         return score if isinstance(score, int) else None
 
     @property
     def issues(self) -> Sequence[Item]:
-        """Return the faults that the newest verdict found."""
+        """The faults that the newest verdict found."""
         return items_in(self.verdict, "issues")
 
     @property
     def pass_score(self) -> int:
-        """Return the score at which the work has succeeded."""
+        """The score at which the work has succeeded."""
         return int(self.inputs.get("pass_score", PASS_SCORE))
 
     @property
     def soft_score(self) -> int:
-        """Return the score at which the implementation is refined; below it the work is planned again."""
+        """The score at which the implementation is refined; below it the work is planned again."""
+        # A person may lower the pass score alone. Failures are tried first, so a passing score must never count as one.
         return min(int(self.inputs.get("soft_score", SOFT_SCORE)), self.pass_score)
 
     @property
     def answered_issues(self) -> Sequence[str]:
-        """Return the ids of all issues that planning or implementing answered."""
+        """The ids of all issues that planning or implementing answered."""
         return [*ids(items_in(self.plan, "answers")), *ids(items_in(self.works.get(IMPLEMENTING, {}), "answers"))]
 
     def open_issues(self, phase: str) -> Sequence[Item]:

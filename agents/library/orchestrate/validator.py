@@ -56,6 +56,7 @@ async def validated(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
         found += failures([rule], undertaking)
     errors = _listed(found, "error")
     before = facts.work
+    # Compared with the work on record, which is that of the validation before.
     same = bool(errors) and errors == before.get("errors")
     digests = {step["id"]: digest(step) for step in undertaking.steps}
     return {
@@ -64,6 +65,7 @@ async def validated(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
         "rules": sum(rule.severity != "off" for rule in rules.rules),
         "rules_not_read": list(rules.mistakes),
         "in_a_row": int(before.get("in_a_row", 0)) + 1 if same else int(bool(errors)),
+        # The last valid plan stays the measure: `reused` compares steps that are done with it.
         "validated": before.get("validated", {}) if errors else digests,
     }
 
@@ -86,6 +88,7 @@ async def _rules(facts: SubmitFacts, look: Look) -> RuleSet:
     try:
         return rule_set(own_rules(), await look.configured(TEAM_FILE), of_journey)
     except (KnowledgeError, OSError) as error:
+        # Other errors may name a place outside the knowledge base.
         why = f": {error}" if isinstance(error, InvalidPath) else ""
         without = rule_set(own_rules(), None, of_journey)
         return RuleSet(without.rules, (f"{TEAM_FILE}: the file cannot be read now{why}", *without.mistakes))

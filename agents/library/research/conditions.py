@@ -71,6 +71,7 @@ def _answers_lacking(tree: Tree) -> Iterator[str]:
     if bare := [answer["id"] for answer in closed if not answer.get("citations")]:
         yield f"these answers have no citation: {listing(bare)}; quote what they rest on, or leave them open"
     for question in tree.left_open:
+        # The same query in other spelling is no second search.
         searched = {folded(query) for query in tree.answers[question["id"]]["open"]["searched"]} - {""}
         if len(searched) < LEAST_SEARCHED:
             yield f"{question['id']} is left open after {len(searched)} queries: search in {LEAST_SEARCHED} different ways first"

@@ -23,12 +23,12 @@ class Tree:
 
     @cached_property
     def categories(self) -> Sequence[Item]:
-        """Return the categories in their order."""
+        """The categories in their order."""
         return self.items(DECOMPOSE, "categories")
 
     @cached_property
     def questions(self) -> Sequence[Item]:
-        """Return the questions to answer: those of the tree, then those that the synthesis asked for, each id once.
+        """The questions to answer: those of the tree, then those that the synthesis asked for, each id once.
 
         Questions that the synthesis added to a category that is gone are dropped.
         """
@@ -39,27 +39,27 @@ class Tree:
 
     @cached_property
     def answers(self) -> Mapping[str, Item]:
-        """Return the recorded answers, including open ones, by the id of their question."""
+        """The recorded answers, including open ones, by the id of their question."""
         return {answer["id"]: answer for answer in self.items(ANSWER, "answers")}
 
     @cached_property
     def answered(self) -> Sequence[Item]:
-        """Return the questions whose recorded answer is not open."""
+        """The questions whose recorded answer is not open."""
         return [q for q in self.questions if q["id"] in self.answers and not self.is_open(q["id"])]
 
     @cached_property
     def left_open(self) -> Sequence[Item]:
-        """Return the questions that were left open."""
+        """The questions that were left open."""
         return [q for q in self.questions if self.is_open(q["id"])]
 
     @cached_property
     def unanswered(self) -> Sequence[Item]:
-        """Return the questions without any recorded answer."""
+        """The questions without any recorded answer."""
         return [q for q in self.questions if q["id"] not in self.answers]
 
     @cached_property
     def insights(self) -> Mapping[str, Item]:
-        """Return the insights by the id of their category."""
+        """The insights by the id of their category."""
         return {insight["id"]: insight for insight in self.items(RISE_ABOVE, "insights")}
 
     def items(self, phase: str, name: str) -> Sequence[Item]:
@@ -83,6 +83,7 @@ class Tree:
 
     @cached_property
     def pending(self) -> Sequence[Item]:
-        """Return the categories that later phases proposed and that are neither in the tree nor left out, each once."""
+        """The categories that later phases proposed and that are neither in the tree nor left out, each once."""
         proposed = [*self.items(ANSWER, "new_categories"), *self.items(RISE_ABOVE, "missing_categories")]
+        # Two phases may propose one category under different ids; the newer proposal counts.
         return list({folded(category["title"]): category for category in self.new_in(proposed)}.values())

@@ -116,6 +116,7 @@ def _closing(agent: Agent, setting: PhaseSetting) -> Agent:
 
 
 async def _provided(phase: str, facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
+    # The journey's id is known only when the document is recorded.
     document = facts.documents[phase].replace(TASK, facts.journey, 1)
     # The first match is the server's own line: recorded text comes after the first section, which only the server writes.
     ended = _ENDED.search(document)

@@ -163,6 +163,7 @@ class _SkillBuilder:
         if condition is None:
             return None
         return PartLink(
+            # The way begins after the memory agent, but its condition judges the agent before it (`looks`).
             source=f"{source.prefix}{after.name}." if after else source.prefix,
             target=COMPLETE if way.target == END else f"{way.target}.{way.phase}",
             name=way.name,
@@ -228,6 +229,7 @@ def _kind(form: Json) -> Json:
 
 def _joined(own: Mapping[str, Json], others: Mapping[str, Json]) -> Mapping[str, Json]:
     """Return the inputs of the skill with those of its agents; the skill's own declaration of an input takes precedence."""
+    # Twice: the first puts the skill's inputs first in the list, the second lets its declarations win.
     properties = {**own.get("properties", {}), **others.get("properties", {}), **own.get("properties", {})}
     required = list(dict.fromkeys([*own.get("required", ()), *others.get("required", ())]))
     if not properties:

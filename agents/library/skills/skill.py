@@ -75,7 +75,7 @@ class SkillPhase(FileBlock):
 
     @property
     def prefix(self) -> str:
-        """Return the prefix of its agent's phase names in the skill."""
+        """The prefix of its agent's phase names in the skill."""
         return f"{self.id}."
 
 
@@ -95,12 +95,12 @@ class SkillWay(FileBlock):
 
     @property
     def target(self) -> str:
-        """Return the phase of the skill that it leads to."""
+        """The phase of the skill that it leads to."""
         return self.to.partition(".")[0]
 
     @property
     def phase(self) -> str:
-        """Return the phase within that agent; "" for the first."""
+        """The phase within that agent; "" for the first."""
         return self.to.partition(".")[2]
 
 
@@ -138,12 +138,12 @@ class Skill:
 
     @property
     def origin(self) -> str:
-        """Return its origin, as for an agent: its file."""
+        """Its origin, as for an agent: its file."""
         return self.file
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Return the names of the agents that work in it, each once."""
+        """The names of the agents that work in it, each once."""
         return tuple(dict.fromkeys(phase.agent for phase in self.phases))
 
     def following(self, phase: SkillPhase) -> str:

@@ -46,6 +46,7 @@ class TeamSkills:
         ]
         names: dict[str, str] = {}
         found: dict[str, tuple[Sources, SkillFile]] = {}
+        # A new or removed agent may mend or break a skill whose own file did not change.
         working = frozenset((*(entry.name for entry in (*main_entries(), *cognitive_entries())), *agents))
         skills = frozenset((*(entry.name for entry in skill_entries()), *map(name_of, files)))
         for file in files[:MOST_SKILLS]:
@@ -123,4 +124,5 @@ class TeamSkills:
 
 
 def _same(one: Sequence[object], other: Sequence[object]) -> bool:
+    # By identity: an agent is made once for each version of its file, and comparing whole graphs takes long.
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

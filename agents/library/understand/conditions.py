@@ -75,6 +75,7 @@ async def objective_diagnosed(facts: SubmitFacts, _look: Look) -> ConditionFindi
         return finding([f"there is no objective {wanted[:60]}: there are {listing(list(course.objectives))}"])
     if facts.given.get("objective") != wanted:
         return finding([f"{wanted} comes next: diagnose that one, and name it as objective"])
+    # From this submit: the recorded diagnosis led to the lesson that failed, and new answers are needed.
     diagnosis = _of(facts.given, "diagnoses", wanted)
     if diagnosis is None:
         return finding([f"this submit has no diagnosis of {wanted}: ask the learner new questions about it"])
@@ -185,6 +186,7 @@ async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFind
 async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     course = Course(facts.works)
     objective, lesson = course.present, _of(facts.given, "lessons", course.present)
+    # Passed lessons may be sent again, as a host that repeats its whole work does.
     others = [id_ for id_ in ids(items_in(facts.given, "lessons")) if id_ != objective and id_ not in course.passed]
     wrong = (
         [f"these lessons are not on {objective}, which is taught now: {listing(others)}; drop them"] if others else []

@@ -26,42 +26,42 @@ class Course:
 
     @cached_property
     def goal(self) -> str:
-        """Return the learner's goal in their words, or ""."""
+        """The learner's goal in their words, or ""."""
         return str(self.works.get(CALIBRATE, {}).get("goal", "")).strip()
 
     @cached_property
     def knows(self) -> Mapping[str, Item]:
-        """Return what the learner is assumed to know, by id."""
+        """What the learner is assumed to know, by id."""
         return _by_id(self._items(CALIBRATE, "knows"))
 
     @cached_property
     def objectives(self) -> Mapping[str, Item]:
-        """Return the objectives in their order, by id."""
+        """The objectives in their order, by id."""
         return _by_id(self._items(CALIBRATE, "objectives"))
 
     @cached_property
     def diagnoses(self) -> Mapping[str, Item]:
-        """Return the diagnosis of each objective from before it was taught."""
+        """The diagnosis of each objective from before it was taught."""
         return _by_id(self._items(DIAGNOSE, "diagnoses"))
 
     @cached_property
     def lessons(self) -> Mapping[str, Item]:
-        """Return the lessons, by the id of their objective."""
+        """The lessons, by the id of their objective."""
         return _by_id(self._items(TEACH, "lessons"))
 
     @cached_property
     def passed(self) -> Sequence[str]:
-        """Return the objectives that were diagnosed and taught and that the learner's answers passed, in their order."""
+        """The objectives that were diagnosed and taught and that the learner's answers passed, in their order."""
         return [id_ for id_ in self.objectives if self._diagnosed(id_) and self._learned(id_)]
 
     @cached_property
     def left(self) -> Sequence[str]:
-        """Return the objectives that are not passed."""
+        """The objectives that are not passed."""
         return [id_ for id_ in self.objectives if id_ not in self.passed]
 
     @cached_property
     def next(self) -> str:
-        """Return the first objective that is not passed and whose needs are all passed; "" if all are passed.
+        """The first objective that is not passed and whose needs are all passed; "" if all are passed.
 
         Objectives that need each other are recorded only if a person let the work continue. They are taught in order.
         """
@@ -69,7 +69,7 @@ class Course:
 
     @cached_property
     def present(self) -> str:
-        """Return the objective that is being taught: the one that was diagnosed last."""
+        """The objective that is being taught: the one that was diagnosed last."""
         diagnosed = self.works.get(DIAGNOSE, {}).get("objective")
         if diagnosed in self.objectives:
             return str(diagnosed)
@@ -113,7 +113,7 @@ class Course:
 
     @property
     def contradicted(self) -> Item | None:
-        """Return the newest diagnosis's objection to the calibration, if it still holds."""
+        """The newest diagnosis's objection to the calibration, if it still holds."""
         asked = self.works.get(DIAGNOSE, {}).get("recalibrate")
         if isinstance(asked, dict) and asked.get("probe") in list(self.against(str(asked.get("knows")))):
             return asked
@@ -121,12 +121,13 @@ class Course:
 
     @property
     def gap(self) -> Item | None:
-        """Return the prerequisite that the newest lesson found missing, if nothing was done about it yet."""
+        """The prerequisite that the newest lesson found missing, if nothing was done about it yet."""
         gap = self.works.get(TEACH, {}).get("gap")
         if not isinstance(gap, dict):
             return None
         topic = str(gap.get("prerequisite"))
         needed = {need for id_ in self.objectives for need in self.before(id_)}
+        # An objective with the topic helps only if another one needs it: otherwise it may come after the one that failed.
         return None if self.knowing(topic) or needed & set(self.teaching(topic)) else gap
 
     def _items(self, phase: str, name: str) -> Sequence[Item]:

@@ -163,12 +163,12 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the vendor's name as people say it: `anthropic`, `openai`."""
+        """The vendor's name as people say it: `anthropic`, `openai`."""
         ...
 
     @property
     def model(self) -> str:
-        """Return the name by which the model is requested."""
+        """The name by which the model is requested."""
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -203,12 +203,12 @@ class ProviderWrapper:
 
     @property
     def name(self) -> str:
-        """Return the vendor's name."""
+        """The vendor's name."""
         return self._provider.name
 
     @property
     def model(self) -> str:
-        """Return the requested model; prices are looked up by it, because vendors answer with dated names."""
+        """The requested model; prices are looked up by it, because vendors answer with dated names."""
         return self._provider.model
 
     async def aclose(self) -> None:

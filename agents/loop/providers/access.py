@@ -25,7 +25,7 @@ class Access:
 
     @property
     def reachable(self) -> bool:
-        """Return whether the address is the vendor's own or one of HTTP."""
+        """Whether the address is the vendor's own or one of HTTP."""
         try:
             parts = urlsplit(self.address)
             return not self.address or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
@@ -34,7 +34,7 @@ class Access:
 
     @property
     def shown_address(self) -> str:
-        """Return the address as a message may contain it."""
+        """The address as a message may contain it."""
         return shown_address(self.address) or "its usual address"
 
 

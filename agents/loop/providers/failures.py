@@ -97,7 +97,7 @@ class RequestFailure:
 
     @property
     def kind(self) -> Kind:
-        """Return the kind of failure, as far as it makes a difference to callers."""
+        """The kind of failure, as far as it makes a difference to callers."""
         if self.status == 0:
             return "away"
         if self.status == 200:
@@ -121,17 +121,17 @@ class RequestFailure:
 
     @property
     def no_model(self) -> bool:
-        """Return whether the model does not exist, or this key may not use it, for which OpenAI answers 403."""
+        """Whether the model does not exist, or this key may not use it, for which OpenAI answers 403."""
         return self.status == 404 or self.code == "model_not_found"
 
     @property
     def long_answer(self) -> bool:
-        """Return whether the request allows a longer answer than the model can give."""
+        """Whether the request allows a longer answer than the model can give."""
         return self.status in MENDABLE and bool(ANSWER_WORDS.search(self.message))
 
     @property
     def passing(self) -> bool:
-        """Return whether the same request may succeed a little later."""
+        """Whether the same request may succeed a little later."""
         if self.kind in ("spent", "long", "refused"):
             return False
         if self.again is not None:

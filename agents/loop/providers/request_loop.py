@@ -81,12 +81,12 @@ class ModelProvider:
 
     @property
     def name(self) -> str:
-        """Return the vendor's name."""
+        """The vendor's name."""
         return self._name
 
     @property
     def model(self) -> str:
-        """Return the requested model."""
+        """The requested model."""
         return self._access.model
 
     async def aclose(self) -> None:

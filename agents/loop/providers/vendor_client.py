@@ -208,9 +208,9 @@ def _object(content: bytes) -> Mapping[str, Any]:
     try:
         reply = json.loads(content)
     except (ValueError, RecursionError):
-        raise RequestFailed(RequestFailure(status=200, why="it is no JSON", usage=LOST)) from None
+        raise RequestFailed(RequestFailure(status=200, why="it is not JSON", usage=LOST)) from None
     if not isinstance(reply, dict):
-        raise RequestFailed(RequestFailure(status=200, why="it is no JSON object", usage=LOST))
+        raise RequestFailed(RequestFailure(status=200, why="it is not a JSON object", usage=LOST))
     return reply
 
 

@@ -43,7 +43,7 @@ class FrameDraft:
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """Return the new frames."""
+        """The new frames."""
         return self.run.frames[self.before.count :]
 
     def add(self, kind: type[FrameT], **values: Any) -> FrameDraft:

@@ -132,7 +132,7 @@ class ToolCallFrame(_PlacedFrame):
 
     @property
     def key(self) -> str:
-        """Return the key under which the call can be looked up where it was carried out; it is unique and never changes."""
+        """The key under which the call can be looked up where it was carried out; it is unique and never changes."""
         return f"{self.run}/{self.id}"
 
 
@@ -261,7 +261,7 @@ def _object(text: str) -> dict[str, Json]:
     try:
         return dict(json.loads(text))
     except (TypeError, ValueError) as error:
-        raise UnknownFrame("", "it is no JSON object") from error
+        raise UnknownFrame("", "it is not a JSON object") from error
 
 
 def _build(kind: type[_T], type_: str, form: Mapping[str, Json]) -> _T:

@@ -42,7 +42,7 @@ class RunSpent:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens in and out together, which is what the limit counts."""
+        """The tokens in and out together, which is what the limit counts."""
         return self.tokens_in + self.tokens_out
 
 
@@ -75,32 +75,32 @@ class Run:
 
     @property
     def id(self) -> str:
-        """Return the run's id."""
+        """The run's id."""
         return self.header.id
 
     @property
     def count(self) -> int:
-        """Return the number of frames, which is the number of the next one."""
+        """The number of frames, which is the number of the next one."""
         return len(self.frames)
 
     @property
     def over(self) -> bool:
-        """Return whether it ended."""
+        """Whether it ended."""
         return self.state in OVER
 
     @property
     def moved_at(self) -> datetime:
-        """Return the time of the newest frame."""
+        """The time of the newest frame."""
         return self.frames[-1].at if self.frames else self.header.begun_at
 
     @property
     def calls(self) -> Sequence[ToolCallFrame]:
-        """Return all calls, oldest first."""
+        """All calls, oldest first."""
         return [frame for frame in self.frames if isinstance(frame, ToolCallFrame)]
 
     @property
     def had_person(self) -> bool:
-        """Return whether a person answered it or decided about one of its proposals."""
+        """Whether a person answered it or decided about one of its proposals."""
         return any(
             isinstance(frame, PersonAnswered) or (isinstance(frame, Control) and frame.signal == "resumed")
             for frame in self.frames
@@ -108,7 +108,7 @@ class Run:
 
     @property
     def tools_called(self) -> tuple[str, ...]:
-        """Return the names of the tools that were called, each once, in the order of their first results."""
+        """The names of the tools that were called, each once, in the order of their first results."""
         results = [frame for frame in self.frames if isinstance(frame, ToolResult)]
         return tuple(dict.fromkeys(result.tool for result in results if result.called))
 

@@ -59,7 +59,7 @@ class Total:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens in and out."""
+        """The tokens in and out."""
         return self.tokens_in + self.tokens_out
 
 

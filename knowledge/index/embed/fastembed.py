@@ -52,12 +52,12 @@ class FastEmbedder:
 
     @property
     def name(self) -> str:
-        """Return the name of model and recipe."""
+        """The name of model and recipe."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """Return the length of a vector; 0 before the first text, unless it was given."""
+        """The length of a vector; 0 before the first text, unless it was given."""
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

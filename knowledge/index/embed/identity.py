@@ -27,7 +27,7 @@ class Prefixes:
 
     @property
     def digest(self) -> str:
-        """Return eight characters that identify them, or an empty string without prefixes."""
+        """Eight characters that identify them, or an empty string without prefixes."""
         if not (self.question or self.passage):
             return ""
         # With the length, so that no two pairs give the same text.

@@ -23,12 +23,12 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name of model and recipe; under a different name an index rebuilds its vectors."""
+        """The name of model and recipe; under a different name an index rebuilds its vectors."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Return the length of a vector; 0 until the model's first answer, if only that shows it."""
+        """The length of a vector; 0 until the model's first answer, if only that shows it."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -47,12 +47,12 @@ class StaticEmbedder:
 
     @property
     def name(self) -> str:
-        """Return the name of model and recipe; any change of the vectors needs a new name."""
+        """The name of model and recipe; any change of the vectors needs a new name."""
         return "static-l2_supercat-256/2"
 
     @property
     def dimensions(self) -> int:
-        """Return the length of a vector."""
+        """The length of a vector."""
         return DIMENSIONS
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -74,7 +74,7 @@ class SqliteIndexStore:
 
     @property
     def path(self) -> Path:
-        """Return the path of the database."""
+        """The path of the database."""
         return self._database.path
 
     @property

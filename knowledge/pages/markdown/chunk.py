@@ -34,7 +34,7 @@ class Chunk:
 
     @property
     def indexed_text(self) -> str:
-        """Return the text to embed and search."""
+        """The text to embed and search."""
         return indexed_text(self.section, self.text)
 
 

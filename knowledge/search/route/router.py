@@ -70,7 +70,7 @@ class Router:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Return one sentence for each of the team's examples that could not be used."""
+        """One sentence for each of the team's examples that could not be used."""
         return self._team.problems
 
     async def prepare(self, embedder: Embedder) -> None:

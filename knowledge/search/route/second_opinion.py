@@ -39,7 +39,7 @@ class RouteAdviser(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name for display."""
+        """The name for display."""
         ...
 
     def ready(self) -> bool:

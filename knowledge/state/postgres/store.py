@@ -56,17 +56,17 @@ class PostgresStateStore(SqlStateStore):
 
     @property
     def shared(self) -> tuple[PostgresAddress, str]:
-        """Return the server and the name of the schema, for locks that all machines share."""
+        """The server and the name of the schema, for locks that all machines share."""
         return self._server, self._schema.name
 
     @property
     def place(self) -> str:
-        """Return where the state is and which engine keeps it."""
+        """Where the state is and which engine keeps it."""
         return f"{self._server.place} (version {self._version.split()[0]})"
 
     @property
     def tables(self) -> PostgresTables:
-        """Return the tables of the schema, for stores of other things of the same knowledge base."""
+        """The tables of the schema, for stores of other things of the same knowledge base."""
         return self._postgres
 
     async def last_event(self) -> int:
@@ -98,7 +98,7 @@ class PostgresStateStore(SqlStateStore):
 
     @property
     def gives_back(self) -> bool:
-        """Return True: no rewriting is needed."""
+        """True: no rewriting is needed."""
         return True
 
     async def rewrite(self) -> bool:

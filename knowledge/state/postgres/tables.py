@@ -32,12 +32,12 @@ class PostgresTables:
 
     @property
     def place(self) -> str:
-        """Return where the tables are, for a person."""
+        """Where the tables are, for a person."""
         return self._pool.server.place
 
     @property
     def schema(self) -> str:
-        """Return the schema's name, which is also that of the channel of its change events."""
+        """The schema's name, which is also that of the channel of its change events."""
         return self._schema.name
 
     async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:
@@ -66,7 +66,7 @@ class PostgresTables:
 
     @property
     def entry(self) -> tuple[int, int]:
-        """Return the first arguments of each function of the schema that calls `enter` itself."""
+        """The first arguments of each function of the schema that calls `enter` itself."""
         return self._schema.lock, self._known
 
     async def call(self, function: str, arguments: Arguments) -> list[Row]:

@@ -53,22 +53,22 @@ class Quotas:
 
     @property
     def proposed(self) -> Bound:
-        """Return the bound on bytes proposed."""
+        """The bound on bytes proposed."""
         return Bound("proposed", self.proposed_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_PROPOSED")
 
     @property
     def started(self) -> Bound:
-        """Return the bound on starts."""
+        """The bound on starts."""
         return Bound("started", self.starts, timedelta(minutes=1), timedelta(seconds=1), "FORGE_QUOTA_STARTS")
 
     @property
     def journeyed(self) -> Bound:
-        """Return the bound on bytes of events of journeys."""
+        """The bound on bytes of events of journeys."""
         return Bound("journeyed", self.journey_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_JOURNEYS")
 
     @property
     def ran(self) -> Bound:
-        """Return the bound on bytes of runs and their frames."""
+        """The bound on bytes of runs and their frames."""
         return Bound("ran", self.run_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_RUNS")
 
 

@@ -43,17 +43,17 @@ class SqliteStateStore(SqlStateStore):
 
     @property
     def path(self) -> Path:
-        """Return where the file is."""
+        """Where the file is."""
         return self._database.path
 
     @property
     def place(self) -> str:
-        """Return where the state is and which engine keeps it."""
+        """Where the state is and which engine keeps it."""
         return f"{self.path} (SQLite {apsw.sqlite_lib_version()})"
 
     @property
     def database(self) -> Database:
-        """Return the open file."""
+        """The open file."""
         return self._database
 
     async def last_event(self) -> int:
@@ -88,7 +88,7 @@ class SqliteStateStore(SqlStateStore):
 
     @property
     def gives_back(self) -> bool:
-        """Return whether free pages can be given back without rewriting the whole file."""
+        """Whether free pages can be given back without rewriting the whole file."""
         return space.gives_back(self._database)
 
     async def check(self) -> Sequence[str]:

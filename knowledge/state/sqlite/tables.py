@@ -39,7 +39,7 @@ class SqliteTables:
 
     @property
     def place(self) -> str:
-        """Return where the file is."""
+        """Where the file is."""
         return str(self._database.path)
 
     async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:

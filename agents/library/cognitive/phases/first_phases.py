@@ -66,6 +66,7 @@ def _focus(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts) -> l
     chosen = _distinct([*setting.focus]) or _distinct(_texts(facts.inputs.get("focus")))
     if len(chosen) >= LEAST_FOCUS:
         return chosen[:MOST_FOCUS]
+    # Chosen areas are only filled up to the least number: more of the agent's own would dilute them.
     return _distinct([*chosen, *cognitive.focus])[: max(LEAST_FOCUS, 0 if chosen else MOST_FOCUS)]
 
 
@@ -83,6 +84,7 @@ def _texts(value: Json) -> list[str]:
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
+    # Reversed twice, so that of equal texts the first one's spelling and place stay.
     return list({same(text): " ".join(text.split()) for text in reversed(texts) if not blank(text)}.values())[::-1]
 
 
@@ -98,6 +100,7 @@ async def nothing_to_ask(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Something is known, and no question is open."""
     if _open(facts):
         return NOT_MET
+    # Questions that are no longer open were answered by the person, so something is known.
     if facts.work.get(ASK) or any(not blank(text) for name in LISTS for text in _texts(facts.work.get(name))):
         return MET
     names = ", ".join(f"`{name}`" for name in LISTS)
@@ -118,6 +121,7 @@ def _asked_again(facts: SubmitFacts, asked: Mapping[str, str]) -> list[str]:
         same(one.get("question", "")): phase.removeprefix(".")
         for phase, of_phase in facts.answers.items()
         for id_, one in of_phase.items()
+        # An own question with the same id is being reworded, and its old answer no longer counts.
         if phase != JOHARI_DISCOVERY or id_ not in asked
     }
     told, before = [], dict[str, str]()

@@ -48,12 +48,12 @@ class Material:
 
     @property
     def learned(self) -> Mapping[str, Json]:
-        """Return the work of the step that injects learnings; empty before it is done."""
+        """The work of the step that injects learnings; empty before it is done."""
         return _content(self.state.work.get(LEARNING_INJECTION))
 
     @property
     def task(self) -> str:
-        """Return the id of the task; "" before it is known."""
+        """The id of the task; "" before it is known."""
         return str(self.learned.get("task", ""))
 
     def section(self, sources: Sequence[Source]) -> tuple[Source | None, str]:
@@ -110,6 +110,7 @@ class Material:
         work, begun = self.state.work, self.state.work.get(LEARNING_INJECTION)
         names = [f"{prefix}{step}" for prefix in self.setting.earlier]
         found = [work[name] for name in names if name in work]
+        # Injection begins each pass: a work recorded before it belongs to the pass before.
         if step in work and begun is not None and work[step].seq < begun.seq:
             found.append(work[step])
         return max(found, key=lambda one: one.seq, default=None)

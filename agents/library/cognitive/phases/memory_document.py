@@ -21,6 +21,7 @@ UNFILLED = "(say it here)"
 MOST_PROBLEMS = 12
 CACHED = 32
 """Documents whose sections are cached: a prompt looks at each of them several times."""
+# Models write `Known-unknowns`, `unknown unknowns` and `**Known knowns**`; all of them count.
 _LABEL = re.compile(r"(?<![\w])(un)?known[ -]+(un)?knowns(?!\w)", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]")
 _FENCE = re.compile(r"(```|~~~)")
@@ -39,7 +40,7 @@ class Expected:
 
     @property
     def heading(self) -> str:
-        """Return the beginning of its first line."""
+        """The beginning of its first line."""
         return f"{self.title} Agent Output:"
 
 
@@ -57,6 +58,7 @@ class _DocumentSection:
 def problems(document: str, expected: Expected) -> Sequence[str]:
     """Return the faults of a document, each as a sentence that says what to do."""
     lines, found = _lines(document), _sections(document)
+    # The only fault then: everything else would be reported missing, because a code block has no headings.
     if _FENCE.match(lines[0]):
         return ["the document is inside a code block: submit the Markdown itself, without the fence around it"]
     told = [
@@ -115,6 +117,7 @@ def _sections(document: str) -> tuple[_DocumentSection, ...]:
     ends = [*(head.start for head in heads), len(body)][1:]
     for head, end in zip(heads, ends, strict=True):
         there = blocks[bisect_left(starts, head.end) : bisect_left(starts, end)]
+        # A comment or a rule shows a reader nothing, so it fills no section.
         inside = [b for b in there if b.kind in _TELLING and not body[b.start].lstrip().startswith("<!--")]
         told_lines = ["\n".join(body[b.start : b.end]) for b in inside]
         says = [text for b, text in zip(inside, told_lines, strict=True) if b.kind != "heading"]
@@ -185,6 +188,7 @@ def _covered(found: Sequence[_DocumentSection], expected: Expected) -> Iterator[
 
 def _untold(steps: Sequence[str], text: str) -> Sequence[str]:
     """Return the steps that the text does not name, or names without a result."""
+    # Longest first, or a step whose name begins with another step's would be read as that one.
     names = "|".join(re.escape(step).replace("_", "[_ -]") for step in sorted(steps, key=len, reverse=True))
     named = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)
     told = {

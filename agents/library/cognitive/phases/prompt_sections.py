@@ -150,6 +150,7 @@ def _learned(material: Material) -> str:
 def _remembered(material: Material, used: Collection[Source]) -> Iterator[PromptSection]:
     """Yield the memory documents, the agent's preferred ones first, without parts that named sections show."""
     takes, told = material.cognitive.takes, set[str]()
+    # `previous` showed the newest document already.
     loaded = material.loaded()[1:] if Source("previous") in used else material.loaded()
     rank = {agent: number for number, agent in enumerate(takes)}
     for one in sorted(loaded, key=lambda one: rank.get(one.predecessor.agent, len(takes))):

@@ -183,6 +183,7 @@ def reused(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
 
 def digest(step: Item) -> str:
     """Return a digest of the step's meaning, ignoring case and punctuation."""
+    # Models write lone halves of surrogate pairs. Twelve digits suffice, as only versions of one step are compared.
     return sha256(folded(text_in(step, "step")).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
@@ -332,6 +333,7 @@ def brief_covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     asking = [(statement, f" {folded(statement)} ") for statement in statements(u.brief, a["words"])]
     wholes = dict.fromkeys(whole for _, whole in asking)
     touched = [part for part in parts if part in wholes]
+    # A short quote found in several statements would cover all of them at once, so it covers none.
     touching = ([whole for whole in wholes if part in whole or whole in part] for part in parts if part not in wholes)
     taken_up = {*touched, *(found[0] for found in touching if len(found) == 1)}
     for number, (statement, whole) in enumerate(asking, 1):
@@ -349,6 +351,7 @@ def statements(brief: str, asking: Sequence[str]) -> Iterator[str]:
 def _parts(brief: str) -> Iterator[tuple[str, bool]]:
     """Yield the sentences of a brief and the items of its lists, each with whether it is an item."""
     prose = list[str]()
+    # The empty last line closes the last paragraph.
     for line in [*brief.splitlines(), ""]:
         item = _ITEM.fullmatch(line)
         if line.strip() and not item:

@@ -34,6 +34,7 @@ def circles(needs: Needs) -> Iterator[Sequence[str]]:
     for start in needs:
         path: dict[str, int] = {}
         step: str | None = start if start in inside and start not in over else None
+        # Each step is walked once over all starts, so a plan of thousands of steps costs linear time.
         while step is not None and step not in path and step not in over:
             path[step] = len(path)
             step = next((one for one in needs[step] if one in inside), None)
@@ -46,6 +47,7 @@ def circles(needs: Needs) -> Iterator[Sequence[str]]:
 def longest(needs: Needs, lasting: Mapping[str, float]) -> tuple[float, Sequence[str]]:
     """Return the time of the longest chain of dependent steps, and the chain; only of steps that can be done."""
     best: dict[str, tuple[float, str]] = {}
+    # In this order everything that a step needs has been measured before it.
     for step in doable(needs):
         took, before = max(((best[one][0], one) for one in needs[step]), default=(0.0, ""))
         best[step] = (took + lasting.get(step, 0.0), before)

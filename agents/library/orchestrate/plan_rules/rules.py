@@ -74,6 +74,7 @@ def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet
     rules = {rule.id: rule for rule in own}
     mistakes: list[str] = []
     if team is not None:
+        # A lone half of a surrogate pair is then reported as a problem of the file instead of raising here.
         found, problems = rules_in(team.encode("utf-8", "surrogatepass"), TEAM_FILE)
         mistakes += map(str, problems)
         rules |= {rule.id: rule for rule in found}
@@ -89,6 +90,7 @@ def journey_rules(items: Json, taken: Collection[str] = ()) -> tuple[Sequence[Ru
     rules: dict[str, Rule] = {}
     mistakes: list[str] = []
     for number, item in enumerate(items if isinstance(items, list) else ()):
+        # One by one, so that a mistake in one rule disables that rule alone.
         reading = partial(marked, {"rules": [item]})
         found, problems = _read(reading, f"inputs.rules[{number}]", {*taken, *rules})
         mistakes += [f"rules[{number}]: {problem.text}" for problem in problems]

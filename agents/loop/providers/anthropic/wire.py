@@ -224,7 +224,7 @@ class AnthropicAssembly:
 
     @property
     def reply(self) -> Mapping[str, Any]:
-        """Return the message so far."""
+        """The message so far."""
         blocks = []
         for index in sorted(self._blocks):
             block = dict(self._blocks[index])

@@ -219,7 +219,7 @@ class ChatAssembly:
 
     @property
     def reply(self) -> Mapping[str, Any]:
-        """Return the completion so far."""
+        """The completion so far."""
         message = {"content": "".join(self._text), "refusal": "".join(self._refusal), "tool_calls": self._calls}
         if self._thoughts:
             message[THOUGHTS] = "".join(self._thoughts)

@@ -213,6 +213,6 @@ class ResponsesAssembly:
 
     @property
     def reply(self) -> Mapping[str, Any]:
-        """Return the response so far."""
+        """The response so far."""
         items = self._response.get("output") or [self._items[index] for index in sorted(self._items)]
         return {**self._response, "output": items}

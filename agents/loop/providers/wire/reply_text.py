@@ -56,7 +56,7 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
             # Not strict: unescaped line breaks inside texts are the most frequent slip of small models.
             value = json.loads(value, strict=False, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
-            return {}, "they are no JSON"
+            return {}, "they are not JSON"
     if value is None:
         return {}, ""
     if not isinstance(value, dict):
@@ -148,7 +148,7 @@ def openai_usage(reply: Mapping[str, Any], input_name: str, output_name: str) ->
 def misfit(value: Mapping[str, Any] | None, shape: Shape) -> str:
     """Return why `value` does not fit the shape, for the model that wrote it; "" if it fits."""
     if value is None:
-        return "it is no JSON object"
+        return "it is not a JSON object"
     # Importing it takes a fifth of a second, and most runs ask for no shape.
     from jsonschema import Draft202012Validator
 
@@ -168,4 +168,4 @@ def in_words(shape: Shape) -> str:
 
 def _reject_constant(name: str) -> None:
     # Python's decoder accepts NaN and Infinity, which are not JSON and could not be sent back.
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

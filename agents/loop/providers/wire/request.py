@@ -114,7 +114,7 @@ class Assembly(Protocol):
 
     @property
     def reply(self) -> Mapping[str, Any]:
-        """Return the reply so far, as if it had come in one piece."""
+        """The reply so far, as if it had come in one piece."""
         ...
 
 

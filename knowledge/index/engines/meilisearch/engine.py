@@ -39,7 +39,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
 
     @property
     def shown(self) -> str:
-        """Return the server's address and the index, for display."""
+        """The server's address and the index, for display."""
         return f"{self._line.shown}, index {self._name}"
 
     # --- filling ------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class _CollectionQuery:
 
     @property
     def empty(self) -> bool:
-        """Return whether nothing can be found."""
+        """Whether nothing can be found."""
         no_question = not self.words and self.meaning is None
         return no_question or self.limit <= 0 or (self.docs is not None and not self.docs)
 

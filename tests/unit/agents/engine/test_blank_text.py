@@ -40,7 +40,7 @@ async def test_neither_brief_nor_discovery_nor_answer_is_made_of_what_nobody_see
         assert (await led.state()).phase == "JOHARI_DISCOVERY"
         await led.submit(ask=[{"id": "q1", "question": "Whose is it?", "why": "an heirloom is worth more"}])
         assert (await led.state()).status == "waiting"
-        with pytest.raises(NotToDecide, match="the answer to q1 is no text"):
+        with pytest.raises(NotToDecide, match="the answer to q1 is not text"):
             await led.decide("answer", channel="relayed", changes={"q1": text})
         with pytest.raises(NotToDecide, match="not answered yet: q1"):
             await led.decide("answer", channel="relayed", note=text)

@@ -427,7 +427,7 @@ def test_another_form_is_no_state(change: dict[str, object], reason: str) -> Non
     ("text", "reason"),
     [
         ("[]", "type ''"),
-        ("no", "no JSON"),
+        ("no", "not a JSON object"),
         ('{"type":"phase.sung"}', "'phase.sung' cannot be read: there is no such type"),
         ('{"type":"agent.thinking"}', "text"),
         ('{"type":"agent.thinking","text":"a","mood":"b"}', "mood"),

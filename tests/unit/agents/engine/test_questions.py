@@ -95,9 +95,9 @@ async def test_one_note_answers_all_questions_and_those_that_no_answer_names() -
         ({"q1": "two"}, "", r"not answered yet: q2: Who enters\?"),
         ({"q1": "two"}, "   ", r"not answered yet: q2"),
         ({"q1": "two", "q2": "Ada", "q3": "x"}, "", r"there is no question 'q3'; the open ones are q1, q2"),
-        ({"q1": 2, "q2": "Ada"}, "", r"the answer to q1 is no text"),
-        ({"q1": " ", "q2": None}, "", r"the answer to q1, q2 is no text"),
-        ({"q1": {"question": "How many hives?", "answer": "two"}, "q2": "a"}, "", r"the answer to q1 is no text"),
+        ({"q1": 2, "q2": "Ada"}, "", r"the answer to q1 is not text"),
+        ({"q1": " ", "q2": None}, "", r"the answer to q1, q2 is not text"),
+        ({"q1": {"question": "How many hives?", "answer": "two"}, "q2": "a"}, "", r"the answer to q1 is not text"),
     ],
 )
 async def test_what_answers_no_question_or_leaves_one_open_is_refused_with_what_to_ask(

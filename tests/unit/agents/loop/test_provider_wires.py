@@ -229,7 +229,7 @@ def test_a_misfit_says_where_and_by_which_rule() -> None:
     assert misfit({"n": 5}, shape) == ""
     assert misfit({"n": 9}, shape) == "n: maximum is 5"
     assert misfit({}, shape).startswith("the whole: required")
-    assert misfit(None, shape) == "it is no JSON object"
+    assert misfit(None, shape) == "it is not a JSON object"
 
 
 def test_a_schema_is_closed_all_the_way_down_and_keeps_its_own_names() -> None:
