@@ -36,6 +36,7 @@ class Executor(LeaderPorts):
         by = self._holder()
         begun = await self.store.begin(header, self.hold(by))
         async with self._holding(header.id, by) as (run, leader):
+            # Frames mean that this start was repeated after its reply was lost. Then the run is under way, or was led before.
             return await leader.lead(run) if run.count == begun.count == 0 else run
 
     async def take_up(self, run: str, by: str = "") -> Run:
@@ -109,5 +110,6 @@ class Executor(LeaderPorts):
             yield current, RunLeader(self, by)
         finally:
             if ours:
+                # Shielded, because a cancelled call must still give the run up: nobody else could lead it for a whole lease.
                 with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
                     await self.store.release(run, by)

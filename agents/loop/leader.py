@@ -32,6 +32,7 @@ Progress = Callable[[Run, Frame], Awaitable[None]]
 LEASE_S = LONGEST_HOLD_S
 CLOSING_S = 5.0
 """Time for a cancelled run to record that it was cancelled."""
+# Each time halves the history, so an eighth is left after three.
 MOST_SHORTENED = 3
 CANCELLED = "the request that led the run was cancelled"
 UNPLANNED = "the tool failed unexpectedly"
@@ -141,14 +142,17 @@ class RunLeader:
                 return None
 
         found = await self._within(run, recall)
+        # Never called again: it may have been done, and doing it twice can do harm.
         if found.value is None:
             return await self._record(self.draft(run).add_unsure("the process that called it died"))
         return await self._record(self.draft(run).add_outcome(found.value, 0.0))
 
     async def _step(self, run: Run) -> Run:
+        # First, because a run that kills its processes must end before it does anything that may kill this one.
         if run.taken_up > MOST_TAKEN_UP:
             why = f"each of the last {run.taken_up} processes that led the run died, or could not continue"
             return await self._record(self.draft(run).skip_calls(NO_PROCESS).add_control("failed", why))
+        # Before the limits: an answer that was within them is carried out completely.
         if run.open_calls:
             return await self._make_call(run, run.open_calls[0])
         if run.invalid_answers >= MOST_INVALID and run.plan:

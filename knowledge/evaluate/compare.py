@@ -11,6 +11,7 @@ from knowledge.evaluate.metrics import MetricDifference, paired_bootstrap
 from knowledge.evaluate.run import Measured
 from knowledge.wire.validation_errors import misfit
 
+# Sums of the same gains in another order differ in their last digits.
 SAME = 1e-9
 MEASURES = ("ndcg", "recall", "reciprocal_rank", "in_hits", "in_snippets", "reached")
 

@@ -10,6 +10,7 @@ from knowledge.evaluate.metrics import ndcg, recall, reciprocal_rank
 from knowledge.evaluate.queries import LabelledQuery, Relevant
 from knowledge.pages.paths import HEADING_SEPARATOR, without_suffix
 
+# The depth at which BEIR's tables report nDCG.
 DEPTH_NDCG = 10
 DEPTH_RECALL = 20
 

@@ -18,6 +18,7 @@ T = TypeVar("T", bound=Hashable)
 
 ROUNDS = 2_000
 """Resamplings of a bootstrap: enough for the ends of the interval to be steady in the third digit."""
+# Fixed, so that the same values always have the same interval.
 SEED = 1
 TAIL = 0.025
 """Intervals are 95 %."""

@@ -101,6 +101,7 @@ def refuse_repeated(queries: Sequence[LabelledQuery], name: str) -> None:
 
 def _from_yaml(text: str, name: str) -> Iterator[QueryEntry]:
     try:
+        # Composed first, because only nodes know their lines.
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         nodes = root
         if isinstance(root, yaml.MappingNode):
@@ -143,6 +144,7 @@ def _moment_ns(value: object) -> object:
 
 
 _Text = Annotated[str, AfterValidator(_filled)]
+# YAML reads an unquoted id such as 12 as a number.
 _Id = Annotated[_Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 _Path = Annotated[str, AfterValidator(_clean)]
 _MomentNs = Annotated[int | None, BeforeValidator(_moment_ns)]

@@ -51,6 +51,7 @@ def ended_entry(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str
     if fate == "begun":
         raise ValueError("an outbox entry does not end as begun")
     aware(at)
+    # An unsure act may still turn out as done or failed; after that nothing changes.
     if outbox_entry.fate in (fate, *OVER):
         return None
     return replace(outbox_entry, fate=fate, ended_at=at, result=None if result is None else storable(result))

@@ -83,7 +83,8 @@ class Outbox(Protocol):
     async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record how the act ended, with a record in the audit chain, and return the entry.
 
-        An entry that is already `done`, `failed` or `unsure` stays unchanged: the same end is recorded once.
+        An entry that is already `done` or `failed` stays unchanged. An `unsure` one may still end as one of these, so the same end is
+        recorded once.
 
         Raises:
             UnknownOutboxEntry: there is no such entry, or it was deleted. Nothing is recorded.

@@ -77,6 +77,7 @@ DELETE FROM forge.mention WHERE (path, origin_key) IN (
 )
 """
 _COUNT = "SELECT count(*) FROM forge.mention"
+# SQLite takes an OFFSET only with a LIMIT; far fewer rows than that can be too many.
 _CUT = """
 DELETE FROM forge.mention WHERE (path, origin_key) IN
 (SELECT path, origin_key FROM forge.mention ORDER BY mentioned_at DESC, path, origin LIMIT %s OFFSET %s)
@@ -166,6 +167,7 @@ class SqlOutbox:
         paths = list(dict.fromkeys(path for path, *_ in rows))
         lock, cut_pages = (LOCK, ("mentions",)), (_CUT_PAGES, (paths, MENTIONS_OF_A_PAGE))
         await self._tables.write(lock, (_MENTION, ManyRows(rows)), cut_pages, durable=False)
+        # Rarely true, so the count is not taken under the lock: a few mentions too many do no harm for a moment.
         if (await self._tables.read(_COUNT))[0][0] > MENTIONS_IN_ALL:
             await self._tables.write(lock, (_CUT, (MENTIONS_IN_ALL, MENTIONS_IN_ALL)), durable=False)
 

@@ -18,6 +18,7 @@ def publish_in_sqlite(c: apsw.Connection, topic: str, keys: Sequence[str]) -> li
     newest = c.last_insert_rowid()
     c.execute(
         "DELETE FROM event WHERE at_s < unixepoch() - ? AND seq IN (SELECT seq FROM event ORDER BY seq LIMIT ?)",
+        # More than were added, so that old events are used up, and few enough that no publisher waits for it.
         (KEPT_S, len(keys) + PRUNED_AT_ONCE),
     )
     return [(newest,)]

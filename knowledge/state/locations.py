@@ -19,6 +19,7 @@ from knowledge.state.ownership import others_could_write
 from knowledge.state.sqlite.process_lock import exclusively
 
 APPLICATION = "knowledge-forge"
+# With prefix and hash, the name of a schema stays within PostgreSQL's 63 bytes.
 READABLE_LENGTH = 40
 HASH_DIGITS = 10
 DATABASES = "*.db*"

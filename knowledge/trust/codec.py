@@ -34,7 +34,7 @@ PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
 """Per caller: at less than a hundred bytes each, that limits the cost of reading."""
 RECENT = timedelta(days=1)
-"""How far back an update of a trust record sees its changes."""
+"""How far back an update of a trust record sees its changes: a score may rise only so much in a day."""
 MOST_KEPT = 4_000
 """Characters of arguments and preview that are kept of a proposal that ended."""
 LEFT_BY_RETENTION = 600
@@ -137,9 +137,11 @@ def shortened_proposal(proposal: Proposal, why: str, room: int = MOST_KEPT) -> P
     digest = hashlib.sha256(arguments.encode("utf-8", "surrogatepass")).hexdigest()
     return replace(
         proposal,
+        # People read the preview, so it gets most of the room.
         arguments=_shorter(arguments, room // 4, why),
         preview=_shorter(preview, room * 3 // 4, why),
         result=_shorter(result, room, why) if long_result else proposal.result,
+        # The first cut saw the complete texts: a later one must not replace its digest.
         cut=proposal.cut or ShortenedTexts(digest, len(proposal_text(proposal)) + len(result)),
     )
 

@@ -247,7 +247,7 @@ class TrustRecords(Protocol):
         ...
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
-        """Shorten at most `limit` ended proposals whose texts are longer than necessary; no records when none is left.
+        """Shorten at most `limit` ended proposals whose texts are longer than necessary. Zero records: none is left.
 
         Those that ended before `ended_before` keep a sentence of each long text. All others keep about `MOST_KEPT` characters
         from when they end (and, if executed, have their result). Acts on trust itself stay complete. A proposal that an older

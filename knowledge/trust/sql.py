@@ -401,6 +401,7 @@ class SqlTrust:
     async def expire(self, *, now: datetime) -> Sequence[str]:
         """Expire every pending proposal whose time is up, and return their ids."""
         at = aware(now)
+        # Nearly always none is, and a transaction that writes would make others wait.
         if not await self._tables.read(_ANY_OVERDUE, (at,)):
             return []
 
@@ -427,6 +428,7 @@ class SqlTrust:
             before = trust_record(rows[0]) if rows else None
             changes = await t.execute(_CHANGES_SINCE, (principal, note.at - RECENT))
             after = change(before, [trust_change(row) for row in changes])
+            # Even if nothing is recorded below, because it checks what `change` returned.
             line = change_line(principal, before, after, note, unseen=unseen)
             if before is not None and only_time_differs(before, after):
                 return before
@@ -499,6 +501,7 @@ class SqlTrust:
         if once:
             rows = [(principal, journey, origin, aware(at)) for origin in once]
             forget = (_FORGET_TAINT, {"principal": principal, "oldest": at - TAINT_KEPT})
+            # Every read of untrusted text writes here, and must not wait for the disk.
             await self._tables.write_each((_TAINT, ManyRows(rows)), forget, durable=False)
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:

@@ -20,6 +20,7 @@ from knowledge.index.embed.endpoint_wire import retry_after_s
 
 Kind = Literal["away", "limited", "spent", "overloaded", "key", "long", "refused", "rejected", "malformed"]
 
+# 520 to 524 are Cloudflare's statuses for a server behind it, 529 is Anthropic's for overload.
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 MENDABLE = frozenset({400, 404, 422, 500, 501})
 """The statuses of a server that does not know a part of the request; 500 is llama.cpp without --jinja."""

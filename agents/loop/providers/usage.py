@@ -58,7 +58,7 @@ def conversation_id(agent: str, iteration: int, random: str) -> str:
     """
     made = f"{agent}_iter{iteration}_{random}"
     if not CONVERSATION.fullmatch(made):
-        raise ValueError(f"{made!r} is no id of a conversation")
+        raise ValueError(f"{made!r} is not the id of a conversation")
     return made
 
 

@@ -223,7 +223,7 @@ def frame_text(frame: Frame) -> str:
 
 
 def frame_of(text: str) -> Frame:
-    """Return the frame from which `frame_text` made that text.
+    """Return the frame that `frame_text` wrote as that text.
 
     Raises:
         UnknownFrame: there is no such frame.
@@ -246,7 +246,7 @@ def header_text(header: Header) -> str:
 
 
 def header_of(text: str) -> Header:
-    """Return the header from which `header_text` made that text.
+    """Return the header that `header_text` wrote as that text.
 
     Raises:
         UnknownFrame: it is not a header.

@@ -38,6 +38,7 @@ async def end(
         if signal != "cancelled" and current.open_calls:
             draft.add_unsure(why).skip_calls(NOT_BEGUN)
         draft.add_control(signal, why)
+        # The process that leads the run may have added frames in between: then the end is recorded after those.
         with suppress(StaleRun):
             return await store.append(current, draft.frames, None), draft.frames
 

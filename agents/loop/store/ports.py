@@ -1,8 +1,8 @@
 """The contract of a run store. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-Runs lie in the state database of their knowledge base. A run is its header and its frames. Every method is one transaction, and what
-it acknowledged survives a power cut. Times are passed in, aware UTC. Every addition to a run publishes a change event `run` with its
-id. The start and the end of a run are recorded in the audit chain in the same transaction (`record/audit_entries.py`).
+Runs are stored in the state database of their knowledge base. A run is its header and its frames. Every method is one transaction,
+and an acknowledged write survives a power cut. Times are passed in, aware UTC. Every addition to a run publishes a change event `run`
+with its id. The start and the end of a run are recorded in the audit chain in the same transaction (`record/audit_entries.py`).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class RunStore(Protocol):
         ...
 
     async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
-        """Shorten the texts of at most `limit` runs that are over and moved last before then; no records when none is left.
+        """Shorten the texts of at most `limit` runs that are over and last moved before then. Zero records: none is left.
 
         Every frame stays, with its links, times and usage. A shortened text says so.
         """

@@ -60,6 +60,7 @@ def checked_hold(hold: Hold) -> Hold:
     """
     if not hold.by or storable(hold.by) != hold.by:
         raise ValueError("the process that leads a run needs a name that can be stored")
+    # Only for their errors: a time without a zone could not be compared with the recorded hold.
     aware(hold.at), aware(hold.until)
     return hold
 

@@ -134,6 +134,7 @@ class SqlRuns:
             await t.execute(HOLD_THE_END)
             if not await t.execute(_BEGIN, row):
                 there = await _run(t, new.id)
+                # The same header is a start whose reply was lost.
                 if there.header != new:
                     raise RunExists(new.id)
                 return there

@@ -56,6 +56,7 @@ DEFAULTS = {
     "connect_timeout": "4",
     # A replica cannot store anything; of several hosts the one that can is used.
     "target_session_attrs": "read-write",
+    # A server that is gone is noticed after 45 s on an idle connection, and after 15 s while it owes an answer.
     "keepalives_idle": "30",
     "keepalives_interval": "5",
     "keepalives_count": "3",

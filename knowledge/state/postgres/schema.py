@@ -54,6 +54,7 @@ class PostgresSchema:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        # The key of an advisory lock has 64 bits.
         digest = hashlib.blake2b(f"knowledge-forge {name}".encode(), digest_size=8).digest()
         self.lock = int.from_bytes(digest, "big", signed=True)
         """The advisory lock that all writes share and a migration holds alone."""
@@ -77,9 +78,11 @@ class PostgresSchema:
         if await self._version(connection, place) != known:
             async with connection.transaction():
                 await connection.execute(
+                    # A migration of large tables takes longer than the 4 s that a session allows.
                     f"SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '{LOCK_WAIT}'".encode()
                 )
                 await connection.execute("SELECT pg_advisory_xact_lock(%s)", (self.lock,))
+                # Again under the lock: another process may have made or migrated the schema in the meantime.
                 await self._require_ours(connection, place)
                 await self._migrate(connection, await self._version(connection, place))
         return known

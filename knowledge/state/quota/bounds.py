@@ -93,10 +93,12 @@ def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: in
     if used + amount <= bound.most:
         return
     free_at, left = None, used
+    # A larger amount never fits, so no time can be named.
     if amount <= bound.most:
         for begun, one in slots:
             left -= one
             if left + amount <= bound.most:
+                # A slot counts as long as any moment of it is inside the window.
                 free_at = begun + bound.slot + bound.window
                 break
     raise OverQuota(principal, bound.kind, bound.most, used, amount, setting=bound.setting, at=at, free_at=free_at)

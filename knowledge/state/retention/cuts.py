@@ -12,6 +12,7 @@ RETENTION = "removed by retention"
 NOT_SHOWN = "not shown"
 MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
 """Characters that are kept of a text, and of any other value, after its retention."""
+# Characters of each text and items of each list, the most generous first.
 _STEPS = ((400, 20), (120, 8), (60, 4), (20, 1))
 _CUT = re.compile(r"\[[\d,]+ more characters (?:removed when it ended|removed by retention|not shown)\]$")
 
@@ -27,6 +28,7 @@ class Shortened:
 def shortened_text(text: str, most: int, why: str) -> str:
     """Return the beginning of the text, marked with how much is missing; the whole text if that would save nothing."""
     already = _CUT.search(text)
+    # Sixty characters are room for the mark, so a text that was cut before is not cut for its own mark.
     if already and len(text) <= most + 60:
         return text
     mark = f" [{len(text) - most:,} more characters {why}]"
@@ -51,6 +53,7 @@ def _cut(value: Any, most_text: int, most_items: int, why: str) -> Any:
     if isinstance(value, list):
         return [_cut(item, most_text, most_items, why) for item in value[:most_items]]
     if isinstance(value, dict):
+        # Readers look fields up by name, so an object keeps more entries than a list keeps items.
         kept = list(value.items())[: max(most_items, 20)]
         return {name[:200]: _cut(item, most_text, most_items, why) for name, item in kept}
     return value

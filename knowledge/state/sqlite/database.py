@@ -137,6 +137,7 @@ class Database:
         connection.set_busy_timeout(BUSY_MS)
         # Closing would delete the log by its name, which may by then belong to the file that replaced this one.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        # Turns off the SQL features that can corrupt a file. Source: SQLite, "Database Connection Configuration Options".
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         full = self.schema.durable and use != "light"
         connection.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}").fetchall()
@@ -209,6 +210,7 @@ class Database:
             use = "write" if durable or not self.schema.durable else "light"
             try:
                 connection = self._connection(use)
+                # Immediate, because a transaction that begins by reading fails at once if another one writes, without waiting.
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     self._require_ours(connection)
@@ -302,6 +304,7 @@ def create_private(path: Path) -> None:
 
 def discard(path: Path) -> None:
     """Remove the database with its log. Processes that have it open keep the old file, apart from the next one."""
+    # The log first: one that is left over would be replayed into the next file of this name.
     for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 

@@ -12,6 +12,7 @@ from typing import Any
 from knowledge.history.timestamps import micros
 from knowledge.state.tables import Arguments
 
+# In this order: arrays need the casts that a later rule removes.
 _RULES = (
     (r"\bforge\.", ""),
     # An array is passed as JSON, in which bytes are hexadecimal digits.

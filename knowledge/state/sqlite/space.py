@@ -31,7 +31,7 @@ def size(database: Database) -> StateSize:
 def gives_back(database: Database) -> bool:
     """Return whether free pages can be given back a few at a time; a file of an older program needs one VACUUM first."""
     ((mode,),) = database.query("PRAGMA auto_vacuum")
-    return mode == 2
+    return mode == 2  # INCREMENTAL
 
 
 def give_back_some(database: Database, *, spare: bool = True) -> bool:
@@ -57,6 +57,7 @@ def vacuum(database: Database) -> None:
     need = database.path.stat().st_size
     for folder in (str(database.path.parent), *filter(os.path.isdir, (tempfile.gettempdir(), LARGE_TEMPORARY))):
         room = shutil.disk_usage(folder).free
+        # VACUUM may take twice the size of the file, in a temporary folder and beside the file. Source: SQLite, "VACUUM".
         if room < 2 * need:
             reason = f"{folder} has {size_in_words(room)} free, and rewriting the file takes {size_in_words(2 * need)}"
             raise DatabaseUnavailable(str(database.path), reason)

@@ -19,7 +19,7 @@ from knowledge.state.sqlite.tables import SqliteTables
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 LOOK_S = 0.08
-"""How often to look at the change counter: a file cannot notify."""
+"""How often to look at the change counter, because a file cannot notify: within the 100 ms that `publish` promises."""
 
 
 class SqliteStateStore(SqlStateStore):

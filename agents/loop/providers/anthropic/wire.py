@@ -100,7 +100,7 @@ class AnthropicWire:
         if stop == "refusal":
             raise ModelRefused(text_of(mapping(reply.get("stop_details")).get("category")))
         if not isinstance(reply.get("content"), list) or not isinstance(stop, str):
-            raise UnusableReply("it is no message")
+            raise UnusableReply("it is not a message")
         blocks, cut = objects(reply["content"]), STOPS.get(stop) == "length"
         uses = tool_uses(
             (

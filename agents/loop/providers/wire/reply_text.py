@@ -47,6 +47,7 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
     Source: openai/types/chat/chat_completion_message_function_tool_call.py
     """
     value = written
+    # Twice, for JSON within JSON.
     for _ in range(2):
         if not isinstance(value, str):
             break
@@ -60,7 +61,7 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
     if value is None:
         return {}, ""
     if not isinstance(value, dict):
-        return {}, "they are no object"
+        return {}, "they are not an object"
     return whole_characters(value), ""
 
 
