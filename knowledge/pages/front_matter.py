@@ -229,9 +229,11 @@ def _plain_value(text: str) -> object:
         return _DROPPED
     if _INTEGER.match(text):
         return int(text)
+    # A number of thousands of digits would take long to convert, and no writer means one.
     if _FLOAT.match(text) and len(text) <= 64:
         number = float(text)
         return number if abs(number) != float("inf") else _DROPPED
+    # YAML writes times with a space. With a T they are ISO 8601, and texts that sort as the times do.
     moment = _MOMENT.match(text)
     return f"{moment[1]}T{moment[2].zfill(8)}" if moment else text
 

@@ -102,6 +102,7 @@ class ReadingLedger:
         except StorageError:
             log.warning("no nudge: the reading ledger is unavailable", exc_info=True)
             return None
+        # If another process gave it, only the database knows when: it is asked again in a minute.
         self._quiet_until[key] = now + (timedelta(seconds=NUDGE_QUIET_S) if given else FRESH)
         if len(self._quiet_until) > MOST_REMEMBERED:
             self._quiet_until.popitem(last=False)

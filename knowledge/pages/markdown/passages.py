@@ -44,6 +44,7 @@ def _sentences(text: str) -> Iterator[str]:
     for part in _ENDS.split(parted):
         words = _WORD.findall(part.casefold())
         letters = sum(map(len, words))
+        # The fewest letters include a space for each word.
         long = len(words) >= FEWEST_WORDS and letters >= FEWEST_LETTERS - len(words)
         if long or (letters >= FEWEST_UNSPACED and len(_UNSPACED.findall(part)) >= FEWEST_UNSPACED):
             yield " ".join(words)

@@ -126,6 +126,7 @@ class Ranker:
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
         # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
         best = max((hit.score for hit in fused), default=0.0) or 1.0
+        # Below 1, which is for exact names.
         scores = {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
         ranking = Ranking(
             ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded
