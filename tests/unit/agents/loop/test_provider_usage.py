@@ -18,7 +18,7 @@ def test_a_conversation_is_named_by_agent_iteration_and_eight_digits() -> None:
     assert agent_of(conversation_id("my_iter_agent", 12, "00000000")) == "my_iter_agent"
     assert agent_of("something else") == "something else"
     for wrong in ("123", "0A1B2C3D", "0a1b2c3d4"):
-        with pytest.raises(ValueError, match="no id"):
+        with pytest.raises(ValueError, match="not the id"):
             conversation_id("router", 1, wrong)
 
 
