@@ -192,6 +192,7 @@ async def open_app(
         executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
         approvals = Decisions(executor, proposing)
         callers = Callers(base.state, os_user())
+        # The SDK's bus serves clients of the 2026 protocol, and the sessions those of 2025.
         bus, sessions = InMemorySubscriptionBus(), SessionSubscribers()
         seams = Seams(gate, _identifier(settings, callers), approvals, services)
         key = await anyio.to_thread.run_sync(sealing_key, base.state_dir / KEY_FILE)
@@ -225,6 +226,7 @@ async def open_app(
         try:
             yield App(server, services, gate, base, approvals, review, callers)
         finally:
+            # Background work never ends by itself.
             tasks.cancel_scope.cancel()
 
 

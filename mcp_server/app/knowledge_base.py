@@ -213,6 +213,7 @@ async def open_base(
         outbox_here = Locks(folder / OUTBOX_LOCKS_FOLDER, longest_wait_s=LONGEST_OUTBOX_WAIT_S)
         shared = settings.database_url is not None
         locks = shared_database.locks_on(state, here) if shared else here
+        # With a space, which no schema has in its name, these are not the locks of another knowledge base's pages.
         outbox_locks = (
             shared_database.locks_on(state, outbox_here, of=f" {OUTBOX_LOCKS_FOLDER}") if shared else outbox_here
         )

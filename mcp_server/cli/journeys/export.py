@@ -74,7 +74,8 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
         try:
             await runner.store.events(journey, limit=1)
         except NoSuchJourney:
-            # This server does not know what was read where the journey was recorded, so it counts as text from outside.
+            # Nobody here knows what was read where the journey was recorded, so it counts as text from outside. That is noted
+            # before the import, so that the journey is never here without it.
             await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
         repeated = await _adopted(runner, journey, log)
         agent, state = await head(runner, journey)

@@ -176,6 +176,7 @@ async def _unvouched(settings: Settings) -> tuple[str, ...]:
 
 def launch_of_this_program(executable: str | None = None) -> Launch:
     """Return the command with which a host starts this program, independent of the host's working directory."""
+    # Not resolved: in a virtual environment it is a link, and our script lies beside the link.
     interpreter = Path(executable or sys.executable).absolute()
     for script in (interpreter.with_name(NAME), interpreter.with_name(f"{NAME}.exe")):
         if script.is_file():

@@ -126,7 +126,7 @@ else:
         fd = sys.stdin.fileno()
         before = termios.tcgetattr(fd)
         usual = [*before]
-        usual[3] |= termios.ICANON | termios.ECHO
+        usual[3] |= termios.ICANON | termios.ECHO  # 3: the local modes
         termios.tcsetattr(fd, termios.TCSADRAIN, usual)
         try:
             yield

@@ -56,6 +56,7 @@ async def journey_answer(
         visit=state.visit,
         prompt="" if lean else prompting.incomplete(state) if stayed else prompting.prompt(agent, state),
         work_schema=form.schema if form else None,
+        # Some agents name tools in their last phase, with which what the journey found can still be kept.
         allowed_tools=prompting.tools_at(phase, listed) if state.status in ("active", "complete") and not lean else [],
         checkpoint=await checkpoint(services, position),
         conversation=state.conversation,

@@ -72,6 +72,7 @@ async def submit(services: JourneyServices, call: Call, arguments: SubmitArgumen
     )
     require_handle(call.principal, arguments.journey_id)
     await services.journeys.store.journey(arguments.journey_id)  # raises if unknown, so nothing is carried to it
+    # Before the work is recorded: if this process dies in between, no work is without its origins.
     await services.taints.carry(call.principal.id, arguments.journey_id, run=call.run)
     position = await services.journeys.submit(arguments.journey_id, arguments.version, submission, by=call.principal.id)
     if position.state.status == "waiting":

@@ -27,8 +27,8 @@ from mcp_server.toolsets.spec import ToolSpec
 
 EMPTY = "<p></p>"
 """Plane's form of a description without text; it refuses HTML that is empty."""
-LONGEST_CURRENT = 20_000
-LONGEST_SHOWN = 40
+LONGEST_CURRENT = 20_000  # characters of the present values that the answer of a conflict has
+LONGEST_SHOWN = 40  # characters of a misspelt name in a note
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 FIELDS = ("name", "state", "priority", "assignees", "labels", "start", "due", "description")
 REHEARSED = "a dry run: nothing was sent"

@@ -46,7 +46,7 @@ MOST_FOUND = 1_000
 LONGEST_ABOUT = 300
 LONGEST_TEXT = 20_000
 """Characters of a task's text and comments in one answer."""
-MOST_RELATIONS = 30
+MOST_RELATIONS = 30  # each costs a request
 PagesOf = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[str]]]
 """Takes a task's origin, title, address and texts, and returns the pages that they name, or that hold evidence from it."""
 NO_PROJECT = "no project can be used; check whether the key's owner belongs to one, and what PLANE_PROJECTS allows"
@@ -321,6 +321,7 @@ def _parts(texts: Sequence[str], number: int, offset: int) -> tuple[dict[int, st
     for at in range(number, len(texts)):
         skipped = offset if at == number else 0
         text = texts[at][skipped:]
+        # Only the first text of an answer is cut. A later one that does not fit begins the next answer.
         if parts and len(text) > room:
             return parts, (at, skipped)
         if len(text) > room:

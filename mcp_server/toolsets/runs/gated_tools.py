@@ -93,7 +93,7 @@ class GatedTools:
         return await self._services.runs.store.run(self._header.id)
 
     def _call(self, key: str, journey: str = "") -> Call:
-        user, _, host = self._header.principal.rpartition("@")
+        user, _, host = self._header.principal.rpartition("@")  # a user's name may have an @, a host's may not
         return Call(Principal(user, host), origin="inner", run=self._header.id, key=key, journey=journey)
 
     def _offered(self) -> list[ListedTool]:

@@ -197,6 +197,7 @@ async def carry_out(services: RunServices, call: Call, plan: RunPlan) -> RunAnsw
     # If a process dies after it began the run, the next one that carries out the approval finds it by this id.
     header = replace(header, id=(not plan.answer and begun_for(call)) or header.id)
     run = header.id
+    # A person who approves waits for the outcome, and a run may take an hour.
     aside = call.detached or call.approval is not None
     progress = reporting(call)
     # Before any process can lead it: its first step may already act on what the caller has read.

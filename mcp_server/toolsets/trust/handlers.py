@@ -67,6 +67,7 @@ async def withdraw(services: TrustServices, call: Call, arguments: WithdrawArgum
     """Withdraw a proposal of the caller that nobody has decided on yet."""
     proposal = await _own(services, call, arguments.proposal_id)
     withdrawn = await services.state.trust.withdraw(proposal.id, call.principal.id, at=services.now())
+    # None if somebody decided first: the answer then shows that decision.
     return await _answer(services, call, withdrawn or await _own(services, call, arguments.proposal_id))
 
 

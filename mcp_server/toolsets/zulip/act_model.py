@@ -17,6 +17,7 @@ from mcp_server.toolsets.zulip.schemas import MessageActed
 LONGEST_SENTENCE = 240
 MOST_MENTIONED = 5
 _EVERYBODY = re.compile(r"@\*\*(?:all|everyone|channel|stream|topic)\*\*", re.IGNORECASE)
+# Names in Zulip have at most 100 characters and no asterisk. A number after a bar distinguishes people of one name.
 _PERSON = re.compile(r"@\*\*([^*|\n]{1,100})(?:\|\d+)?\*\*")
 _GROUP = re.compile(r"@\*([^*\n]{1,100})\*(?!\*)")
 
