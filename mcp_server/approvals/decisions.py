@@ -73,6 +73,7 @@ class Decisions:
         """
         proposal = await self._pending(proposal_id, shown_hash)
         await self._require_forms(proposal, person)
+        # Neither a passkey nor the principal's trust is checked: a rejection only takes something away.
         verdict = ProposalVerdict(
             approved=False, by=person.name, channel=person.channel, at=self._services.now(), hash=shown_hash, note=note
         )

@@ -108,6 +108,7 @@ class ProposalExecutor:
 
         A proposal whose service is configured only in other processes is left to them; it stays approved.
         """
+        # A name for this attempt alone: a second claim under the same name would be granted, also to another task of this process.
         runner = f"{self._runner}-{secrets.token_hex(4)}"
         before = await self.found(proposal_id)
         if self.is_for_others(before):

@@ -40,6 +40,7 @@ def subjects_of(fields: Mapping[str, Any]) -> list[str]:
     """Return the subject of a record: pages; else a place in another service, or a run; else a decision and its reason."""
     if pages := pages_of(fields):
         return pages
+    # `standing` is what the chain calls a change of a trust record. Its hashes cover that name, so it stays.
     delivery, run, move = (fields.get(name) for name in ("delivery", "run", "standing"))
     if isinstance(delivery, dict):
         subjects = [delivery.get("target"), fields.get("proposal")]

@@ -120,6 +120,7 @@ async def question(services: ElicitationServices, run: str, after: RunQuestion |
     current = await services.runs.store.run(run)
     on = current.ask.id if current.ask else ""
     if not on and (proposal := await _newest(services, current.proposal)) is not None and proposal.state == "pending":
+        # Passkeys make no difference here: in a host a person's word is enough, or nothing is.
         enough = requirement(proposal, "host", passkeys=False) == "word" and proposal_form.can_be_shown(proposal)
         on = proposal.id if enough else ""
     count = after.round + 1 if after else 1
