@@ -64,7 +64,7 @@ logger = logging.getLogger("knowledge_forge")
 
 QUESTION_S = 3600.0
 """How long a person has to answer a form."""
-PROGRESS_S = 2.0
+PROGRESS_S = 2.0  # between two lines of progress in the log
 
 
 @dataclass(frozen=True, slots=True)

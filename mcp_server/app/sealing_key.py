@@ -12,7 +12,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.state.ownership import others_could_read, others_could_write
 
 KEY_FILE = "questions.key"
-KEY_BYTES = 32
+KEY_BYTES = 32  # the fewest that the SDK takes
 
 
 class BadKeyFile(KnowledgeError):

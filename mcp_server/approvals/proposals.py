@@ -23,7 +23,7 @@ from mcp_server.ports import ElicitationServices
 from mcp_server.toolsets.spec import AnySpec, CallPreview, CallsDoNotJoin
 
 LIFETIME = timedelta(days=7)
-MOST_PENDING = 20
+MOST_PENDING = 20  # of one principal
 MOST_JOINED = 20
 """How many calls one proposal may combine. The next one supersedes it alone."""
 AGAINST = "$against"

@@ -11,7 +11,7 @@ from knowledge.errors import KnowledgeError
 
 MOST_CANDIDATES = 8
 LONGEST_NAME = 60
-ROOM_FOR_NAMES = 120
+ROOM_FOR_NAMES = 120  # characters of all names that a message offers
 
 
 class ConnectorError(KnowledgeError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from knowledge.errors import KnowledgeError
 
 BACKUP = "{}.bak-knowledge-forge-"
-_TRIES = 5
+_TRIES = 5  # a host may write to the file at the same moment
 
 
 class ConfigurationRefused(KnowledgeError):

@@ -32,7 +32,7 @@ _REFUSED = {
     "Infinity": "Infinity is not a JSON value",
 }
 _BLANKS = re.compile(f"[{SPACE}]*")
-_LONGEST_NUMBER = 4000
+_LONGEST_NUMBER = 4000  # digits; Python's own limit is 4,300
 
 
 class BadJson(KnowledgeError):

@@ -40,7 +40,7 @@ LONGEST_S = 60.0
 """How long one line may take: far less than the lease, so that no other process begins meanwhile."""
 MOST_AN_HOUR, MOST_TOKENS_AN_HOUR = 120, 250_000
 """The limits of all processes together."""
-MOST_KEPT = 50_000
+MOST_KEPT = 50_000  # lines in the database
 LONGEST_TEXT = 6_000
 """Characters of a page that the model is sent: enough to show what it is about."""
 FEWEST_WORDS = 20
@@ -51,7 +51,7 @@ MOST_TOKENS = 2_000
 """The limit of an answer, which has about thirty; some models count their reasoning too."""
 LOOK_S, INDEXING_S = 60.0, 3.0
 """How often missing lines are looked for: usually, and while the index is being built."""
-LONGEST_REST_S = 3600.0
+LONGEST_REST_S = 3600.0  # the longest pause while the model does not answer
 AGENT = "summaries"
 
 SYSTEM = """\

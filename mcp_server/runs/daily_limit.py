@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp_server.gate.caller import Clock
 
 DAY = timedelta(days=1)
-PRECISION = timedelta(minutes=1)
+PRECISION = timedelta(minutes=1)  # the sentence about the next free room has no seconds
 MILLION = 1_000_000
 UNPRICED = (
     "FORGE_RUN_DAY_COST limits the cost of all runs together, and the price of the model is unknown; set it in "

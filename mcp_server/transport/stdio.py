@@ -22,7 +22,7 @@ from mcp_server.transport.signals import ending_signals
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of one message; a longer one is answered with an error and skipped without being kept in memory."""
 READ_BYTES = 64 * 1024  # as much as a pipe holds on Linux
-PARENT_POLL_S = 2.0
+PARENT_POLL_S = 2.0  # not every system can tell a process that its parent has ended
 
 
 async def serve_stdio(server: ForgeServer) -> None:

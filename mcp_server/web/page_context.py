@@ -45,7 +45,7 @@ LARGEST_LOGIN = 4_096
 """Bytes that a stranger may send: the login form has one secret of 43 letters."""
 MOST_FIELDS = 2_000
 MOST_COUNTED = 100
-MOST_LONG = 2
+MOST_LONG = 2  # long proposals in memory at once
 AT_ONCE = 4_000
 """Characters that become HTML within milliseconds, whatever they are."""
 

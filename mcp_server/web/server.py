@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("knowledge_forge.review")
 
 RENEW_S = 3.0  # a third of the lease
-STAND_BY_S = 2.0
+STAND_BY_S = 2.0  # how often it is checked whether another process still shows the page
 RELEASE_S = 1.0
 """How long releasing the lease may take when this process ends."""
 

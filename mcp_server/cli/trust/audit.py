@@ -28,7 +28,7 @@ from mcp_server.presenters.audit import audit_summary, pages_of
 if TYPE_CHECKING:
     from mcp_server.gate.trust.reconcile import Unaccounted
 
-DIGEST_DIGITS = 64
+DIGEST_DIGITS = 64  # of a SHA-256 in hexadecimal
 MOST_SHOWN = 10_000
 PAGES_SHOWN = 3
 

@@ -24,7 +24,7 @@ class Identified(Protocol):
 
 T_co = TypeVar("T_co", bound=Identified, covariant=True)
 T = TypeVar("T", bound=Identified)
-MOST_PAGES = 100
+MOST_PAGES = 100  # also of a server that always announces another one
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ ADDRESS_SETTING = "PLANE_BASE_URL"
 SOURCE = "knowledge-forge"
 """Our `external_source`. Together with a key (`external_id`) it makes Plane answer a second create with the id of the first."""
 
-MOST_A_PAGE = 1000
+MOST_A_PAGE = 1000  # the most that Plane gives at once
 TASKS_A_PAGE = 250
 """Plane looks up the people and labels of each task separately, so a page of 1,000 would take it seconds."""
 

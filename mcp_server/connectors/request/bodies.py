@@ -13,7 +13,7 @@ MOST_DEPTH = 100
 SHORTEST_SECRET = 6
 """A shorter "secret" is a placeholder; removing it would garble ordinary words."""
 HIDDEN = "[removed]"
-LONGEST_WAIT_S = 24 * 60 * 60.0
+LONGEST_WAIT_S = 24 * 60 * 60.0  # what a longer `Retry-After` counts as
 
 
 class BadBody(ValueError):

@@ -23,6 +23,7 @@ UNENROLLED_CEILING = 2.9
 """An unregistered host never reaches level 3, not even by a grant."""
 
 HIGHEST = 5.0
+# These numbers are also in concepts/trust-levels.md of the handbook.
 APPROVED = 0.1
 REJECTED = -0.1
 MOST_A_DAY = 0.3

@@ -42,8 +42,8 @@ from mcp_server.toolsets.plane.schemas import (
 
 AT_ONCE = 4
 """Projects that are searched at the same time; Plane allows 60 requests a minute."""
-MOST_FOUND = 1_000
-LONGEST_ABOUT = 300
+MOST_FOUND = 1_000  # with as many hits there may be more, and every project is listed
+LONGEST_ABOUT = 300  # characters of a project's description
 LONGEST_TEXT = 20_000
 """Characters of a task's text and comments in one answer."""
 MOST_RELATIONS = 30  # each costs a request

@@ -39,7 +39,7 @@ NO_REPETITION = timedelta(0)
 """Whether a reaction is there is checked before; one that was added earlier may have been removed since."""
 LONGEST_DROP_S = 2.0
 """Deleting a queue gets no more time than this: Zulip drops it in the end."""
-MOST_READ_BACK = 10
+MOST_READ_BACK = 10  # messages; each costs a request
 NOT_READ_BACK = "it was sent, but could not be read back"
 
 

@@ -21,7 +21,7 @@ from mcp_server.web.access.sessions import Session
 
 NAME = "localhost"
 """The relying party of the passkeys. Browsers offer none to an address made of numbers."""
-TIMEOUT_MS = 120_000
+TIMEOUT_MS = 120_000  # for which the browser waits for the person
 REGISTRATION_LIFETIME = timedelta(minutes=5)
 MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors that the library and the lines around it raise for an answer that no browser made."""

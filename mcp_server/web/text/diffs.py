@@ -38,7 +38,7 @@ LONG_FOR_WORDS = 100_000
 NAMING_LINES = 2
 """A diff begins with the names of the file before and after, one line each."""
 
-ANY_LENGTH = 10**9
+ANY_LENGTH = 10**9  # no line is longer
 
 _NOTE = Markup(' <i class="note">{0}</i>')
 HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

@@ -16,7 +16,7 @@ from mcp_server.web.text.sanitize import escaped, has_hidden, sanitize
 
 LONG_TEXT = 4_000
 """Characters of one text that are shown at once; a person who wants to approve opens the rest."""
-ANY_LENGTH = 10**9
+ANY_LENGTH = 10**9  # no text is longer
 
 
 @dataclass(frozen=True, slots=True)
