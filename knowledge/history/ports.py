@@ -119,8 +119,8 @@ class HistoryEntry:
     intent: str = ""
     outcome: str = "done"
     """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`; for
-    decisions `approved`, `rejected`, `withdrawn` or `trust`; for acts in other services `sent`, `failed` (certainly not done) or
-    `unsure`; for runs `begun`, and then `done`, `failed` or `cancelled`."""
+    decisions `approved`, `rejected`, `joined`, `withdrawn` or `trust`; for acts in other services `sent`, `failed` (certainly not
+    done) or `unsure`; for runs `begun`, and then `done`, `failed` or `cancelled`."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     """By path, for every unit of the page as it is afterwards."""
     contradictions: Sequence[Contradiction] = ()

@@ -10,7 +10,7 @@ from typing import Final
 from knowledge.history.audit.chain import canonical
 from knowledge.history.ports import Actor, HistoryEntry, TrustMove
 from knowledge.history.timestamps import aware
-from knowledge.trust.ports import Channel, Note, ProposalVerdict, TrustChange, TrustRecord
+from knowledge.trust.ports import Channel, JoinedAsker, Note, Proposal, ProposalVerdict, TrustChange, TrustRecord
 
 PLACES: Final[Mapping[Channel, str]] = {
     "host": "in the host",
@@ -54,6 +54,30 @@ def withdrawn(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
         actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id}),
         proposal=proposal_id,
         decision=f"withdrawn by {principal}",
+        outcome="withdrawn",
+    )
+
+
+def joined(proposal: Proposal, asker: JoinedAsker) -> HistoryEntry:
+    """Return the record of a principal that asks for the same as a pending proposal: which one, by its hash, and with what call."""
+    arguments = hashlib.sha256(asker.arguments.encode("utf-8", "surrogatepass")).hexdigest()
+    about = {"proposal": proposal.id, "hash": proposal.hash, "arguments": arguments}
+    return HistoryEntry(
+        at=asker.asked_at,
+        actor=_actor(asker.principal, "proposal.join", about),
+        proposal=proposal.id,
+        decision=f"{asker.principal} asks for the same",
+        outcome="joined",
+    )
+
+
+def left(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
+    """Return the record of a principal that no longer asks for a proposal that another one made."""
+    return HistoryEntry(
+        at=at,
+        actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id, "joined": True}),
+        proposal=proposal_id,
+        decision=f"{principal} no longer asks; it still waits for others",
         outcome="withdrawn",
     )
 

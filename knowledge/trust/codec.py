@@ -8,14 +8,16 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from knowledge.errors import TooManyPending
 from knowledge.history.acts import storable
-from knowledge.history.timestamps import aware, moment_if_any, utc_text
+from knowledge.history.timestamps import aware, moment, moment_if_any, utc_text
 from knowledge.state.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
 from knowledge.state.retention.cuts import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
 from knowledge.trust.ports import (
+    JoinedAsker,
+    Kind,
     Note,
     Passkey,
     Proposal,
@@ -39,6 +41,8 @@ MOST_KEPT = 4_000
 """Characters of arguments and preview that are kept of a proposal that ended."""
 LEFT_BY_RETENTION = 600
 """Characters that are kept of them after their retention."""
+JOINABLE: Final[Kind] = "flag"
+"""The kind of proposals that several principals may ask for. A call is of one principal: others would get its result."""
 LONGEST_SENTENCE = 400
 """Characters of the sentence about a proposal in a list."""
 
@@ -48,6 +52,8 @@ _FIXED = _FIXED[: _FIXED.index("state")]
 _SHOWN = tuple(field.name for field in fields(ProposalLine))
 _SHOWN = _SHOWN[: _SHOWN.index("state")]
 """The fields of a line that never change, in the order in which they are stored."""
+_TOLD = ("arguments", "level_held", "why", "preview", "journey")
+"""The fields of an asker that its own call says, in the order in which they are stored."""
 
 
 def proposal_text(proposal: Proposal) -> str:
@@ -186,6 +192,49 @@ def proposal_of(row: Sequence[Any]) -> Proposal:
     )
 
 
+def asker_of(proposal: Proposal) -> JoinedAsker:
+    """Return the principal that would have made this proposal as one that joins another."""
+    p = proposal
+    return JoinedAsker(p.principal, aware(p.created_at), p.arguments, p.level_held, p.why, p.preview, p.journey)
+
+
+def asker_text(asker: JoinedAsker) -> str:
+    """Return as JSON what an asker's own call says. ASCII, so that every database keeps every character."""
+    return _json({name: getattr(asker, name) for name in _TOLD})
+
+
+def asker_from(row: Sequence[Any]) -> JoinedAsker:
+    """Return the asker in a row of principal, time of asking, time of leaving and `asker_text`."""
+    principal, asked_at, left_at, told = row
+    return JoinedAsker(principal, moment(asked_at), left_at=moment_if_any(left_at), **json.loads(told))
+
+
+def as_asked_by(proposal: Proposal, asker: JoinedAsker) -> Proposal:
+    """Return the proposal as the asker's own call makes it, without any text of the call that another principal made.
+
+    Its hash stays that of the proposal. For an asker that withdrew, it was withdrawn.
+    """
+    own = replace(
+        proposal,
+        principal=asker.principal,
+        created_at=asker.asked_at,
+        origin=None,
+        **{name: getattr(asker, name) for name in _TOLD},
+    )
+    if asker.left_at is None:
+        return own
+    ended: dict[str, Any] = {"verdict": None, "result": None, "error": None, "successor": None}
+    return replace(own, state="withdrawn", ended_at=asker.left_at, **ended)
+
+
+def shortened_asker(
+    proposal: Proposal, asker: JoinedAsker, ended_before: datetime | None, *, is_origin: bool = False
+) -> JoinedAsker:
+    """Return the asker with as much of its texts as is still kept, by the rules for proposals."""
+    _, own = kept_by_now(as_asked_by(proposal, replace(asker, left_at=None)), ended_before, is_origin=is_origin)
+    return replace(asker, arguments=own.arguments, preview=own.preview)
+
+
 def verdict_text(verdict: ProposalVerdict) -> str:
     """Return a person's decision as JSON."""
     return _json(astuple(verdict))
@@ -214,8 +263,13 @@ def superseded(
     replacing: Collection[str],
     most_pending: int,
     quotas: Quotas | None = None,
+    *,
+    joined: Sequence[tuple[str, int]] = (),
+    size: int | None = None,
 ) -> Sequence[str]:
     """Return which of its principal's pending proposals (id, kind and bytes) `proposal` replaces.
+
+    `joined` are those of others that its principal joined (id and bytes). `size` is how long it is stored, if not as a proposal.
 
     Raises:
         TooManyPending: without the replaced ones, as many as allowed are still pending.
@@ -224,18 +278,27 @@ def superseded(
     gone = [id_ for id_, _, _ in pending if id_ in replacing]
     if proposal.kind == "admin":
         return gone
+    pending = [*pending, *((id_, JOINABLE, bytes_) for id_, bytes_ in joined)]
     if sum(kind == proposal.kind and id_ not in gone for id_, kind, _ in pending) >= most_pending:
         raise TooManyPending(proposal.principal, most_pending)
     if quotas is not None:
-        waiting = sum(size for id_, kind, size in pending if kind != "admin" and id_ not in gone)
-        size = len(proposal_text(proposal))
+        waiting = sum(bytes_ for id_, kind, bytes_ in pending if kind != "admin" and id_ not in gone)
+        size = len(proposal_text(proposal)) if size is None else size
         require_room_waiting(quotas, proposal.principal, waiting, size, proposal.created_at)
     return gone
 
 
-def counted_size(proposal: Proposal) -> int:
-    """Return how many bytes a proposal counts as."""
-    return max(LEAST_PROPOSED, len(proposal_text(proposal)))
+def counted_size(proposal: Proposal, size: int | None = None) -> int:
+    """Return how many bytes a proposal counts as; `size` is how long it is stored, if not as a proposal."""
+    return max(LEAST_PROPOSED, len(proposal_text(proposal)) if size is None else size)
+
+
+def asks_the_same(pending: Proposal, fresh: Proposal) -> bool:
+    """Return whether the fresh proposal of another principal would put the same question to a person as the pending one."""
+    both = (pending.kind, fresh.kind) == (JOINABLE, JOINABLE) and pending.state == "pending"
+    return (
+        both and (pending.tool, pending.effect) == (fresh.tool, fresh.effect) and pending.principal != fresh.principal
+    )
 
 
 def only_time_differs(before: TrustRecord, after: TrustRecord) -> bool:

@@ -155,6 +155,31 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedAsker:
+    """A principal that asked for the same as a pending proposal of another one, and so joined it instead of making its own.
+
+    The texts are those of its own call, in the form that `Proposal` has. `left_at` is when it withdrew.
+    """
+
+    principal: str
+    asked_at: datetime
+    arguments: str
+    level_held: int
+    why: str
+    preview: str
+    journey: str = ""
+    left_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskerLine:
+    """A joined asker as lists show it."""
+
+    principal: str
+    asked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Passkey:
     """A credential that a person registered. `id` and `public_key` (COSE) as the authenticator gave them.
 
@@ -194,6 +219,10 @@ TrustUpdate = Callable[[TrustRecord | None, Sequence[TrustChange]], TrustRecord]
 """From a principal's record, and its changes of the last day (newest first), to the new record. Pure."""
 
 
+Joins = Callable[[Proposal], bool]
+"""Whether a principal may join that pending proposal instead of making its own. Pure."""
+
+
 class TrustRecords(Protocol):
     """Proposals, trust records, passkeys, single-use secrets and taint of one knowledge base."""
 
@@ -204,11 +233,17 @@ class TrustRecords(Protocol):
         most_pending: int,
         replacing: Collection[str] = (),
         quotas: Quotas | None = None,
+        joins: Joins | None = None,
     ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending.
 
         A principal has at most `most_pending` pending proposals each of the kinds `call` and `flag`; superseded ones do not count,
         neither for that nor for the bytes that may wait. A superseded proposal is shortened, unless the new one was made from it.
+
+        With `joins`, if other principals have pending proposals of the kind `flag` with the same tool and effect, the principal
+        joins the oldest of them for which `joins` returns true. No proposal is made then, and that one is returned, with its own
+        id and hash. Joining is put on the audit chain (`proposal.join`), and counts like a proposal for the principal. Of several
+        principals that ask the same at once, one makes the proposal and the others join it.
 
         Raises:
             TooManyPending: `most_pending` are pending already. Nothing is recorded.
@@ -221,6 +256,17 @@ class TrustRecords(Protocol):
         """Return the proposal, or None."""
         ...
 
+    async def askers(self, proposal_id: str) -> Sequence[JoinedAsker]:
+        """Return the principals that joined the proposal, in the order in which they asked, also those that withdrew."""
+        ...
+
+    async def asking(self, proposal_ids: Collection[str]) -> Mapping[str, Sequence[AskerLine]]:
+        """Return who joined each of these proposals and did not withdraw, in the order in which they asked.
+
+        Proposals that nobody joined are left out.
+        """
+        ...
+
     async def proposals(
         self,
         *,
@@ -231,7 +277,7 @@ class TrustRecords(Protocol):
     ) -> Sequence[Proposal]:
         """Return proposals with all their texts, newest first, from the one after the one with the id `before`; no `states` means any.
 
-        Each may be megabytes long: lists use `lines`.
+        Those of a `principal` are the ones that it made or joined. Each may be megabytes long: lists use `lines`.
         """
         ...
 
@@ -256,7 +302,7 @@ class TrustRecords(Protocol):
         ...
 
     async def pending(self, principal: str | None = None) -> int:
-        """Return how many proposals are pending, of all kinds; of one principal or of all. Cheap."""
+        """Return how many proposals are pending, of all kinds; of all, or those that one principal made or joined. Cheap."""
         ...
 
     async def unfinished(self, *, now: datetime) -> bool:
@@ -296,7 +342,11 @@ class TrustRecords(Protocol):
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
-        """Withdraw a pending proposal of the principal, and put that on the chain; None if it has no such proposal."""
+        """Withdraw a pending proposal of the principal, and put that on the chain; None if it has no such proposal.
+
+        A principal that joined the proposal only stops asking for it. The one that made it can't withdraw it while others ask:
+        None, and nothing is done.
+        """
         ...
 
     async def expire(self, *, now: datetime) -> Sequence[str]:

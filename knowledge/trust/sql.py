@@ -6,6 +6,7 @@ chain, proposals by their number, the counter of events.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,12 +23,25 @@ from knowledge.state.quota.bounds import Quotas
 from knowledge.state.quota.usage import charge
 from knowledge.state.retention.cuts import Shortened
 from knowledge.state.tables import LOCK, ManyRows, SqlPair, SqlText, StateTables, StateTransaction, only_in_postgres
-from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated, withdrawn
+from knowledge.trust.audit_entries import (
+    decided,
+    forms_noted,
+    joined,
+    left,
+    passkey_noted,
+    place_noted,
+    trust_updated,
+    withdrawn,
+)
 from knowledge.trust.codec import (
     MOST_PASSAGES,
     PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
+    asker_from,
+    asker_of,
+    asker_text,
+    asks_the_same,
     change_line,
     counted_size,
     kept_by_now,
@@ -38,6 +52,7 @@ from knowledge.trust.codec import (
     proposal_of,
     proposal_text,
     readable,
+    shortened_asker,
     storable_or_none,
     storable_passkey,
     superseded,
@@ -45,6 +60,9 @@ from knowledge.trust.codec import (
 )
 from knowledge.trust.ports import (
     LONGEST_CLAIM_S,
+    AskerLine,
+    JoinedAsker,
+    Joins,
     Note,
     Passkey,
     Proposal,
@@ -74,10 +92,54 @@ FROM forge.proposal LEFT JOIN forge.proposal_line l ON l.number = proposal.numbe
 _FIND = f"SELECT {_PROPOSAL} FROM forge.proposal WHERE id = %s"  # noqa: S608 - constants
 _HOLD_PROPOSAL = f"{_FIND} FOR UPDATE"
 _COUNT = "SELECT count(*) FROM forge.proposal WHERE state = 'pending'"
+_COUNT_OF = f"""
+SELECT ({_COUNT} AND principal = %(principal)s) + (SELECT count(*) FROM forge.proposal_asker a
+    JOIN forge.proposal ON proposal.number = a.number
+    WHERE a.principal = %(principal)s AND a.left_at IS NULL AND proposal.state = 'pending')
+"""  # noqa: S608 - constants
 # The plus keeps SQLite from the index in that order, which holds all that the principal ever proposed.
 _PENDING = """
 SELECT id, kind, octet_length(told) FROM forge.proposal
 WHERE state = 'pending' AND principal = %s ORDER BY +number FOR UPDATE
+"""
+# The effect is a hash, and quotes within a text are escaped: nothing else in a line has this form.
+_ALIKE = """
+SELECT proposal.id FROM forge.proposal JOIN forge.proposal_line l ON l.number = proposal.number
+WHERE state = 'pending' AND kind = 'flag' AND principal <> %s AND strpos(l.line, %s) > 0 ORDER BY proposal.number
+"""
+_PENDING_OR_ALIKE = """
+SELECT id, kind, octet_length(told) FROM forge.proposal
+WHERE state = 'pending' AND (principal = %s OR id = %s) ORDER BY +number FOR UPDATE
+"""
+_JOINED_PENDING = """
+SELECT proposal.id, octet_length(a.told) FROM forge.proposal_asker a
+JOIN forge.proposal ON proposal.number = a.number
+WHERE a.principal = %s AND a.left_at IS NULL AND proposal.state = 'pending'
+"""
+_ASKERS = """
+SELECT a.principal, a.asked_at, a.left_at, a.told FROM forge.proposal_asker a
+WHERE a.number = (SELECT p.number FROM forge.proposal p WHERE p.id = %s) ORDER BY a.id
+"""
+_ASKING = """
+SELECT p.id, a.principal, a.asked_at FROM forge.proposal_asker a JOIN forge.proposal p ON p.number = a.number
+WHERE p.id = ANY(%s::text[]) AND a.left_at IS NULL ORDER BY a.id
+"""
+# One that asks again after it withdrew comes last.
+_FORGET_ASKER = """
+DELETE FROM forge.proposal_asker
+WHERE principal = %s AND number = (SELECT p.number FROM forge.proposal p WHERE p.id = %s)
+"""
+_JOIN = """
+INSERT INTO forge.proposal_asker (number, principal, asked_at, told)
+SELECT p.number, %s, %s, %s FROM forge.proposal p WHERE p.id = %s
+"""
+_LEAVE = """
+UPDATE forge.proposal_asker SET left_at = %s WHERE principal = %s AND left_at IS NULL
+AND number = (SELECT p.number FROM forge.proposal p WHERE p.id = %s AND p.state = 'pending') RETURNING 1
+"""
+_SHORTEN_ASKER = """
+UPDATE forge.proposal_asker SET told = %s
+WHERE principal = %s AND number = (SELECT p.number FROM forge.proposal p WHERE p.id = %s)
 """
 _PUT = """
 INSERT INTO forge.proposal (id, kind, principal, hash, expires_at, told, state, runner)
@@ -133,6 +195,7 @@ WHERE id = %(id)s AND (state = 'approved' OR (state = 'executed' AND result IS N
 """  # noqa: S608 - constants
 _WITHDRAW = f"""
 UPDATE forge.proposal SET state = 'withdrawn', ended_at = %s WHERE id = %s AND principal = %s AND state = 'pending'
+AND NOT EXISTS (SELECT 1 FROM forge.proposal_asker a WHERE a.number = proposal.number AND a.left_at IS NULL)
 RETURNING {_PROPOSAL}
 """  # noqa: S608 - constants
 _ANY_OVERDUE = "SELECT 1 FROM forge.proposal WHERE state = 'pending' AND expires_at <= %s LIMIT 1"
@@ -257,28 +320,33 @@ class SqlTrust:
         most_pending: int,
         replacing: Collection[str] = (),
         quotas: Quotas | None = None,
+        joins: Joins | None = None,
     ) -> Proposal:
-        """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
+        """Record the proposal, or join another one, and supersede those of `replacing` that are its principal's and still pending."""
         p, text = proposal, proposal_text(proposal)
 
-        async def work(t: StateTransaction) -> None:
+        async def work(t: StateTransaction) -> Proposal:
             # If two propose at once for one principal, the second must count what the first added, also in its quota.
             await t.execute(LOCK, (p.principal,))
-            own: Any = await t.execute(_PENDING, (p.principal,))
-            gone = superseded(p, own, replacing, most_pending, quotas)
+            alike, own = await _alike_and_own(t, p, joins)
+            also: Any = await t.execute(_JOINED_PENDING, (p.principal,))
+            size = None if alike is None else len(asker_text(asker_of(p)))
+            gone = superseded(p, own, replacing, most_pending, quotas, joined=also, size=size)
             if quotas is not None and p.kind != "admin":
-                await charge(t, quotas.proposed, p.principal, counted_size(p), p.created_at)
+                await charge(t, quotas.proposed, p.principal, counted_size(p, size), p.created_at)
+            if alike is not None:
+                await _join(t, alike, asker_of(p))
+                await _supersede(t, gone, p, alike.id)
+                await t.execute(PUBLISH, ("proposal", [*gone, alike.id]))
+                return alike
             if not await t.execute(_PUT, (p.id, p.kind, p.principal, p.hash, p.expires_at, text)):
                 raise ValueError(f"proposal {p.id} exists already")
             await t.execute(_PUT_LINE, (0, line_text(p), p.id))
-            if gone:
-                await t.execute(_SUPERSEDE, (p.created_at, p.id, list(gone)))
-            for id_ in gone:
-                await _shorten(t, id_, is_origin=id_ == p.origin)
+            await _supersede(t, gone, p, p.id)
             await t.execute(PUBLISH, ("proposal", [*gone, p.id]))
+            return proposal_from(text)
 
-        await self._tables.transact(work)
-        return proposal_from(text)
+        return await self._tables.transact(work)
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
         """Return the proposal, or None."""
@@ -287,6 +355,17 @@ class SqlTrust:
         except Unstorable:  # a caller may pass any text as an id
             return None
         return found[0] if found else None
+
+    async def askers(self, proposal_id: str) -> Sequence[JoinedAsker]:
+        """Return the principals that joined the proposal, in the order in which they asked."""
+        return readable(asker_from, await self._tables.read(_ASKERS, (proposal_id,)))
+
+    async def asking(self, proposal_ids: Collection[str]) -> Mapping[str, Sequence[AskerLine]]:
+        """Return who joined each of these proposals and did not withdraw."""
+        found: dict[str, list[AskerLine]] = {}
+        for id_, principal, asked_at in await self._tables.read(_ASKING, (list(proposal_ids),)):
+            found.setdefault(id_, []).append(AskerLine(principal, moment(asked_at)))
+        return found
 
     async def proposals(
         self,
@@ -297,9 +376,8 @@ class SqlTrust:
         before: str | None = None,
     ) -> Sequence[Proposal]:
         """Return proposals with all their texts, newest first, from the one after `before`."""
-        where, values = _conditions(principal, states, before)
-        sql = f"SELECT {_PROPOSAL} FROM forge.proposal {where} ORDER BY proposal.number DESC LIMIT %s"  # noqa: S608 - constants
-        return readable(proposal_of, await self._tables.read(sql, (*values, limit)))
+        sql, values = _listing(f"{_PROPOSAL} FROM forge.proposal", principal, states, before, limit)
+        return readable(lambda row: proposal_of(row[1:]), await self._tables.read(sql, values))
 
     async def lines(
         self,
@@ -310,9 +388,8 @@ class SqlTrust:
         before: str | None = None,
     ) -> Sequence[ProposalLine]:
         """Return the same proposals as lines, without reading their long texts."""
-        where, values = _conditions(principal, states, before)
-        sql = f"SELECT {_LINE} {where} ORDER BY proposal.number DESC LIMIT %s"
-        return readable(proposal_line, await self._tables.read(sql, (*values, limit)))
+        sql, values = _listing(_LINE, principal, states, before, limit)
+        return readable(lambda row: proposal_line(row[1:]), await self._tables.read(sql, values))
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
         """Shorten at most `limit` ended proposals whose texts are longer than necessary."""
@@ -327,7 +404,7 @@ class SqlTrust:
         """Return how many are pending."""
         if principal is None:
             return int((await self._tables.read(_COUNT))[0][0])
-        return int((await self._tables.read(f"{_COUNT} AND principal = %s", (principal,)))[0][0])
+        return int((await self._tables.read(_COUNT_OF, {"principal": principal}))[0][0])
 
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether a proposal is due that no process handles."""
@@ -394,9 +471,21 @@ class SqlTrust:
         return await self._change(_FINISH, values, proposal_id)
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
-        """Withdraw a pending proposal of the principal."""
+        """Withdraw a pending proposal of the principal, or stop asking for one that it joined."""
         values = (aware(at), proposal_id, principal)
-        return await self._change(_WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
+        done = await self._change(_WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
+        return done or await self._leave(proposal_id, principal, at)
+
+    async def _leave(self, proposal_id: str, principal: str, at: datetime) -> Proposal | None:
+        async def work(t: StateTransaction) -> Proposal | None:
+            await t.execute(HOLD_THE_END)
+            if not await t.execute(_LEAVE, (at, principal, proposal_id)):
+                return None
+            await t.execute(*appending(left(proposal_id, principal, at)))
+            await t.execute(PUBLISH, ("proposal", [proposal_id]))
+            return readable(proposal_of, await t.execute(_FIND, (proposal_id,)))[0]
+
+        return await self._tables.transact(work)
 
     async def expire(self, *, now: datetime) -> Sequence[str]:
         """Expire every pending proposal whose time is up, and return their ids."""
@@ -546,15 +635,79 @@ def trust_change(row: Sequence[Any]) -> TrustChange:
     return TrustChange(*with_moments(row, 2))
 
 
-def _conditions(principal: str | None, states: Sequence[State], before: str | None) -> tuple[str, list[str]]:
-    """Return a WHERE with only the given conditions: one that may hold anyway would keep SQLite from using its indexes."""
+def _listing(
+    columns: str, principal: str | None, states: Sequence[State], before: str | None, limit: int
+) -> tuple[str, list[Any]]:
+    """Return a statement that lists proposals, newest first, each row beginning with its number; and its arguments."""
+    own, values = _listed(columns, "principal = %s", principal, states, before)
+    if principal is None:
+        return f"{own} LIMIT %s", [*values, limit]
+    # Two lists that each follow an index: one condition with OR would read everything that the principal ever proposed.
+    mine = (
+        "proposal.number IN (SELECT a.number FROM forge.proposal_asker a WHERE a.principal = %s AND a.left_at IS NULL)"
+    )
+    joined_, more = _listed(columns, mine, principal, states, before)
+    sql = (
+        f"SELECT * FROM ({own} LIMIT %s) AS made UNION ALL SELECT * FROM ({joined_} LIMIT %s) AS also "  # noqa: S608 - constants
+        "ORDER BY number DESC LIMIT %s"
+    )
+    return sql, [*values, limit, *more, limit, limit]
+
+
+def _listed(
+    columns: str, whose: str, principal: str | None, states: Sequence[State], before: str | None
+) -> tuple[str, list[Any]]:
+    """Return the statement with only the given conditions: one that may hold anyway would keep SQLite from using its indexes."""
     conditions: dict[str, Sequence[str]] = {
-        "principal = %s": [principal] if principal is not None else [],
+        whose: [principal] if principal is not None else [],
         f"state IN ({', '.join(['%s'] * len(states))})": list(states),
         "proposal.number < (SELECT b.number FROM forge.proposal b WHERE b.id = %s)": [] if before is None else [before],
     }
     where = " AND ".join(["TRUE", *(condition for condition, given in conditions.items() if given)])
-    return f"WHERE {where}", [value for given in conditions.values() for value in given]
+    values = [value for given in conditions.values() for value in given]
+    sql = f"SELECT proposal.number, {columns} WHERE {where} ORDER BY proposal.number DESC"
+    return sql, values
+
+
+async def _alike_and_own(
+    t: StateTransaction, fresh: Proposal, joins: Joins | None
+) -> tuple[Proposal | None, Sequence[Any]]:
+    """Hold and return the oldest pending proposal of another principal that is to be joined, and the principal's own pending ones."""
+    found = None if joins is None else await _alike(t, fresh, joins)
+    if found is None:
+        return None, await t.execute(_PENDING, (fresh.principal,))
+    await t.execute(HOLD_THE_END)  # joining is put on the chain
+    held = await t.execute(_PENDING_OR_ALIKE, (fresh.principal, found.id))
+    # It may have been decided since it was found.
+    still = any(row[0] == found.id for row in held)
+    return found if still else None, [row for row in held if row[0] != found.id]
+
+
+async def _alike(t: StateTransaction, fresh: Proposal, joins: Joins) -> Proposal | None:
+    # Of two that ask the same at once, the second waits here, and then finds what the first one made.
+    await t.execute(LOCK, (f"asked {fresh.tool} {fresh.effect}",))
+    about = f'"effect":{json.dumps(fresh.effect)},'
+    for (id_,) in await t.execute(_ALIKE, (fresh.principal, about)):
+        found = readable(proposal_of, await t.execute(_FIND, (id_,)))
+        if found and asks_the_same(found[0], fresh) and joins(found[0]):
+            return found[0]
+    return None
+
+
+async def _join(t: StateTransaction, proposal: Proposal, asker: JoinedAsker) -> None:
+    known = readable(asker_from, await t.execute(_ASKERS, (proposal.id,)))
+    if any(one.principal == asker.principal and one.left_at is None for one in known):
+        return
+    await t.execute(_FORGET_ASKER, (asker.principal, proposal.id))
+    await t.execute(_JOIN, (asker.principal, asker.asked_at, asker_text(asker), proposal.id))
+    await t.execute(*appending(joined(proposal, asker)))
+
+
+async def _supersede(t: StateTransaction, gone: Sequence[str], fresh: Proposal, successor: str) -> None:
+    if gone:
+        await t.execute(_SUPERSEDE, (fresh.created_at, successor, list(gone)))
+    for id_ in gone:
+        await _shorten(t, id_, is_origin=id_ == fresh.origin)
 
 
 async def _shorten(
@@ -569,4 +722,18 @@ async def _shorten(
     if short is not found[0]:
         await t.execute(_SHORTEN, (text, short.result, proposal_id))
     await t.execute(_PUT_LINE, (kept, line_text(short, short.cut), proposal_id))
-    return len(text) + len((short.result or "").encode())
+    freed = await _shorten_askers(t, found[0], ended_before, is_origin=is_origin)
+    return len(text) + len((short.result or "").encode()) - freed
+
+
+async def _shorten_askers(
+    t: StateTransaction, proposal: Proposal, ended_before: datetime | None, *, is_origin: bool
+) -> int:
+    """Shorten the texts of those who joined the proposal like its own, and return how many bytes that frees."""
+    freed = 0
+    for asker in readable(asker_from, await t.execute(_ASKERS, (proposal.id,))):
+        short = asker_text(shortened_asker(proposal, asker, ended_before, is_origin=is_origin))
+        if less := len(asker_text(asker)) - len(short):
+            await t.execute(_SHORTEN_ASKER, (short, asker.principal, proposal.id))
+            freed += less
+    return freed

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.trust.ports import TrustRecord, TrustUpdate
+from knowledge.trust.ports import Joins, TrustRecord, TrustUpdate
 from tests.support.state.decisions import ADA, no, note, passkey, proposal, yes
 from tests.support.state.ledgers import MINUTE, NOW, change, entry, open_shared
 from tests.support.state.postgres import PostgresServer
 from tests.support.state.stores import alike
 
 IDS = ("p-0", "p-1", "p-2", "p-3")
-WHO = (ADA, "bob@cursor")
+WHO = (ADA, "bob@cursor", "cy@zed")
 KEYS = (b"one", b"two")
 EXPECTED = (ProposalSettled, TooManyPending, ValueError)
 
@@ -32,11 +32,12 @@ Act = Callable[[StateStore, int], Awaitable[object]]
 ids, who, keys, minutes = st.sampled_from(IDS), st.sampled_from(WHO), st.sampled_from(KEYS), st.integers(-3, 9)
 
 
-def _propose(id_: str, principal: str, kind: Any, replacing: list[str], *, lives: int, most: int) -> Act:
+def _propose(id_: str, principal: str, kind: Any, replacing: list[str], *, lives: int, most: int, joining: bool) -> Act:
     def act(store: StateStore, minute: int) -> Awaitable[object]:
         at = NOW + minute * MINUTE
         made = proposal(id_, principal=principal, kind=kind, created_at=at, expires_at=at + lives * MINUTE)
-        return store.trust.propose(made, most_pending=most, replacing=replacing)
+        joins: Joins | None = (lambda one: one.expires_at > at) if joining else None
+        return store.trust.propose(made, most_pending=most, replacing=replacing, joins=joins)
 
     return act
 
@@ -119,10 +120,11 @@ acts = st.one_of(
         _propose,
         ids,
         who,
-        st.sampled_from(["call", "call", "flag"]),
+        st.sampled_from(["call", "flag", "flag"]),
         st.lists(ids, max_size=2),
         lives=minutes,
         most=st.integers(1, 3),
+        joining=st.booleans(),
     ),
     st.builds(_decide, ids, st.sampled_from([yes, yes, no]), st.integers(-1, 2)),
     st.builds(_claim, ids, st.sampled_from(["one", "two"]), st.integers(0, 3)),
@@ -150,7 +152,8 @@ async def _done(act: Act, store: StateStore, minute: int) -> object:
 async def _everything(store: StateStore, minute: int) -> list[object]:
     """Return all that can be read at that minute."""
     trust, now = store.trust, NOW + minute * MINUTE
-    seen: list[object] = [await trust.proposal(id_) for id_ in IDS]
+    seen: list[object] = [(await trust.proposal(id_), await trust.askers(id_)) for id_ in IDS]
+    seen += [await trust.asking(IDS), await trust.asking(())]
     seen += [await trust.proposals(), await trust.proposals(before="p-1"), await trust.proposals(limit=2)]
     seen += [
         await trust.proposals(states=("pending", "executed")),
@@ -159,6 +162,7 @@ async def _everything(store: StateStore, minute: int) -> list[object]:
     ]
     for principal in WHO:
         seen += [await trust.proposals(principal=principal, states=("pending",)), await trust.pending(principal)]
+        seen += [await trust.proposals(principal=principal, limit=2), await trust.lines(principal=principal)]
         seen += [await store.trust_record(principal), await trust.taints(principal, "j", since=now)]
         seen += [await trust.taints(principal, "", since=now)]
         history = await store.history(principal, limit=99)

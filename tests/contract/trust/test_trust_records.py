@@ -14,7 +14,7 @@ import pytest
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.trust.codec import MOST_PASSAGES
-from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
+from knowledge.trust.ports import AskerLine, JoinedAsker, Proposal, TrustChange, TrustRecord, TrustRecords
 from tests.support.state.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes
 from tests.support.state.ledgers import DAY, MINUTE, NOW, change, entry, intent, revision
 from tests.support.state.stores import bodies
@@ -115,6 +115,181 @@ async def test_what_is_replaced_is_superseded_and_makes_room(store: StateStore) 
     states = {one.id: one.state for one in await trust.proposals()}
     assert states == {"p-3": "pending", "b-1": "pending", "p-2": "approved", "p-1": "pending", "p-0": "superseded"}
     assert (await told(store))[-2:] == ["p-0", "p-3"]
+
+
+# --- asking for the same ----------------------------------------------------------------------------------------------
+
+
+def same(id_: str, principal: str = BOB, **more: Any) -> Proposal:
+    """Return a flag that puts the same question as every other one, in the words of its own call."""
+    told = {"arguments": f'[{{"content":"of {id_}"}}]', "why": f"{id_} says so", "preview": f'{{"sentence":"{id_}"}}'}
+    return proposal(id_, **{"kind": "flag", "principal": principal, **told, **more})
+
+
+async def ask(store: StateStore, id_: str, principal: str = BOB, *, most: int = 9, **more: Any) -> Proposal:
+    """Propose it, or join the one that asks the same."""
+    return await store.trust.propose(same(id_, principal, **more), most_pending=most, joins=lambda _: True)
+
+
+async def test_who_asks_the_same_joins_the_proposal_and_leaves_it_as_it_was(store: StateStore) -> None:
+    """ADR 0056: one question, one proposal. Its hash is what the person is looking at."""
+    trust = store.trust
+    first = await ask(store, "p-1", ADA)
+    at = NOW + MINUTE
+    assert await ask(store, "p-2", BOB, created_at=at, level_held=3, journey="j-2") == first
+    assert await trust.proposal("p-1") == first
+    assert await trust.proposal("p-2") is None
+    (bob,) = await trust.askers("p-1")
+    own = same("p-2")
+    assert bob == JoinedAsker(BOB, at, own.arguments, 3, own.why, own.preview, "j-2")
+    assert await trust.asking(["p-1", "p-2"]) == {"p-1": [AskerLine(BOB, at)]}
+    for principal in (ADA, BOB):
+        assert await ids(trust, principal=principal, states=("pending",)) == ["p-1"]
+        assert [one.id for one in await trust.lines(principal=principal)] == ["p-1"]
+        assert await trust.pending(principal) == 1
+    assert (await trust.pending(), await ids(trust, principal="eve@zed")) == (1, [])
+    (said,) = await bodies(store)
+    assert (said["principal"], said["tool"], said["proposal"], said["outcome"]) == (
+        BOB,
+        "proposal.join",
+        "p-1",
+        "joined",
+    )
+    assert await told(store) == ["p-1", "p-1"]
+    assert await sound(store)
+
+
+async def test_asking_again_joins_once(store: StateStore) -> None:
+    await ask(store, "p-1", ADA)
+    for n in range(2, 5):
+        await ask(store, f"p-{n}", BOB)
+    assert [one.principal for one in await store.trust.askers("p-1")] == [BOB]
+    assert len(await bodies(store)) == 1
+    assert await store.trust.pending(BOB) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kind": "call"},
+        {"tool": "kb_move"},
+        {"effect": "dd" * 32},
+        {"principal": BOB},
+    ],
+)
+async def test_only_the_same_question_of_another_principal_is_joined(store: StateStore, other: dict[str, Any]) -> None:
+    await store.trust.propose(same("p-1", **{"principal": ADA, **other}), most_pending=9)
+    assert (await ask(store, "p-2", BOB)).id == "p-2"
+    assert await store.trust.asking(["p-1"]) == {}
+
+
+async def test_nobody_joins_without_wanting_to_or_against_what_the_caller_says(store: StateStore) -> None:
+    await ask(store, "p-1", ADA)
+    assert (await store.trust.propose(same("p-2"), most_pending=9)).id == "p-2"
+    refused = await store.trust.propose(same("p-3", "eve@zed"), most_pending=9, joins=lambda one: one.id == "p-2")
+    assert refused.id == "p-2"
+    assert (await store.trust.propose(same("p-4", "cy@zed"), most_pending=9, joins=lambda _: False)).id == "p-4"
+
+
+@pytest.mark.parametrize("end", [yes, no])
+async def test_a_decided_proposal_is_joined_by_nobody(store: StateStore, end: Any) -> None:
+    await ask(store, "p-1", ADA)
+    await store.trust.decide("p-1", end("p-1"))
+    assert (await ask(store, "p-2", BOB)).id == "p-2"
+    assert await store.trust.askers("p-1") == []
+
+
+async def test_joining_counts_towards_what_may_wait(store: StateStore) -> None:
+    await ask(store, "p-1", ADA)
+    await ask(store, "p-2", BOB, effect="dd" * 32)
+    with pytest.raises(TooManyPending, match=BOB):
+        await ask(store, "p-3", BOB, most=1)
+    assert await store.trust.askers("p-1") == []
+    await ask(store, "p-3", BOB, most=2)
+    with pytest.raises(TooManyPending, match=BOB):
+        await ask(store, "p-4", BOB, most=2, effect="ee" * 32)
+    await store.trust.withdraw("p-1", BOB, at=NOW)
+    assert (await ask(store, "p-4", BOB, most=2, effect="ee" * 32)).id == "p-4"
+
+
+async def test_who_joined_takes_only_itself_off_and_who_made_it_waits_for_the_others(store: StateStore) -> None:
+    trust = store.trust
+    first = await ask(store, "p-1", ADA)
+    await ask(store, "p-2", BOB)
+    assert await trust.withdraw("p-1", ADA, at=NOW) is None
+    assert await trust.withdraw("p-1", "eve@zed", at=NOW) is None
+    assert await trust.withdraw("p-1", BOB, at=NOW + MINUTE) == first
+    (bob,) = await trust.askers("p-1")
+    assert bob.left_at == NOW + MINUTE
+    assert (await trust.asking(["p-1"]), await ids(trust, principal=BOB), await trust.pending(BOB)) == ({}, [], 0)
+    assert await trust.withdraw("p-1", BOB, at=NOW) is None
+    # It may ask again, and then comes last.
+    await ask(store, "p-3", "cy@zed")
+    assert (await ask(store, "p-4", BOB, created_at=NOW + DAY)).id == "p-1"
+    assert [one.principal for one in (await trust.asking(["p-1"]))["p-1"]] == ["cy@zed", BOB]
+    for principal in (BOB, "cy@zed"):
+        await trust.withdraw("p-1", principal, at=NOW)
+    ended = await trust.withdraw("p-1", ADA, at=NOW)
+    assert ended is not None
+    assert ended.state == "withdrawn"
+    said = [(one["principal"], one["tool"], one["outcome"]) for one in await bodies(store)]
+    assert said == [
+        (BOB, "proposal.join", "joined"),
+        (BOB, "proposal.withdraw", "withdrawn"),
+        ("cy@zed", "proposal.join", "joined"),
+        (BOB, "proposal.join", "joined"),
+        (BOB, "proposal.withdraw", "withdrawn"),
+        ("cy@zed", "proposal.withdraw", "withdrawn"),
+        (ADA, "proposal.withdraw", "withdrawn"),
+    ]
+
+
+async def test_one_that_joins_supersedes_what_it_replaces(store: StateStore) -> None:
+    await ask(store, "p-1", ADA)
+    await ask(store, "p-2", BOB, effect="dd" * 32)
+    joined = await store.trust.propose(same("p-3"), most_pending=1, replacing=["p-2"], joins=lambda _: True)
+    assert joined.id == "p-1"
+    old = await store.trust.proposal("p-2")
+    assert old is not None
+    assert (old.state, old.successor) == ("superseded", "p-1")
+
+
+async def test_the_texts_of_all_who_ask_are_shortened_with_the_proposal(store: StateStore) -> None:
+    long = json.dumps([{"content": "x" * 50_000}])
+    await ask(store, "p-1", ADA)
+    await ask(store, "p-2", BOB, arguments=long)
+    await store.trust.decide("p-1", no("p-1"))
+    (bob,) = await store.trust.askers("p-1")
+    assert len(bob.arguments) < 5_000
+    shortened = await store.trust.shorten(ended_before=NOW + DAY, limit=9)
+    assert shortened.records == 1
+    (later,) = await store.trust.askers("p-1")
+    assert len(later.arguments) < 700
+
+
+async def test_of_many_that_ask_the_same_at_once_one_proposes_and_the_others_join(store: StateStore) -> None:
+    who = [f"one@host-{n}" for n in range(8)]
+    asked = await asyncio.gather(*(ask(store, f"p-{n}", principal) for n, principal in enumerate(who)))
+    (id_,) = {one.id for one in asked}
+    first = await store.trust.proposal(id_)
+    assert first is not None
+    others = [one.principal for one in (await store.trust.asking([id_]))[id_]]
+    assert sorted([first.principal, *others]) == who
+    assert await sound(store)
+
+
+async def test_one_that_joins_while_it_is_decided_asks_for_one_that_waits_or_was_decided(store: StateStore) -> None:
+    """Nobody is left with a proposal that ended before they asked."""
+    for n in range(12):
+        effect = f"{n:02}" * 32
+        await ask(store, f"a-{n}", ADA, most=99, effect=effect)
+        got, decided = await asyncio.gather(
+            ask(store, f"b-{n}", BOB, most=99, effect=effect), store.trust.decide(f"a-{n}", no(f"a-{n}"))
+        )
+        assert decided is not None
+        others = [one.principal for one in await store.trust.askers(f"a-{n}")]
+        assert (got.id, others) in [(f"a-{n}", [BOB]), (f"b-{n}", [])]
+    assert await sound(store)
 
 
 # --- deciding ---------------------------------------------------------------------------------------------------------

@@ -13,12 +13,24 @@ from knowledge.history.timestamps import aware
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.retention.cuts import Shortened
-from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated, withdrawn
+from knowledge.trust.audit_entries import (
+    decided,
+    forms_noted,
+    joined,
+    left,
+    passkey_noted,
+    place_noted,
+    trust_updated,
+    withdrawn,
+)
 from knowledge.trust.codec import (
     MOST_PASSAGES,
     PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
+    asker_of,
+    asker_text,
+    asks_the_same,
     change_line,
     counted_size,
     kept_by_now,
@@ -26,12 +38,16 @@ from knowledge.trust.codec import (
     only_time_differs,
     proposal_from,
     proposal_text,
+    shortened_asker,
     storable_or_none,
     storable_passkey,
     superseded,
 )
 from knowledge.trust.ports import (
     LONGEST_CLAIM_S,
+    AskerLine,
+    JoinedAsker,
+    Joins,
     Note,
     Passkey,
     Proposal,
@@ -66,6 +82,7 @@ class MemoryTrust:
         proposals: dict[str, Proposal],
     ) -> None:
         self._tell, self._append, self._proposals = tell, append, proposals
+        self._askers: dict[str, list[JoinedAsker]] = {}
         self.trust_records: dict[str, TrustRecord] = {}
         self.changes: list[TrustChange] = []
         self._passkeys: dict[bytes, Passkey] = {}
@@ -84,22 +101,48 @@ class MemoryTrust:
         most_pending: int,
         replacing: Collection[str] = (),
         quotas: Quotas | None = None,
+        joins: Joins | None = None,
     ) -> Proposal:
-        """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
+        """Record the proposal, or join another one, and supersede those of `replacing` that are its principal's and still pending."""
         fresh = proposal_from(proposal_text(proposal))
-        own = [p for p in self._proposals.values() if p.principal == fresh.principal and p.state == "pending"]
-        gone = superseded(fresh, [(p.id, p.kind, len(proposal_text(p))) for p in own], replacing, most_pending, quotas)
-        if fresh.id in self._proposals:
+        pending = [p for p in self._proposals.values() if p.state == "pending"]
+        alike = [p for p in pending if joins is not None and asks_the_same(p, fresh) and joins(p)]
+        asker = asker_of(fresh)
+        size = len(asker_text(asker)) if alike else None
+        own = [(p.id, p.kind, len(proposal_text(p))) for p in pending if p.principal == fresh.principal]
+        also = [(p.id, len(asker_text(one))) for p in pending for one in self._asking(p.id, fresh.principal)]
+        gone = superseded(fresh, own, replacing, most_pending, quotas, joined=also, size=size)
+        if fresh.id in self._proposals and not alike:
             raise ValueError(f"proposal {fresh.id} exists already")
         if quotas is not None and fresh.kind != "admin":
-            self._used.charge(quotas.proposed, fresh.principal, counted_size(fresh), fresh.created_at)
+            self._used.charge(quotas.proposed, fresh.principal, counted_size(fresh, size), fresh.created_at)
+        result = alike[0] if alike else fresh
         for id_ in gone:
             old = self._proposals[id_]
-            self._proposals[id_] = replace(old, state="superseded", ended_at=fresh.created_at, successor=fresh.id)
+            self._proposals[id_] = replace(old, state="superseded", ended_at=fresh.created_at, successor=result.id)
             self._shorten(id_, None, is_origin=id_ == fresh.origin)
-        self._proposals[fresh.id] = fresh
-        self._tell("proposal", [*gone, fresh.id])
-        return fresh
+        if not alike:
+            self._proposals[fresh.id] = fresh
+        elif not self._asking(result.id, fresh.principal):
+            others = [one for one in self._askers.get(result.id, []) if one.principal != fresh.principal]
+            self._askers[result.id] = [*others, asker]
+            self._append(joined(result, asker))
+        self._tell("proposal", [*gone, result.id])
+        return result
+
+    def _asking(self, proposal_id: str, principal: str | None = None) -> list[JoinedAsker]:
+        """Return those who joined the proposal and still ask; of one principal or of all."""
+        askers = self._askers.get(proposal_id, [])
+        return [one for one in askers if one.left_at is None and principal in (None, one.principal)]
+
+    async def askers(self, proposal_id: str) -> Sequence[JoinedAsker]:
+        """Return those who joined the proposal, in the order in which they asked."""
+        return list(self._askers.get(proposal_id, []))
+
+    async def asking(self, proposal_ids: Collection[str]) -> Mapping[str, Sequence[AskerLine]]:
+        """Return who joined each of these and still asks."""
+        found = {id_: [AskerLine(one.principal, one.asked_at) for one in self._asking(id_)] for id_ in proposal_ids}
+        return {id_: lines for id_, lines in found.items() if lines}
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
         """Return it, or None."""
@@ -117,9 +160,10 @@ class MemoryTrust:
         ids = list(self._proposals)
         below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
         found = [self._proposals[id_] for id_ in reversed(below)]
-        return [
-            p for p in found if (principal is None or p.principal == principal) and (not states or p.state in states)
-        ][:limit]
+        return [p for p in found if self._is_of(p, principal) and (not states or p.state in states)][:limit]
+
+    def _is_of(self, proposal: Proposal, principal: str | None) -> bool:
+        return principal in (None, proposal.principal) or bool(self._asking(proposal.id, principal))
 
     async def lines(
         self,
@@ -148,9 +192,13 @@ class MemoryTrust:
         before = self._proposals[proposal_id]
         self._kept[proposal_id], after = kept_by_now(before, ended_before, is_origin=is_origin)
         self._proposals[proposal_id] = after
-        return (
-            len(proposal_text(before)) + len(before.result or "") - len(proposal_text(after)) - len(after.result or "")
-        )
+        askers = self._askers.get(proposal_id, [])
+        short = [shortened_asker(before, one, ended_before, is_origin=is_origin) for one in askers]
+        if askers:
+            self._askers[proposal_id] = short
+        freed = sum(len(asker_text(one)) for one in askers) - sum(len(asker_text(one)) for one in short)
+        freed += len(proposal_text(before)) - len(proposal_text(after))
+        return freed + len(before.result or "") - len(after.result or "")
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
@@ -218,7 +266,16 @@ class MemoryTrust:
         """Take a pending proposal back, in its principal's name."""
         aware(at)
         proposal = self._pending(proposal_id)
-        if proposal is None or proposal.principal != principal:
+        if proposal is None:
+            return None
+        if self._asking(proposal_id, principal):
+            self._askers[proposal_id] = [
+                replace(one, left_at=at) if one.principal == principal else one for one in self._askers[proposal_id]
+            ]
+            self._append(left(proposal_id, principal, at))
+            self._tell("proposal", [proposal_id])
+            return proposal
+        if proposal.principal != principal or self._asking(proposal_id):
             return None
         self._append(withdrawn(proposal_id, principal, at))
         return self._become(replace(proposal, state="withdrawn", ended_at=at))
