@@ -87,7 +87,7 @@ class Approvals(Protocol):
     async def reject(
         self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
     ) -> Proposal:
-        """Reject the proposal; `harmful` also sets its principal's score to 0 and freezes it."""
+        """Reject the proposal; `harmful` also sets the score of every principal that asks for it to 0 and freezes it."""
         ...
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:

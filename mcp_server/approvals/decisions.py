@@ -11,6 +11,7 @@ from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
 from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, require_trust, requirement
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
+from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
@@ -66,7 +67,7 @@ class Decisions:
     async def reject(
         self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
     ) -> Proposal:
-        """Reject the proposal; `harmful` also removes all trust from its principal.
+        """Reject the proposal; `harmful` also removes all trust from every principal that asks for it.
 
         Raises:
             CannotDecide: it is no longer pending, or the decision doesn't count here. Nothing was changed.
@@ -80,13 +81,16 @@ class Decisions:
         rejected = await self._trust.decide(proposal_id, verdict)
         if rejected is None:
             raise CannotDecide(await self._why_not(proposal_id))
+        asked = await of_each_asker(self._trust, proposal)
         if harmful:
             # A freeze sets the score to 0, so the rejection is not counted besides.
-            await self.freeze(proposal.principal, person, f"{proposal_id} was marked harmful: {note}".rstrip(": "))
+            for one in asked:
+                await self.freeze(one.principal, person, f"{proposal_id} was marked harmful: {note}".rstrip(": "))
         elif proposal.kind == "call":
             await self._count(proposal, person, approved=False)
         if proposal.kind == "flag":
-            await self._executor.settle(proposal)
+            for one in asked:
+                await self._executor.settle(one)
         return rejected
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:

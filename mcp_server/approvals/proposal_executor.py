@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -23,11 +23,13 @@ from mcp_server.approvals.proposals import (
     doubts_in,
     hash_of,
     of_its_run,
+    places_of,
     principal_of,
     repeats_in,
     run_of,
     with_plain_answer,
 )
+from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import Gate, crashed
@@ -54,6 +56,7 @@ HANDED_S = 10.0
 """How long it waits if only another process can execute it; that one may not be running."""
 UNSURE = "it is not known whether this was done: the process died while doing it. Check, and propose it again if it was not done"
 LEFT = "no server connected to its service has run since; propose it again if you still want it"
+DONE_ALREADY = "already applied, or the page has changed since"
 CHANGED = "the text it depends on has changed, so it would now do something else"
 UNSURE_AT = "it is not known whether this was done: {why}. {next}"
 LOOK_THERE = "Look at {where}, and propose it again if it was not done"
@@ -247,11 +250,13 @@ class ProposalExecutor:
             await self._fail(proposal.id, _unsure(answer))
             return
         result = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        asked = await of_each_asker(self._trust, replace(proposal, state="executed", result=result))
         await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
-        if proposal.journey:
-            await self._journey_hook.carried_out(proposal, answer)
-        if proposal.kind == "flag":
-            await self.settle(proposal)
+        for one in asked:
+            if one.journey:
+                await self._journey_hook.carried_out(one, json.loads(one.result or "null") or {})
+            if one.kind == "flag":
+                await self.settle(one)
 
     async def plan(self, proposal: Proposal, approval: Approval | None = None) -> Planned:
         """Plan the proposal's calls against the current state: to show them, or as a person approved them (`approval`).
@@ -291,22 +296,45 @@ class ProposalExecutor:
     async def _void(self, proposal: Proposal, planned: Planned) -> None:
         """Replace an approved proposal, which would now do something else, by a pending one with the new effect."""
         if planned.shown.changes_nothing:
-            await self._fail(proposal.id, "already applied, or the page has changed since")
+            await self._fail(proposal.id, DONE_ALREADY)
             return
+        joined = (await of_each_asker(self._trust, proposal))[1:]
+        why = f"{CHANGED} than was approved"
+        successor = await self._propose_again(proposal, planned, why)
+        await self._trust.finish(
+            proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=successor.id
+        )
+        await self._ask_again(joined, why)
+
+    async def _propose_again(
+        self, proposal: Proposal, planned: Planned, why: str, *, replacing: Sequence[str] = ()
+    ) -> Proposal:
+        """Propose the effect that the proposal's calls have now, in the name of its principal."""
+        needed = max(proposal.level_needed, int(planned.spec.level_for(planned.plan)))
+        reason = f"{why}; {proposal.why.removeprefix(f'{why}; ')}"
         draft = ProposalDraft(
             proposal.kind,
             calls_of(proposal),
             planned.shown,
-            max(proposal.level_needed, int(planned.spec.level_for(planned.plan))),
+            needed,
             proposal.level_held,
-            f"{CHANGED} than was approved; {proposal.why}",
+            reason,
             origin=proposal.id,
+            places=places_of(proposal),
         )
-        call = of_its_run(planned.call, proposal)
-        successor = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, call, draft)
-        await self._trust.finish(
-            proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=successor.id
-        )
+        call, spec = of_its_run(planned.call, proposal), planned.spec
+        return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=replacing)
+
+    async def _ask_again(self, joined: Sequence[Proposal], why: str) -> None:
+        """Put the claims of those who joined a superseded proposal to a person again: with its successor, if they still agree."""
+        for one in joined:
+            try:
+                planned = await self.plan(one)
+                if not planned.shown.changes_nothing:
+                    await self._propose_again(one, planned, why)
+            except (BadArguments, KnowledgeError) as error:
+                # It finds out from its proposal, which was superseded, and can still make the call again.
+                logger.info("%s is not proposed again for %s: %s", one.id, one.principal, error)
 
     async def _fail(self, proposal_id: str, why: str) -> None:
         """Close it as failed. If the database can't be written now, it stays approved, and `resume` finds it."""

@@ -13,8 +13,10 @@ from typing import Any
 from knowledge.errors import KnowledgeError
 from knowledge.merge.model import Doubt
 from knowledge.state.quota.bounds import Quotas
+from knowledge.trust.codec import JOINABLE
 from knowledge.trust.ports import DOCUMENTED, PENDING, Kind, Proposal, ProposalLine
 from mcp_server.absent import NotConfigured
+from mcp_server.approvals.views.askers import joining, own_proposal
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical, canonical_text
 from mcp_server.gate.host_registration import Principal
@@ -156,17 +158,21 @@ class Proposing:
         )
 
     async def claims(self, spec: AnySpec, call: Call, draft: ProposalDraft) -> Proposal:
-        """Propose claims that contradict existing text. Claims that this caller already proposed are not proposed again."""
+        """Propose claims that contradict existing text, or join another host's pending proposal of the same ones.
+
+        Claims that this caller already proposed are not proposed again. The proposal is returned as this caller asks for it.
+        """
         wanted = ("flag", spec.name, draft.shown.effect)
         pending = await self._own_pending(call.principal)
         for found in await self._still_pending([p for p in pending if (p.kind, p.tool, p.effect) == wanted]):
-            return found
+            if own := await own_proposal(self._services.state.trust, found.id, call.principal.id):
+                return own
         return await self.put(spec.name, spec.definition_hash, call, draft)
 
     async def put(
         self, tool: str, definition: str, call: Call, draft: ProposalDraft, *, replacing: Sequence[str] = ()
     ) -> Proposal:
-        """Store the proposal and announce it.
+        """Store the proposal and announce it. Claims may join another host's proposal, which is returned as this caller asks for it.
 
         Raises:
             TooManyPending, OverQuota: the caller's limits of pending proposals, pending bytes or bytes a day are reached.
@@ -210,15 +216,21 @@ class Proposing:
         if (characters := len(proposal.arguments) + len(proposal.preview)) > LONGEST:
             raise TooLong(characters)
         proposal = replace(proposal, hash=hash_of(proposal))
-        proposal = await self._services.state.trust.propose(
+        state, wanted = self._services.state, proposal.id
+        # Callers over HTTP without a token share one principal: if one of them withdrew, that would be for all.
+        may_join = draft.kind == JOINABLE and not call.principal.by_handle
+        proposal = await state.trust.propose(
             proposal,
             most_pending=self._most_pending,
             replacing=replacing,
             # The replacement of an approved proposal was already counted, and a person wants it.
             quotas=None if draft.origin else self._quotas,
+            joins=await joining(state, proposal) if may_join else None,
         )
         await self._arrived(proposal)
-        return proposal
+        if proposal.id == wanted:
+            return proposal
+        return await own_proposal(state.trust, proposal.id, call.principal.id) or proposal
 
     async def _run(self, call: Call) -> dict[str, str]:
         """Return the preview's text about the run that makes the call."""

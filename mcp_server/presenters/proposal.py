@@ -14,10 +14,13 @@ from typing import Any
 
 from knowledge.merge.model import Contradiction
 from knowledge.state.ports import StateStore
+from knowledge.state.retention.cuts import NOT_SHOWN, shortened_text
+from knowledge.trust.codec import LONGEST_SENTENCE
 from knowledge.trust.ports import Channel, Proposal, ProposalLine, State
 from mcp_server.approvals.approvers import Requirement, requirement
 from mcp_server.approvals.proposals import AGAINST, PLACES, REPEATS, RUN, principal_of
 from mcp_server.approvals.summary import becomes
+from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
 MOST_FLAGS = 200
@@ -31,7 +34,10 @@ _SAYS_NOTHING = {"status", "proposal", "verified", "path", "revision", "changed"
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """The principal that made a proposal: its trust now, its other proposals counted by state, and those, newest first."""
+    """A principal that asks for a proposal: its trust now, its other proposals counted by state, and those, newest first.
+
+    `sentence` describes its own call, if another principal made the proposal and this one joined it.
+    """
 
     principal: str
     score: float
@@ -40,6 +46,8 @@ class Asker:
     frozen: bool
     counts: Mapping[State, int]
     earlier: Sequence[ProposalLine] = ()
+    asked_at: datetime | None = None
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,8 @@ class ProposalSummary:
     """A proposal with everything that a person needs for a decision.
 
     `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
-    them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act.
+    them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act. `also` are the
+    principals that joined `asker`.
     """
 
     proposal: Proposal
@@ -74,6 +83,12 @@ class ProposalSummary:
     conflicts: Sequence[Mapping[str, Any]]
     rest: Mapping[str, Any]
     calls: Sequence[Mapping[str, Any]]
+    also: Sequence[Asker] = ()
+
+    @property
+    def askers(self) -> Sequence[Asker]:
+        """Everybody who asks for it, in the order in which they asked."""
+        return (self.asker, *self.also)
 
     @property
     def waits(self) -> bool:
@@ -103,18 +118,7 @@ async def proposal_summary(
     state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime
 ) -> ProposalSummary:
     """Return the proposal as it is shown in `channel`."""
-    grant = grant_of(await trust_record_of(state, principal_of(proposal), now=now))
-    found = await state.trust.lines(principal=proposal.principal, limit=MOST_EARLIER)
-    earlier = [one for one in found if one.id != proposal.id]
-    asker = Asker(
-        principal=proposal.principal,
-        score=0.0 if grant.frozen else grant.score,
-        level=int(grant.level),
-        meaning=grant.level.meaning,
-        frozen=grant.frozen,
-        counts=Counter(one.state for one in earlier),
-        earlier=earlier,
-    )
+    asker, *also = await askers_of(state, proposal, now=now)
     contradictions: list[Contradiction] = []
     if proposal.kind == "flag":
         # The page may have other contradictions. Those of this proposal are named by the texts that it would replace.
@@ -122,11 +126,40 @@ async def proposal_summary(
         flags = [flag for path in proposal.documents for flag in await state.ledger.flags(path, limit=MOST_FLAGS)]
         contradictions = [one.contradiction for one in flags if one.contradiction.existing.text in against]
     passkeys = bool(await state.trust.passkeys())
-    return summary_of(proposal, asker, requirement(proposal, channel, passkeys=passkeys), contradictions, now=now)
+    needs = requirement(proposal, channel, passkeys=passkeys)
+    return summary_of(proposal, asker, needs, contradictions, now=now, also=also)
+
+
+async def askers_of(state: StateStore, proposal: Proposal, *, now: datetime) -> Sequence[Asker]:
+    """Return everybody who asks for the proposal, in the order in which they asked: first the principal that made it."""
+    return [await _asker(state, own, proposal, now=now) for own in await of_each_asker(state.trust, proposal)]
+
+
+async def _asker(state: StateStore, own: Proposal, proposal: Proposal, *, now: datetime) -> Asker:
+    grant = grant_of(await trust_record_of(state, principal_of(own), now=now))
+    found = await state.trust.lines(principal=own.principal, limit=MOST_EARLIER)
+    earlier = [one for one in found if one.id != own.id]
+    return Asker(
+        principal=own.principal,
+        score=0.0 if grant.frozen else grant.score,
+        level=int(grant.level),
+        meaning=grant.level.meaning,
+        frozen=grant.frozen,
+        counts=Counter(one.state for one in earlier),
+        earlier=earlier,
+        asked_at=own.created_at,
+        sentence=shortened_text(sentence_of(own), LONGEST_SENTENCE, NOT_SHOWN) if own is not proposal else "",
+    )
 
 
 def summary_of(
-    proposal: Proposal, asker: Asker, needs: Requirement, contradictions: Sequence[Contradiction] = (), *, now: datetime
+    proposal: Proposal,
+    asker: Asker,
+    needs: Requirement,
+    contradictions: Sequence[Contradiction] = (),
+    *,
+    now: datetime,
+    also: Sequence[Asker] = (),
 ) -> ProposalSummary:
     """Return the proposal with its context. Pure."""
     preview = _preview(proposal)
@@ -153,6 +186,7 @@ def summary_of(
         # The previewed answer of an act on trust is its own arguments, which are shown as the exact action.
         rest={} if proposal.kind == "admin" else rest,
         calls=calls_in(proposal),
+        also=also,
     )
 
 

@@ -11,6 +11,7 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 from knowledge.errors import KnowledgeError
 from knowledge.history.audit.chain import fields_of
 from mcp_server.approvals.summary import summary
+from mcp_server.approvals.views.askers import own_proposal
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import without_handles
 from mcp_server.gate.taint import origin_of
@@ -115,9 +116,9 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
         return json.dumps(shown, ensure_ascii=False)
 
     async def proposal(proposal_id: str) -> str:
-        found = await services.state.trust.proposal(proposal_id)
         who = caller.get()
-        if found is None or who is None or found.principal != who.id:
+        found = await own_proposal(services.state.trust, proposal_id, who.id) if who is not None else None
+        if found is None:
             raise ResourceNotFoundError(f"you made no proposal {proposal_id[:40]!r}")
         shown = await summary(found, services.review_address, whole=True)
         return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))

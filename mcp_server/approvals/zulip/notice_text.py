@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from knowledge.pages.claim_source import DIRECT, place_of
-from knowledge.trust.ports import Channel, Proposal, State
+from knowledge.trust.ports import AskerLine, Channel, Proposal, State
 from mcp_server.approvals.proposals import run_of
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.connectors.errors import one_line
@@ -22,6 +22,7 @@ APPROVES: Final = ("2705", "1f44d")
 REJECTS: Final = ("274c", "1f44e")
 """Those that reject: cross_mark, wrong; thumbs_down, -1."""
 MOST_PLACES = 3
+MOST_ASKERS = 5
 LONGEST_NAME = 120
 _ENDED: Final[Mapping[State, str]] = {
     "approved": "Approved, and being applied",
@@ -40,8 +41,16 @@ _WHERE: Final[Mapping[Channel, str]] = {
 }
 
 
-def waiting(proposal: Proposal, *, page: str | None, reacting: bool, touched: bool = False, trouble: str = "") -> str:
-    """Return the notice of a proposal that waits.
+def waiting(
+    proposal: Proposal,
+    joined: Sequence[AskerLine] = (),
+    *,
+    page: str | None,
+    reacting: bool,
+    touched: bool = False,
+    trouble: str = "",
+) -> str:
+    """Return the notice of a proposal that waits, and that `joined` ask for too.
 
     `page` is the review page's address. `reacting`: reactions of some people decide, unless somebody else `touched` the message.
     `trouble` says why a reaction did not decide.
@@ -50,7 +59,7 @@ def waiting(proposal: Proposal, *, page: str | None, reacting: bool, touched: bo
     review = f"{page}/proposals/{proposal.id} on the server's machine, or {terminal}" if page else terminal
     lines = [
         f"**Waiting for approval** (`{proposal.id}`)",
-        *_about(proposal),
+        *_about(proposal, joined),
         f"* expires: {_time(proposal.expires_at)}",
         f"* review it: {review}",
     ]
@@ -65,9 +74,9 @@ def waiting(proposal: Proposal, *, page: str | None, reacting: bool, touched: bo
     return "\n".join(lines)
 
 
-def ended(proposal: Proposal) -> str:
+def ended(proposal: Proposal, joined: Sequence[AskerLine] = ()) -> str:
     """Return the notice of a proposal that no longer waits."""
-    lines = [f"**{_ENDED.get(proposal.state, proposal.state)}** (`{proposal.id}`)", *_about(proposal)]
+    lines = [f"**{_ENDED.get(proposal.state, proposal.state)}** (`{proposal.id}`)", *_about(proposal, joined)]
     verdict = proposal.verdict
     if verdict is not None:
         verb = "approved" if verdict.approved else "rejected"
@@ -82,7 +91,7 @@ def code_span(text: str) -> str:
     return f"`{one_line(visible(text).replace('`', chr(39)).strip() or '?', LONGEST_NAME)}`"
 
 
-def _about(proposal: Proposal) -> Sequence[str]:
+def _about(proposal: Proposal, joined: Sequence[AskerLine]) -> Sequence[str]:
     places = _places(proposal)
     more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
     where = f" for {', '.join(map(code_span, places[:MOST_PLACES]))}{more}" if places else ""
@@ -91,6 +100,8 @@ def _about(proposal: Proposal) -> Sequence[str]:
     by_run = [f"* by a run of agent_run: {code_span(run['id'])}"] if run else []
     return [
         f"* requested by: {code_span(proposal.principal)}; {levels}",
+        *(f"* also requested by: {code_span(one.principal)}, {_time(one.asked_at)}" for one in joined[:MOST_ASKERS]),
+        *([f"* and by {len(joined) - MOST_ASKERS} more"] if len(joined) > MOST_ASKERS else []),
         *by_run,
         f"* call: {code_span(proposal.tool)}{where}",
     ]

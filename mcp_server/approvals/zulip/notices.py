@@ -315,15 +315,16 @@ class Notices:
         return self._place
 
     async def _text(self, proposal: Proposal, *, touched: bool = False) -> str:
+        joined = (await self._services.state.trust.asking([proposal.id])).get(proposal.id, ())
         if proposal.state != "pending":
-            return ended(proposal)
+            return ended(proposal, joined)
         page = await self._services.review_address()
         if page is None and not self._page_wanted:
             self._page_wanted = True
             await self._services.want_review()
             page = await self._services.review_address()
         reacting, trouble = self._is_decidable(proposal), self._troubles.get(proposal.id, "")
-        return waiting(proposal, page=page, reacting=reacting, touched=touched, trouble=trouble)
+        return waiting(proposal, joined, page=page, reacting=reacting, touched=touched, trouble=trouble)
 
     async def _show(self, proposal: Proposal, entry: OutboxEntry, number: int) -> OutboxEntry:
         """Bring the notice's text up to date, or add an emoji if it can no longer be edited."""

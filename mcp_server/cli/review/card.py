@@ -12,7 +12,7 @@ from knowledge.merge.model import Contradiction
 from knowledge.trust.ports import Proposal, ProposalLine, State
 from mcp_server.approvals.approvers import Requirement
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.presenters.proposal import ChangedFile, ProposalSummary, ending, parsed, sentence_of
+from mcp_server.presenters.proposal import Asker, ChangedFile, ProposalSummary, ending, parsed, sentence_of
 
 MOST_LINES, LONGEST_LINE = 40, 1_000
 """Longer blocks and lines are folded until the person asks for everything."""
@@ -105,8 +105,8 @@ def _short(line: CardLine) -> CardLine:
     return CardLine(f"{line.text[:LONGEST_LINE]} ... {more} more characters (o opens everything)", line.style)
 
 
-def fields(proposal: Proposal) -> dict[str, object]:
-    """Return the proposal for a program: as it is recorded, with the hash that a decision has to name."""
+def fields(proposal: Proposal, askers: Sequence[Asker]) -> dict[str, object]:
+    """Return the proposal for a program: as it is recorded, with the hash that a decision has to name, and all who ask for it."""
     verdict = proposal.verdict
     return {
         "id": proposal.id,
@@ -114,6 +114,16 @@ def fields(proposal: Proposal) -> dict[str, object]:
         "tool": proposal.tool,
         "state": proposal.state,
         "principal": proposal.principal,
+        "askers": [
+            {
+                "principal": one.principal,
+                "asked_at": one.asked_at.isoformat(timespec="seconds") if one.asked_at else None,
+                "score": round(one.score, 2),
+                "level": one.level,
+                "frozen": one.frozen,
+            }
+            for one in askers
+        ],
         "level_needed": proposal.level_needed,
         "level_held": proposal.level_held,
         "why": proposal.why,
@@ -141,14 +151,36 @@ def fields(proposal: Proposal) -> dict[str, object]:
 
 def _who(summary: ProposalSummary) -> tuple[CardLine, ...]:
     asker, proposal = summary.asker, summary.proposal
-    past = ", ".join(f"{asker.counts[state]} {word}" for state, word in _COUNTED.items() if asker.counts.get(state))
-    before = f"{past} before" if past else "no earlier proposals"
+    before = _before(asker)
     if proposal.kind == "admin":  # a person asks, not a host, so there is no level
         user, _, place = asker.principal.rpartition("@")
         return CardLine(f"{visible(user)}, by the {visible(place)}", "bold"), CardLine(before)
-    holds = "frozen until a person unfreezes it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"
     levels = f"needed level {proposal.level_needed}, had {proposal.level_held}; "
-    return CardLine(f"{visible(asker.principal)}, {holds}", "bold"), CardLine(levels + before)
+    if not summary.also:
+        return CardLine(_trusted(asker), "bold"), CardLine(levels + before)
+    lines = [
+        CardLine(f"{len(summary.askers)} hosts ask for the same change"),
+        *_asked(asker),
+        CardLine(levels + before),
+    ]
+    for one in summary.also:
+        lines += [*_asked(one), CardLine(visible(one.sentence)), CardLine(_before(one))]
+    return tuple(lines)
+
+
+def _asked(asker: Asker) -> Iterable[CardLine]:
+    when = f", asked {asker.asked_at:%Y-%m-%d %H:%M} UTC" if asker.asked_at else ""
+    yield CardLine(f"{_trusted(asker)}{when}", "bold")
+
+
+def _trusted(asker: Asker) -> str:
+    holds = "frozen until a person unfreezes it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"
+    return f"{visible(asker.principal)}, {holds}"
+
+
+def _before(asker: Asker) -> str:
+    past = ", ".join(f"{asker.counts[state]} {word}" for state, word in _COUNTED.items() if asker.counts.get(state))
+    return f"{past} before" if past else "no earlier proposals"
 
 
 def _sides(contradiction: Contradiction) -> Iterable[CardLine]:
@@ -228,9 +260,11 @@ def _deciding(summary: ProposalSummary) -> tuple[CardLine, ...]:
         closed = f"this proposal is closed, so only the beginning of its long texts is kept; the original had {size}"
         state.append(CardLine(closed, "yellow"))
     hours = max(0, int((proposal.expires_at - summary.now).total_seconds() // 3600))
+    several = f"h (harmful) freezes all {len(summary.askers)} hosts that ask"
     return (
         *state,
         says[summary.needs],
+        *((CardLine(several, "yellow"),) if summary.also and summary.waits else ()),
         CardLine(f"expires  {proposal.expires_at:%Y-%m-%d %H:%M} UTC (in {hours // 24} days {hours % 24} hours)"),
         CardLine(f"id       {visible(proposal.id)}"),
         CardLine(f"hash     {visible(proposal.hash)}"),

@@ -15,7 +15,7 @@ from mcp_server.cli.app import opened_app
 from mcp_server.cli.journeys.view import line_fields, waiting_line
 from mcp_server.cli.review.card import fields, listed
 from mcp_server.cli.review.screen import Screen, print_card
-from mcp_server.cli.review.session import NOT_CONFIRMED, ReviewSession, confirms
+from mcp_server.cli.review.session import NOT_CONFIRMED, ReviewSession, confirms, who_asks
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.runs import view as run_view
 from mcp_server.cli.terminal import keyboard
@@ -89,12 +89,14 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
     if settings.json:
         of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
         of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
-        print_ascii([*[fields(await review.one(one.id)) for one in waiting], *of_journeys, *of_runs])
+        print_ascii([*[await _fields(review, await review.one(one.id)) for one in waiting], *of_journeys, *of_runs])
     elif not (waiting or journeys or runs):
         print("nothing is waiting for you")
     else:
+        joined = await review.asking(waiting)
         for p in waiting:
-            print(f"{p.id}  level {p.level_needed}  {visible(p.principal)}  {listed(p)}")
+            who = visible(who_asks(p, joined.get(p.id, ())))
+            print(f"{p.id}  level {p.level_needed}  {who}  {listed(p)}")
         for one in journeys:
             print(waiting_line(one))
         for run in runs:
@@ -102,10 +104,14 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
     return 0 if waiting or journeys or runs else NOT_DONE
 
 
+async def _fields(review: ReviewSession, proposal: Proposal) -> dict[str, object]:
+    return fields(proposal, await review.askers(proposal))
+
+
 async def _show(review: ReviewSession, proposal_id: str, settings: Settings) -> int:
     proposal = await review.one(proposal_id)
     if settings.json:
-        print_ascii(fields(proposal))
+        print_ascii(await _fields(review, proposal))
         return 0
     print_card(stdout_console(), await review.about(proposal))
     return 0
@@ -119,11 +125,11 @@ async def _decide(
     if refused := await _refused(review, proposal, word, args):
         say(refused)
         return NOT_DONE
-    if not await confirms(proposal, word):
+    if not await confirms(proposal, word, hosts=len(await review.askers(proposal))):
         say(NOT_CONFIRMED)
         return NOT_DONE
     done = await review.decide(proposal, word, args.reason)
-    print_answer(fields(done), [visible(ending(done))], as_json=settings.json)
+    print_answer(await _fields(review, done), [visible(ending(done))], as_json=settings.json)
     return 0 if done.state == ("executed" if word == "approve" else "rejected") else NOT_DONE
 
 

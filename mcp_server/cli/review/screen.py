@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from knowledge.errors import KnowledgeError
-from knowledge.trust.ports import ProposalLine
+from knowledge.trust.ports import AskerLine, ProposalLine
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.approvals.proposals import places_of
 from mcp_server.cli.review.card import CardBlock, card, folded, listed
-from mcp_server.cli.review.session import NOT_CONFIRMED, ReviewSession, confirms
+from mcp_server.cli.review.session import NOT_CONFIRMED, ReviewSession, confirms, who_asks
 from mcp_server.cli.review.view import ScreenPage, View, Word, lacking, press, shown
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
@@ -42,6 +42,7 @@ class Screen:
         self._review, self._console = review, console
         self._view, self._remark = View(), ""
         self._waiting: Sequence[ProposalLine] = ()
+        self._joined: Mapping[str, Sequence[AskerLine]] = {}
         self._drawn: tuple[object, _Drawn] | None = None
 
     async def run(self) -> None:
@@ -75,6 +76,7 @@ class Screen:
         """Read what waits now; the person stays at the proposal that they are at."""
         before = self._waiting[self._view.at] if self._view.at < len(self._waiting) else None
         self._waiting = await self._review.waiting()
+        self._joined = await self._review.asking(self._waiting)
         places = {proposal.id: at for at, proposal in enumerate(self._waiting)}
         if before is None:
             return
@@ -89,7 +91,8 @@ class Screen:
         """Draw the view, and note which lines were shown."""
         width, height = self._console.width, max(4, self._console.height - _EDGE)
         proposal = self._waiting[self._view.at] if self._view.reading else None
-        key = (proposal, self._view.whole, width, height)
+        asked = self._joined.get(proposal.id, ()) if proposal else ()
+        key = (proposal, asked, self._view.whole, width, height)
         # Laying out a long proposal is slow, so it is kept while the person turns pages. The list is cheap.
         if self._drawn is None or self._drawn[0] != key or proposal is None:
             self._drawn = (key, await self._content(proposal, width, height))
@@ -113,7 +116,7 @@ class Screen:
 
     def _list_line(self, at: int, width: int) -> Text:
         proposal, here = self._waiting[at], at == self._view.at
-        who = visible(proposal.principal)
+        who = visible(who_asks(proposal, self._joined.get(proposal.id, ())))
         text = Text(f"{'>' if here else ' '} {listed(proposal)}  ({who})", style="reverse" if here else "")
         text.truncate(width, overflow="ellipsis")
         return text
@@ -159,7 +162,8 @@ class Screen:
             return
         with keyboard.lines(), _below(self._console):
             note = "" if word == "approve" else await keyboard.line("why? ")
-            confirmed = await confirms(proposal, word)
+            hosts = 1 + len(self._joined.get(proposal.id, ()))
+            confirmed = await confirms(proposal, word, hosts=hosts)
         if not confirmed:
             self._remark = NOT_CONFIRMED
             return

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Proposal, ProposalLine
+from knowledge.trust.ports import AskerLine, Proposal, ProposalLine
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.page_notice import Review
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.terminal import keyboard
 from mcp_server.gate.host_registration import os_user
-from mcp_server.presenters.proposal import ProposalSummary, proposal_summary
+from mcp_server.presenters.proposal import Asker, ProposalSummary, askers_of, proposal_summary
 
 if TYPE_CHECKING:
     from mcp_server.app.composition import App
@@ -28,7 +28,7 @@ NOT_CONFIRMED = "nothing was decided: that is not the beginning of the hash"
 _ACTS: Mapping[Word, str] = {
     "approve": "approve",
     "reject": "reject",
-    "harmful": "reject as harmful and freeze the host",
+    "harmful": "reject as harmful and freeze {hosts}",
 }
 
 
@@ -72,6 +72,14 @@ class ReviewSession:
         """Return the proposal with everything that a person is shown about it."""
         return await proposal_summary(self.state, proposal, "terminal", now=self.now())
 
+    async def askers(self, proposal: Proposal) -> Sequence[Asker]:
+        """Return everybody who asks for the proposal, in the order in which they asked."""
+        return await askers_of(self.state, proposal, now=self.now())
+
+    async def asking(self, proposals: Sequence[ProposalLine]) -> Mapping[str, Sequence[AskerLine]]:
+        """Return by id who joined each of these proposals, for those that somebody joined."""
+        return await self.state.trust.asking([one.id for one in proposals])
+
     async def refusal(self, proposal: Proposal, word: Word) -> str:
         """Return a sentence that says why this can't be decided in a terminal, and where it can; "" if it can be decided here."""
         if word == "harmful" and proposal.kind == "admin":
@@ -114,7 +122,16 @@ class ReviewSession:
         return requirement(proposal, "terminal", passkeys=passkeys) == "elsewhere"
 
 
-async def confirms(proposal: Proposal | ProposalLine, word: Word) -> bool:
-    """Return whether the person confirms the decision by typing the beginning of the proposal's hash."""
+async def confirms(proposal: Proposal | ProposalLine, word: Word, *, hosts: int = 1) -> bool:
+    """Return whether the person confirms the decision by typing the beginning of the proposal's hash. `hosts` ask for it."""
     beginning = proposal.hash[:CONFIRMED]
-    return await keyboard.line(f"to {_ACTS[word]} type {beginning}: ") == beginning
+    act = _ACTS[word].format(hosts=f"all {hosts} hosts" if hosts > 1 else "the host")
+    return await keyboard.line(f"to {act} type {beginning}: ") == beginning
+
+
+def who_asks(proposal: ProposalLine, joined: Sequence[AskerLine]) -> str:
+    """Return who asks for the proposal, for a list: with the times at which they asked, if there are several."""
+    if not joined:
+        return proposal.principal
+    asked = [(proposal.principal, proposal.created_at), *((one.principal, one.asked_at) for one in joined)]
+    return ", ".join(f"{principal} ({at:%Y-%m-%d %H:%M})" for principal, at in asked)

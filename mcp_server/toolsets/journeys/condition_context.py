@@ -19,8 +19,8 @@ from agents.store.ports import JourneyStore
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
 from knowledge.pages.paths import LEARNINGS_FOLDER, clean_path
 from knowledge.search.query.keywords import content_words, keywords, near_terms
+from mcp_server.approvals.views.askers import in_journey
 from mcp_server.ports import JourneyServices
-from mcp_server.toolsets.runs.decision_notes import chain_of
 
 if TYPE_CHECKING:
     from knowledge.pages.document import Document
@@ -105,8 +105,8 @@ class KnowledgeLook:
 
     async def proposal(self, proposal_id: str) -> Fate | None:
         """Return the outcome of a proposal of this journey, or of the last one that replaced it."""
-        chain = await chain_of(self._services.state.trust, proposal_id)
-        if not chain or chain[0].journey != self._journey:
+        chain = await in_journey(self._services.state.trust, proposal_id, self._journey)
+        if not chain:
             return None
         last = chain[-1]
         return Fate(

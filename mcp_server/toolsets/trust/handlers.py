@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import anyio
 
 from knowledge.errors import KnowledgeError
+from knowledge.offload import CALLER
 from knowledge.trust.ports import Proposal, State
 from mcp_server.approvals.proposals import scopes_of
 from mcp_server.approvals.summary import summary
+from mcp_server.approvals.views.askers import own_proposal
 from mcp_server.approvals.wait import closed, has_room
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
@@ -34,6 +36,16 @@ class NoSuchOwnProposal(KnowledgeError):
     def __init__(self, asked: str) -> None:
         self.asked = asked
         super().__init__(f"you made no proposal {asked[:40]!r}; call proposal_status() to list your pending proposals")
+
+
+class OthersAsk(KnowledgeError):
+    """Other hosts ask for the proposal too, so the one that made it can't withdraw it."""
+
+    def __init__(self, proposal: str) -> None:
+        self.proposal = proposal
+        super().__init__(
+            f"{proposal} was not withdrawn: another host asks for the same change too, so a person still decides on it"
+        )
 
 
 async def status(services: TrustServices, call: Call, _arguments: NoArguments) -> TrustStatus:
@@ -64,24 +76,32 @@ async def proposal_status(services: TrustServices, call: Call, arguments: Propos
 
 
 async def withdraw(services: TrustServices, call: Call, arguments: WithdrawArguments) -> ProposalStatus:
-    """Withdraw a proposal of the caller that nobody has decided on yet."""
+    """Withdraw a proposal of the caller that nobody has decided on yet. One that it joined goes on waiting for the other hosts.
+
+    Raises:
+        OthersAsk: the caller made it, and other hosts joined.
+    """
     proposal = await _own(services, call, arguments.proposal_id)
     withdrawn = await services.state.trust.withdraw(proposal.id, call.principal.id, at=services.now())
-    # None if somebody decided first: the answer then shows that decision.
-    return await _answer(services, call, withdrawn or await _own(services, call, arguments.proposal_id))
+    proposal = await _own(services, call, arguments.proposal_id)
+    if withdrawn is None and proposal.state == "pending":
+        raise OthersAsk(proposal.id)
+    # Somebody may have decided first: the answer then shows that decision.
+    return await _answer(services, call, proposal)
 
 
 async def read_in(services: TrustServices, answer: ProposalStatus) -> Sequence[str]:
-    """Return the untrusted origins that the proposal may repeat: those read in its run or journey."""
-    proposal = await services.state.trust.proposal(str(answer.proposal["id"])) if answer.proposal else None
+    """Return the untrusted origins that the proposal may repeat: those read in the run or journey of the caller's own call."""
+    trust, asked = services.state.trust, str(answer.proposal["id"]) if answer.proposal else ""
+    proposal = await own_proposal(trust, asked, CALLER.get()) if asked else None
     if proposal is None:
         return ()
     return tuple({origin for scope in scopes_of(proposal) for origin in await services.taints.of_journey(scope)})
 
 
 async def _own(services: TrustServices, call: Call, proposal_id: str) -> Proposal:
-    proposal = await services.state.trust.proposal(proposal_id)
-    if proposal is None or proposal.principal != call.principal.id:
+    proposal = await own_proposal(services.state.trust, proposal_id, call.principal.id)
+    if proposal is None:
         raise NoSuchOwnProposal(proposal_id)
     return proposal
 

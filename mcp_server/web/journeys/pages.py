@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, get_args
 
 from starlette.responses import Response, StreamingResponse
@@ -18,6 +19,7 @@ from agents.errors import AgentError, StaleJourney
 from agents.store.ports import JourneyLine, JourneyStore
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
+from mcp_server.approvals.views.askers import in_journey
 from mcp_server.toolsets.journeys.answers import event_fields
 from mcp_server.toolsets.journeys.schemas import LONGEST_NOTE
 from mcp_server.web.journeys.views import JourneyPageData, answers_in, journey_values, proposals_in
@@ -134,13 +136,9 @@ async def _proposals(request: PageRequest, journey: str, log: Sequence[Logged]) 
     """Return the proposals that calls of this journey made, with their successors, newest first."""
     trust, found = request.trust, dict[str, Proposal]()
     for proposal_id in proposals_in(log)[:MOST_PROPOSALS]:
-        following: str | None = proposal_id
-        while following and following not in found:
-            proposal = await trust.proposal(following)
-            # A call's facts are only a tool's answer; the proposal itself records its journey.
-            if proposal is None or proposal.journey != journey:
-                break
-            found[following], following = proposal, proposal.successor
+        # A call's facts are only a tool's answer; the proposal itself records the journeys of those who ask for it.
+        chain = await in_journey(trust, proposal_id, journey)
+        found |= {one.id: one for one in takewhile(lambda one: one.journey == journey, chain)}
     return sorted(found.values(), key=lambda proposal: proposal.created_at, reverse=True)
 
 

@@ -63,6 +63,7 @@ async def pending(request: PageRequest) -> Response:
         {
             "here": "/",
             "lines": [proposal for proposal in found if proposal.expires_at > now],
+            "joined": await request.trust.asking([proposal.id for proposal in found]),
             "journeys": journeys,
             "runs": runs,
         },
@@ -74,7 +75,9 @@ async def decided(request: PageRequest) -> Response:
     before = request.query.get("before")
     found = await request.trust.lines(states=DECIDED, limit=PAGE + 1, before=before)
     older = found[PAGE - 1].id if len(found) > PAGE else ""
-    return await request.show("decided.html", {"here": "/decided", "lines": found[:PAGE], "older": older})
+    joined = await request.trust.asking([proposal.id for proposal in found[:PAGE]])
+    values = {"here": "/decided", "lines": found[:PAGE], "joined": joined, "older": older}
+    return await request.show("decided.html", values)
 
 
 async def one(request: PageRequest) -> Response:
@@ -120,7 +123,7 @@ def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]
         "where": "on this page" if channel == "page" else PLACES.get(channel, channel),
         "ending": ending(proposal),
         "result": {name: value for name, value in result.items() if value not in (None, "", [], {})},
-        "last": [line for line in summary.asker.earlier if line.verdict is not None][:LAST_DECIDED],
+        "last": [[line for line in one.earlier if line.verdict is not None][:LAST_DECIDED] for one in summary.askers],
         "cut_from": size_in_words(proposal.cut.size_bytes) if proposal.cut else "",
         "marked": MARKED,
         # Approving takes a page that hides nothing, so this counts everything that could be hidden.

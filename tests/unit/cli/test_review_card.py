@@ -203,7 +203,7 @@ def test_how_it_ended_is_one_sentence(state: str, says: str) -> None:
 
 def test_the_form_for_programs_has_the_hash_and_the_decision() -> None:
     verdict = ProposalVerdict(approved=False, by="ann", channel="terminal", at=NOW, hash="abcdef0123", note="no")
-    found = json.loads(json.dumps(fields(proposal(state="rejected", verdict=verdict))))
+    found = json.loads(json.dumps(fields(proposal(state="rejected", verdict=verdict), [ASKER])))
     assert (found["hash"], found["arguments"][0]["path"]) == ("abcdef0123", "guides/deploy.md")
     assert (found["decision"]["by"], found["decision"]["note"], found["decision"]["signed"]) == ("ann", "no", False)
 
