@@ -23,6 +23,7 @@ from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
 from tests.doubles.serving import Fault, after, before, for_requests, served, status
 from tests.support.hosts.reviewers import reviewing
 from tests.support.hosts.writers import writing
+from tests.support.knowledge_bases.folders import write
 from tests.support.zulip.reviews import (
     CORDELIA,
     HAMLET,
@@ -510,6 +511,30 @@ async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
                 await here.begins(0, "**Rejected**")
                 tasks.cancel_scope.cancel()
         assert len(here.notices) == 1
+
+
+async def test_a_notice_names_the_hosts_that_join_and_a_reaction_decides_for_all(tmp_path: Path) -> None:
+    page, claim = "limits.md", "The timeout is 90 seconds.\n"
+    async with (
+        scene(tmp_path) as here,
+        writing(configured(tmp_path, here.double.address, BOT, here.zulip), host="other", level=2) as other,
+    ):
+        write(here.host.root, {page: "# Limits\n\nThe timeout is 30 seconds.\n"})
+        ids = set()
+        for host, source in ((here.host, "plane:KB-1"), (other, "wiki:SECRET")):
+            base = await host.revision(page)
+            answer = await host.merge(page, claim, source=source, base_revision=base)
+            ids.add(answer["proposal"]["id"])
+            await here.told()
+        (proposal_id,) = ids
+        await soon(lambda: "also requested by" in here.notices[0])
+        assert "@other`, <time:" in here.notices[0]
+        assert "SECRET" not in here.notices[0]
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.state_of(proposal_id, "executed")
+        await here.begins(0, "**Approved and applied**")
+        told = (await other.call("proposal_status", proposal_id=proposal_id))["proposal"]
+        assert (told["state"], told["decision"]["channel"]) == ("executed", "zulip")
 
 
 @pytest.mark.external

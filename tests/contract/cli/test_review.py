@@ -174,6 +174,28 @@ def test_a_rejection_has_a_reason_and_costs_trust(ann: Person) -> None:
     assert before - ann.score() == pytest.approx(0.1, abs=0.001)
 
 
+def test_all_hosts_that_ask_for_the_same_are_listed_shown_and_frozen_together(ann: Person) -> None:
+    (ann.kb / "limits.md").write_text("# Limits\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
+    for host, source in (("cursor", "plane:KB-1"), ("zed", "zulip:ops/x/3")):
+        claim = {"path": "limits.md", "content": "An upload may be 32 MiB.\n", "source": source, "base_revision": ""}
+        proposal_id = ann.propose("kb_merge", host=host, **claim)
+    (line,) = ann.here("review", "--list").stdout.splitlines()
+    assert f"{ME}@cursor (" in line
+    assert f", {ME}@zed (" in line
+    (found,) = listed(ann)
+    assert [(one["principal"], one["level"], one["frozen"]) for one in found["askers"]] == [
+        (f"{ME}@cursor", 2, False),
+        (f"{ME}@zed", 2, False),
+    ]
+    assert "2 hosts ask for the same change" in ann.here("review", "--show", proposal_id).stdout
+    with ann.at("review", "--harmful", proposal_id) as screen:
+        screen.until("freeze all 2 hosts type")
+        screen.type(f"{found['hash'][:6]}\n")
+        assert screen.left() == 0
+    rows = json.loads(ann.here("trust", "list", "--json").stdout)
+    assert {row["principal"] for row in rows if row["frozen"]} == {f"{ME}@cursor", f"{ME}@zed"}
+
+
 def test_harmful_freezes_whoever_asked_and_thaw_lifts_it(ann: Person) -> None:
     proposal_id = ann.delete()
     with ann.at("review", "--harmful", proposal_id, "--reason", "it deletes everything") as screen:

@@ -728,6 +728,33 @@ async def test_contradictions_are_shown_with_both_sides_and_decided_about(place:
     assert "64 MiB" in place.text("limits.md")
 
 
+async def test_all_hosts_that_ask_for_the_same_are_shown_and_decided_on_together(place: Place) -> None:
+    page = "limits.md"
+    (place.settings.kb / page).write_text("# Limits\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
+    visitor = await place.visitor()
+    for host, source in (("one", "plane:KB-1"), ("two", "zulip:ops/<b>x</b>/3")):
+        allowed = await let_in(place.settings, host, 3)
+        async with open_app(allowed, indexing=False) as app, Client(app.server) as client:
+            read = (await client.call_tool("kb_read", {"path": page})).structured_content or {}
+            claim = {"path": page, "content": "An upload may be 32 MiB.\n", "source": source}
+            await client.call_tool("kb_merge", {**claim, "base_revision": read["revision"]})
+        (flag,) = await place.app.base.state.trust.proposals(states=("pending",))
+        html = await visitor.look(f"/proposals/{flag.id}")
+        assert ("2 hosts ask for the same change" in html) == (host == "two")
+    assert f"by <bdi>{ME}@two</bdi>" in await visitor.look("/")
+    html = await visitor.look(f"/proposals/{flag.id}")
+    for told in (f"<bdi>{ME}@one</bdi></strong>: score <strong>3", f"<bdi>{ME}@two</bdi></strong>: score <strong>3"):
+        assert told in html
+    assert "as told by zulip:ops/&lt;b&gt;x" in html
+    assert "Reject as harmful and freeze all 2 hosts" in html
+    await visitor.send(f"/proposals/{flag.id}/reject", harmful="1")
+    for host in ("one", "two"):
+        record = await place.app.base.state.trust_record(f"{ME}@{host}")
+        assert record is not None
+        assert record.frozen
+    assert f"by <bdi>{ME}@two</bdi>" in await visitor.look("/decided")
+
+
 async def test_an_open_page_hears_at_once_that_something_waits(place: Place) -> None:
     visitor = await place.visitor()
     async with visitor.http.stream("GET", "/events") as stream:

@@ -87,18 +87,18 @@ class Person:
         """Run a process in a terminal."""
         return terminal(self.words(verb, *words), env=self.env, size=size)
 
-    def propose(self, tool: str, **arguments: object) -> str:
-        """Let the host cursor, which lacks the level, call a tool, and return the id of what waits then."""
+    def propose(self, tool: str, *, host: str = "cursor", **arguments: object) -> str:
+        """Let a host that lacks the level call a tool, and return the id of what waits then."""
 
         async def call() -> str:
             async with open_state(self.settings) as state:
-                secret = await enrol(state, "cursor", now=utc_now())
+                secret = await enrol(state, host, now=utc_now())
             allowed = replace(self.settings, enrolment=secret)
             async with open_app(allowed, indexing=False, announcing=False) as app, Client(app.server) as client:
-                host = Writer(client, app, self.kb)
+                caller = Writer(client, app, self.kb)
                 if "base_revision" in arguments:
-                    arguments["base_revision"] = await host.revision(str(arguments["path"]))
-                answer = await host.call(tool, **arguments)
+                    arguments["base_revision"] = await caller.revision(str(arguments["path"]))
+                answer = await caller.call(tool, **arguments)
                 assert answer["proposal"] is not None, answer
                 return str(answer["proposal"]["id"])
 

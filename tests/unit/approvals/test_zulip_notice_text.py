@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.trust.ports import Proposal, ProposalVerdict, State
+from knowledge.trust.ports import AskerLine, Proposal, ProposalVerdict, State
 from mcp_server.approvals.zulip.notice_text import LONGEST_NAME, code_span, ended, waiting
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
@@ -59,6 +59,14 @@ def test_a_notice_says_who_what_until_when_and_where_to_decide() -> None:
     )
     plain = waiting(_proposal(), page=None, reacting=False)
     assert plain.endswith("* review it: `knowledge-forge review` in a terminal")
+
+
+def test_all_hosts_that_ask_are_named_with_when_each_asked_and_the_rest_counted() -> None:
+    joined = [AskerLine(f"ann@host-{n}", AT) for n in range(7)]
+    for said in (waiting(_proposal(), joined, page=None, reacting=False), ended(_proposal(state="expired"), joined)):
+        assert "* also requested by: `ann@host-0`, <time:2026-11-20T12:30:00+00:00>\n" in said
+        assert said.count("also requested by") == 5
+        assert "* and by 2 more\n" in said
 
 
 @pytest.mark.parametrize("state", get_args(State))

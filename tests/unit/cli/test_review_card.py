@@ -161,6 +161,28 @@ def test_several_calls_of_one_act_are_all_shown() -> None:
     assert '"two.md"' in said
 
 
+def test_all_hosts_that_ask_are_told_with_when_each_asked_and_its_trust() -> None:
+    first = replace(ASKER, asked_at=NOW)
+    joined = Asker(
+        "ann@zed", 0.0, 0, "nothing", frozen=True, counts={}, asked_at=NOW, sentence="merge, as told by plane:KB-1"
+    )
+    said = text(card(summary_of(proposal(kind="flag"), first, "word", now=NOW, also=[joined])))
+    for fact in (
+        "2 hosts ask for the same change",
+        "ann@cursor, score 3.14, level 3, asked 2026-03-01 12:00 UTC",
+        "needed level 3, had 2; 4 carried out, 1 rejected before",
+        "ann@zed, frozen until a person unfreezes it, asked 2026-03-01 12:00 UTC\nmerge, as told by plane:KB-1\nno earlier",
+        "h (harmful) freezes all 2 hosts that ask",
+    ):
+        assert fact in said
+    assert "freezes all" not in text(shown(proposal()))
+    found = fields(proposal(), [first, joined])["askers"]
+    assert found == [
+        {"principal": "ann@cursor", "asked_at": NOW.isoformat(), "score": 3.14, "level": 3, "frozen": False},
+        {"principal": "ann@zed", "asked_at": NOW.isoformat(), "score": 0.0, "level": 0, "frozen": True},
+    ]
+
+
 def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
     frozen = Asker("ann@cursor", 0.0, 0, "", frozen=True, counts={})
     said = text(shown(proposal(), asker=frozen))
