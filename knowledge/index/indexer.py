@@ -225,6 +225,7 @@ class Indexer:
         known: dict[str, Known] = {}
         for path in paths:
             for stored in [path, *await self._stored_below(path)]:
+                # So many single questions take longer than reading the stamps of the whole index.
                 if len(known) > MANY_PATHS:
                     everything = await self.index.stamps()
                     return {p: k for p, k in everything.items() if any(within(p, path) for path in paths)}

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 LEASE = INDEXING_LEASE
 TTL_S = 3.0
+"""How long the index may stand still after its process is killed; a living one can miss a renewal and keep the lease."""
 RENEW_S = 1.0
 ASK_S = 0.5
 """How often a process that does not index tries to take the lease."""
@@ -125,6 +126,7 @@ class IndexingService:
                 renewed = await self._ask()
                 if renewed is None and "state" in self._troubles and self._now() < expires_at:
                     continue  # the database is unavailable, and the lease is still ours
+                # Another fence: the lease had run out, and another process may have changed what this one planned with.
                 if renewed is None or renewed.fence != lease.fence:
                     break
                 expires_at = renewed.expires_at
@@ -221,6 +223,7 @@ class IndexingService:
         next_rescan, settled_at = await self._compare(fence, watched=watched)
         if self._at_once is not None:
             await index.begin(self._identity)
+            # The index is filled with the vectors of `at_once`: only here are those of the configured embedder asked for.
             generation = (await index.position()).generation
         compared.set()
         self._troubles.pop("work", None)
@@ -228,7 +231,8 @@ class IndexingService:
         while True:
             with anyio.move_on_after(HEARTBEAT_S):
                 await self._arrived.wait()
-            # Only pages that were just indexed have changed again.
+            # Only pages that were just indexed have changed again. One that is saved every moment must not keep a core
+            # busy; any other change is indexed at once.
             if self._pending and self._pending <= last_indexed:
                 await anyio.sleep_until(rested_at)
             paths, self._pending, self._arrived = self._pending, set(), anyio.Event()

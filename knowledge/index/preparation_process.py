@@ -70,6 +70,7 @@ class PreparingProcess:
             stdout=subprocess.PIPE,
             # Its errors would reach the terminal unfiltered. A page that crashes it fails again here, and is logged.
             stderr=subprocess.DEVNULL,
+            # Outside of the working directory: with a relative entry in PATH, a stranger's program in it could run.
             cwd=Path(sys.executable).anchor or None,
         )
         try:

@@ -145,6 +145,7 @@ class SqliteIndexStore:
 
     async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
         """Return stamp, revision and `indexed_at_ns` by path, for the documents among `paths`, or for every document."""
+        # This index covers the query. Reading the wide rows of the table would make every start slow and large.
         sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document INDEXED BY document_stamp"
         if paths is None:
             rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())

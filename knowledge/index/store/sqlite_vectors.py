@@ -89,6 +89,7 @@ def swap(fence: int, c: apsw.Connection) -> bool:
         return False
     if found.coming is not None:
         _exchange("", c)
+        # Dimensions 0: the embedder's settings leave the length to the model, so it is read off the vectors.
         learned = "coalesce(nullif(coming_dimensions, 0), (SELECT max(length(half)) / 2 FROM coming), 0)"
         c.execute(f"UPDATE meta SET embedder = coming_embedder, dimensions = {learned}")  # noqa: S608 - a constant
     elif _some_missing(c):

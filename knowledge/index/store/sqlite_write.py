@@ -153,6 +153,7 @@ class _Batch:
         for table in ("document", "document_words"):
             self._c.execute(f"DELETE FROM {table} WHERE doc = ?", (doc,))  # noqa: S608 - our own table names
         self._c.executemany(
+            # The table is stored by key and has no index by document, so the keys are computed again from the record.
             "DELETE FROM name WHERE key = ? AND rank = ? AND path = ? AND position = ?",
             [(n.key, n.rank, record.path, n.position) for n in names_of(record)],
         )
@@ -164,6 +165,7 @@ class _Batch:
         self._c.executemany(
             "INSERT INTO removal VALUES (?, ?)", [(self.seq + i, old) for i, (old,) in enumerate(gone, start=1)]
         )
+        # One more: whoever caches by position must also notice a document without chunks.
         self.seq += len(gone) + 1
         self._documents[parent(path)] -= 1
         self._touched.add(parent(path))
