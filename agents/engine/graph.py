@@ -266,6 +266,7 @@ def mermaid(graph: PhaseGraph, current: str | None = None, visits: Mapping[str, 
     Arrows are labelled with the condition of their transition and its checkpoint. The parts of a larger graph are frames.
     """
     counts = visits or {}
+    # Numbers instead of names: a phase's name may be anything, even words that Mermaid takes for a command.
     number = {phase.name: f"p{n}" for n, phase in enumerate(graph.phases)}
     lines = ["flowchart LR"]
     for place, (part, phases) in enumerate(grouped(graph).items()):

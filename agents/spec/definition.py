@@ -34,6 +34,7 @@ from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 PROMPTS = ("continue", "route")
 """The server's own prompts. Every agent is a prompt too, so none can have these names."""
+# A graph knows no lines, and reports its faults as sentences. These find what a fault is about, and so its line in the file.
 _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 _PHASE = re.compile(r"phase '([^']+)'")
 

@@ -110,6 +110,7 @@ def _from_yaml(text: str, name: str) -> Iterator[QueryEntry]:
             line = root.start_mark.line + 1 if root else 1
             raise BadQuerySet(name, line, "it must be a list of queries, or a mapping with `queries:`")
         for node in nodes.value:
+            # A loader of an empty text: only its constructor is used, which turns the composed node into values.
             yield QueryEntry(node.start_mark.line + 1, yaml.SafeLoader("").construct_document(node))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -144,7 +145,7 @@ def _moment_ns(value: object) -> object:
 
 
 _Text = Annotated[str, AfterValidator(_filled)]
-# YAML reads an unquoted id such as 12 as a number.
+# YAML reads an unquoted id such as 12 as a number. For `isinstance`, true would be a number, too.
 _Id = Annotated[_Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 _Path = Annotated[str, AfterValidator(_clean)]
 _MomentNs = Annotated[int | None, BeforeValidator(_moment_ns)]

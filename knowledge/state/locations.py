@@ -62,6 +62,7 @@ def user_folder(find: Callable[..., str], mend: str) -> Path:
         NoUserFolder: there is no such folder, or a variable names a relative one, which would depend on the working directory.
     """
     try:
+        # Without False, the author on Windows is the application again: `knowledge-forge\knowledge-forge`.
         folder = Path(find(APPLICATION, appauthor=False))
     except RuntimeError:
         raise NoUserFolder(mend) from None
@@ -122,4 +123,5 @@ def is_default(folder: Path, root: Path) -> bool:
 
 
 def _digest(root: Path) -> str:
+    # Names of folders need not be UTF-8.
     return hashlib.blake2b(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:HASH_DIGITS]

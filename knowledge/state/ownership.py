@@ -18,6 +18,7 @@ if sys.platform != "win32":
     import pwd
 
 MOST_LINKS = 40
+"""Linux itself follows no more on one path."""
 
 
 @dataclass(frozen=True, slots=True)

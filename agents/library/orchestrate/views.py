@@ -108,6 +108,7 @@ def _ended(state: JourneyState, u: Undertaking) -> str:
     if state.phase == FAILED and (cannot := u.plan.get("cannot")):
         return f"{cannot['requirement']} cannot be met, and a person agreed: {short(cannot['why'], LINE)}"
     if state.phase == BUDGET_EXHAUSTED:
+        # The condition `budget_exhausted` left the reason as feedback, beside the verdict.
         told = [one.text for one in state.feedback if one.text.startswith("the budget is used up")]
         return told[-1] if told else "the budget is used up"
     return f"{u.score} of 100" if u.score is not None else "it was not judged"

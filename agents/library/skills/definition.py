@@ -20,6 +20,7 @@ from agents.spec.yaml.reader import AgentFileReading, listed
 from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 
 MOST_PHASES, MOST_WAYS = 12, 24
+# A graph knows no lines, and reports its faults as sentences. These find what a fault is about, and so its line in the file.
 _PHASE = re.compile(r"phase '([^']+)'")
 _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 

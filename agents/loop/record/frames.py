@@ -242,6 +242,7 @@ def header_text(header: Header) -> str:
     Raises:
         ValueError: its time has no zone: a mistake of the caller.
     """
+    # A run keeps the limits that it began with, even if a later version of the program has other defaults.
     return canonical({**codec(Header).short_form(header), "limits": codec(RunLimits).form(header.limits)})
 
 

@@ -241,6 +241,7 @@ def _hard(node: Json, most: int, *, closed: bool) -> Json:
     if not isinstance(node, dict):
         return node
     found = dict(node)
+    # `not`, `if` and `contains` stay as they are: a limit inside them would change which works they select.
     for key in ("properties", "dependentSchemas"):
         if isinstance(found.get(key), dict):
             found[key] = {name: _hard(part, most, closed=key == "properties") for name, part in found[key].items()}

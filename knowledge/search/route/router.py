@@ -37,6 +37,7 @@ MOST_PLACE_WORDS: Final = 6
 MOST_NEAR: Final = 24
 """Nearest examples from which those shown to the language model are chosen."""
 NEIGHBOURS: Final = 7
+"""The weights were fitted with this number and the power below; a change of either needs `tests.benchmarks.routing fit`."""
 SHARPNESS: Final = 2
 """An example counts by its cosine to this power."""
 

@@ -93,6 +93,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
             delta = await store.delta(mark.at, limit=BATCH, texts=True)
             if delta.upto.generation != generation or delta.upto == mark.at:
                 break
+            # Unknown until it has succeeded: a failed piece may leave rows beyond the mark, which `_begun` has to delete.
             after, mark, self._filled = mark.at, IndexMark(delta.upto, SHAPE), None
             await self._put(store, index, delta, after, mark)
             self._filled = (index, mark)
