@@ -190,7 +190,7 @@ def check_fork(of: str, version: int, state: JourneyState, journey: str) -> None
     """Check that steps after that version of the other journey can be repeated in this fork.
 
     Raises:
-        BadStart: it is no fork of that journey, or was forked later.
+        BadStart: it is not a fork of that journey, or was forked later.
     """
     if state.forked_from != of:
         raise BadStart(f"{journey} was not forked from {of}; leave that out to begin a new fork")

@@ -34,7 +34,7 @@ async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     candidates = CurationRecord(facts.works).candidates
     missing = [] if candidates else ["there is no candidate yet: name the places on the map that may have it"]
     missing += [
-        f"{item['id']}: nothing lies at {item['path'][:200]}; copy the path from kb_map"
+        f"{item['id']}: there is nothing at {item['path'][:200]}; copy the path from kb_map"
         for item in candidates
         if not await look.place(item["path"])
     ]
@@ -51,7 +51,7 @@ async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     for item in record.targets:
         path = item["path"]
         if await look.place(path) != "page":
-            missing.append(f"{item['id']}: {path[:200]} is no page; name one, as kb_map lists it")
+            missing.append(f"{item['id']}: {path[:200]} is not a page; name one, with the path that kb_map shows")
         elif path not in read | quoted:
             missing.append(
                 f"{item['id']}: {path[:200]} was not read in this visit: kb_read it with this journey_id, or drop it"
@@ -110,15 +110,15 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
         missing.append("there is no conclusion yet: say what follows from the evidence")
     there = ids(record.evidence)
     if lost := [id_ for id_ in record.rests_on if id_ not in there]:
-        missing.append(f"rests_on names what is no evidence: {listing(lost)}; there is {listing(there)}")
+        missing.append(f"rests_on names ids that no evidence has: {listing(lost)}; there are {listing(there)}")
     if not record.rests_on:
         missing.append(f"the conclusion rests on nothing: name evidence in rests_on, of {listing(there)}")
     if record.chosen is None:
         missing.append("no act is chosen: name its kind, the path if it changes the knowledge base, and why")
-    # The recorded act is the one that was rejected or failed: it must not be taken again without a thought.
+    # The recorded act is the one that was rejected or failed: it must not simply be repeated.
     elif facts.visit > 1 and not facts.given.get("act"):
         missing.append(
-            "the work came back here: submit the act again, changed by the reason or with a why that answers it"
+            "the work came back here: submit the act again, changed as the reason demands, or with a `why` that answers the reason"
         )
     else:
         missing += await _out_of_place(record.chosen, look)
@@ -201,7 +201,10 @@ def _not_the_chosen(record: CurationRecord, deeds: ActsOnRecord) -> Sequence[str
         return ()  # the chosen act is named, and `held` says what it lacks
     at = f" at {path[:200]}" if path else ""
     return (
-        f"chosen was {record.kind}{at}, and no act shows it: use {' or '.join(tools)} with this journey_id, and name it in acts",
+        (
+            f"the chosen act is {record.kind}{at}, but none in acts carries it out: use {' or '.join(tools)} with this journey_id, "
+            "and name it in acts"
+        ),
     )
 
 

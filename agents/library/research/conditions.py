@@ -37,7 +37,7 @@ def _tree_wrong(tree: Tree) -> Iterator[str]:
     if bare := [id_ for id_ in ids(categories) if id_ not in used]:
         yield f"these categories have no question: {listing(bare)}; add one to each or drop them"
     if lost := [question["id"] for question in questions if question["category"] not in there]:
-        yield f"these questions name a category that is not there: {listing(lost)}; add it, or name one of {listing(ids(categories))}"
+        yield f"these questions name categories that do not exist: {listing(lost)}; add them or name {listing(ids(categories))}"
 
 
 def _undecided(tree: Tree) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _insights_lacking(tree: Tree) -> Iterator[str]:
     for id_, insight in tree.insights.items():
         rests_on = insight["rests_on"]
         if wrong := [question for question in rests_on if question not in answered]:
-            yield f"the insight {id_} rests on what is not answered: {listing(wrong)}; take them out of rests_on"
+            yield f"the insight {id_} rests on questions without an answer: {listing(wrong)}; take them out of rests_on"
         if id_ in answered.values() and id_ not in [answered.get(question) for question in rests_on]:
             own = [question for question, category in answered.items() if category == id_]
             yield f"the insight {id_} rests on no answer of its category: name one of {listing(own)} in rests_on"
@@ -191,6 +191,6 @@ async def frontier_mapped(facts: SubmitFacts, _look: Look) -> ConditionFinding:
 def _frontier_wrong(tree: Tree, adjacent: Sequence[Item]) -> Iterator[str]:
     near = {*ids(tree.categories), *ids(tree.questions)}
     if lost := [question["id"] for question in adjacent if question["near"] not in near]:
-        yield f"these are near nothing of the tree: {listing(lost)}; near is the id of a category or question"
+        yield f"these are near nothing in the tree: {listing(lost)}; near is the id of a category or question"
     yield from shared_ids(tree.categories, tree.questions, adjacent)
     yield from repeated_texts([*tree.questions, *adjacent], "text")

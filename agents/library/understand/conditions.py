@@ -43,9 +43,9 @@ def _objectives_wrong(course: Course) -> Iterator[str]:
     yield from repeated_texts(objectives, "text")
     for id_, objective in course.objectives.items():
         if lost := [need for need in objective.get("needs", ()) if need not in course.objectives]:
-            yield f"the objective {id_} needs what is not there: {listing(lost)}; add it or take it out of needs"
+            yield f"the objective {id_} needs objectives that do not exist: {listing(lost)}; add them or take them out of needs"
         elif id_ in course.before(id_):
-            yield f"the objective {id_} needs itself, by way of what it needs: take one of these out of needs"
+            yield f"the objective {id_} needs itself, through objectives that it needs: take one of them out of needs"
 
 
 def _not_taken_in(course: Course) -> Iterator[str]:
@@ -86,7 +86,8 @@ def _probes_wrong(course: Course, objective: str, probes: Sequence[Item]) -> Ite
     yield from _too_few(f"the diagnosis of {objective}", "probe", probes, LEAST_PROBES)
     yield from repeated_texts(probes, "question")
     if lost := [probe["id"] for probe in probes if probe.get("about") not in (None, *course.knows)]:
-        yield f"these probes are about what is not in knows: {listing(lost)}; there are {listing(list(course.knows))}, or null"
+        there = listing(list(course.knows))
+        yield f"these probes are about entries that knows does not have: {listing(lost)}; `about` is one of {there}, or null"
     asked = {folded(check["question"]): check["id"] for check in items_in(course.lessons.get(objective, {}), "checks")}
     for probe in probes:
         if check := asked.get(folded(probe["question"])):
@@ -199,7 +200,7 @@ async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     if not lesson.get("citations"):
         wrong.append(f"{of} has no citation: quote the passages that it rests on")
     if failed := [check["id"] for check in answered(checks) if not check["correct"]]:
-        wrong.append(f"the learner did not answer {listing(failed)} rightly")
+        wrong.append(f"the learner did not answer {listing(failed)} correctly")
     return [*wrong, *await unresolved_citations(facts.work, "lessons", look, frozenset([objective]))]
 
 

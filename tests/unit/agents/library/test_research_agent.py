@@ -172,7 +172,7 @@ async def test_a_whole_tree_is_complete() -> None:
         ({}, ["no category"]),
         ({"categories": TREE["categories"]}, ["no question", "c1, c2"]),
         (without(TREE, "questions", 2), ["no question", "c2"]),
-        (change(TREE, "questions", 2, category="c7"), ["not there", "q3"]),
+        (change(TREE, "questions", 2, category="c7"), ["do not exist", "q3"]),
         (change(TREE, "questions", 1, id="c1"), ["used twice", "c1"]),
         (change(TREE, "questions", 1, text="how  much do Bees eat in winter"), ["q2 says the same as q1"]),
         (change(TREE, "categories", 1, title="WINTER"), ["c2 says the same as c1"]),
@@ -350,7 +350,7 @@ async def test_every_category_has_an_insight_that_rests_on_its_answers() -> None
     bare = change(INSIGHTS, "insights", 1, rests_on=[])
     assert (await judged(AGENT, "every_category_has_insight", RISE_ABOVE, bare, works=nothing)).met
     on_open = await judged(AGENT, "every_category_has_insight", RISE_ABOVE, INSIGHTS, works=nothing)
-    assert lacks(on_open, "c2", "not answered", "q3")
+    assert lacks(on_open, "c2", "without an answer", "q3")
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,10 @@ async def test_every_category_has_an_insight_that_rests_on_its_answers() -> None
         (without(INSIGHTS, "insights", 1), "no insight: c2"),
         (change(INSIGHTS, "insights", 1, rests_on=[]), "the insight c2 rests on no answer of its category"),
         (change(INSIGHTS, "insights", 1, rests_on=["q1"]), "name one of q3"),
-        (change(INSIGHTS, "insights", 0, rests_on=["q1", "q8"]), "the insight c1 rests on what is not answered: q8"),
+        (
+            change(INSIGHTS, "insights", 0, rests_on=["q1", "q8"]),
+            "the insight c1 rests on questions without an answer: q8",
+        ),
         ({"insights": [*INSIGHTS["insights"], insight("c7", "q1")]}, "belong to no category: c7"),
     ],
 )
@@ -379,7 +382,7 @@ async def test_the_frontier_is_three_questions_that_nobody_asked() -> None:
         (without(NEXT, "adjacent_questions", 0), "there are 2"),
         (change(NEXT, "adjacent_questions", 0, text="how is HONEY sold"), "a3 says the same as a1"),
         (change(NEXT, "adjacent_questions", 0, text=Q1.lower()), "a1 says the same as q1"),
-        (change(NEXT, "adjacent_questions", 0, near="c9"), "near nothing of the tree: a1"),
+        (change(NEXT, "adjacent_questions", 0, near="c9"), "near nothing in the tree: a1"),
         (change(NEXT, "adjacent_questions", 0, id="q1"), "used twice: q1"),
     ],
 )

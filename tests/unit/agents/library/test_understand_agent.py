@@ -160,7 +160,7 @@ async def test_a_learner_is_calibrated_by_their_words_and_objectives_with_source
         (change(CALIBRATED, "objectives", 0, source=ALTERED), "objectives[o1].source: the quote is not in"),
         (change(CALIBRATED, "objectives", 1, source=ELSEWHERE), "but in section 'Bees > Winter'"),
         (change(CALIBRATED, "objectives", 0, source=NOWHERE), "there is no page 'notes/wasps.md'"),
-        (change(CALIBRATED, "objectives", 1, needs=["o7"]), "o2 needs what is not there: o7"),
+        (change(CALIBRATED, "objectives", 1, needs=["o7"]), "o2 needs objectives that do not exist: o7"),
         (change(CALIBRATED, "objectives", 0, needs=["o1"]), "o1 needs itself"),
         (change(CALIBRATED, "objectives", 0, needs=["o2"]), "o1 needs itself"),
         (change(CALIBRATED, "objectives", 0, id="k1", needs=[]), "used twice: k1"),
@@ -233,7 +233,7 @@ async def test_two_answers_of_the_learner_diagnose_the_next_objective() -> None:
         ),
         (
             {"objective": "o1", "diagnoses": [diagnosis("o1", PROBES[0], probe("p2", "Why?", about="k9"))]},
-            "about what is not in knows: p2",
+            "about entries that knows does not have: p2",
         ),
     ],
 )
@@ -368,7 +368,7 @@ async def test_a_lesson_passes_its_objective_and_the_last_one_passes_all() -> No
             "the learner has not answered a2",
         ),
         ({"lessons": [lesson("o1", CHECKS[0], asked("a2", "why does a LONE bee freeze"))]}, "a2 says the same as a1"),
-        (FAILED, "the learner did not answer a2 rightly"),
+        (FAILED, "the learner did not answer a2 correctly"),
     ],
 )
 async def test_a_lesson_that_lacks_something_passes_nothing(work: Work, said: str) -> None:
@@ -639,7 +639,7 @@ async def test_changes_of_a_person_that_break_the_calibration_are_told_and_it_go
         await led.submit(**CALIBRATED)
         state = await led.decide("modify", changes={"objectives": CALIBRATED["objectives"][1:]})
         assert (state.phase, state.status) == (CALIBRATE, "active")
-        assert "o2 needs what is not there: o1" in (await led.missing())[0]
+        assert "o2 needs objectives that do not exist: o1" in (await led.missing())[0]
 
 
 async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(tmp_path: Path) -> None:

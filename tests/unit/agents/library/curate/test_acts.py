@@ -113,7 +113,7 @@ async def test_knowledge_changed_where_the_server_has_every_act_on_record(
 @pytest.mark.parametrize(
     ("acts", "look", "said"),
     [
-        ([], Pages(), "chosen was merge at notes/bees.md, and no act shows it: use kb_merge"),
+        ([], Pages(), "the chosen act is merge at notes/bees.md, but none in acts carries it out: use kb_merge"),
         ([], Pages(called=[MERGED_BEES]), "kb_merge changed notes/bees.md: name that in an act, too"),
         ([deed("a1", "kb_merge", BEES)], Pages(), "a1 (kb_merge notes/bees.md) is no call of this visit"),
         ([deed("a1", "kb_merge", GARDEN)], Pages(called=[MERGED_BEES]), "on record: kb_merge notes/bees.md"),
@@ -165,12 +165,12 @@ async def test_knowledge_changed_where_the_server_has_every_act_on_record(
         (
             [deed("a1", "kb_merge", GARDEN)],
             Pages(called=[call("kb_merge", GARDEN, "done")]),
-            "chosen was merge at notes/bees.md",
+            "the chosen act is merge at notes/bees.md",
         ),
         (
             [deed("a1", "zulip_send_message")],
             Pages(called=[call("zulip_send_message", status="done")]),
-            "chosen was merge",
+            "the chosen act is merge",
         ),
         (
             [deed("a1", "kb_merge", BEES), deed("a2", "zulip_react")],
@@ -247,7 +247,7 @@ async def test_what_changes_no_knowledge_is_done_when_the_server_has_it_on_recor
         ("answer", {"said": " "}, Pages(), "said is empty"),
         ("answer", {"said": "Done.", "acts": [deed("a1", "zulip_react")]}, Pages(), "a1 (zulip_react) is no call"),
         ("answer", {"said": "Done."}, Pages(called=[MERGED_BEES]), "kb_merge changed notes/bees.md"),
-        ("task", {"said": "I made a task."}, Pages(), "chosen was task, and no act shows it"),
+        ("task", {"said": "I made a task."}, Pages(), "the chosen act is task, but none in acts carries it out"),
         ("task", {"acts": [deed("a1", "plane_create_task")]}, Pages(), "is no call of this visit"),
         (
             "task",
@@ -265,7 +265,7 @@ async def test_what_changes_no_knowledge_is_done_when_the_server_has_it_on_recor
             "task",
             {"acts": [deed("a1", "zulip_react")]},
             Pages(called=[call("zulip_react", status="done")]),
-            "chosen was task",
+            "the chosen act is task",
         ),
         (
             "message",

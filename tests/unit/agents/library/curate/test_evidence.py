@@ -69,9 +69,9 @@ async def test_who_looked_at_the_map_and_names_places_on_it_is_oriented() -> Non
         (
             change(ORIENTED, "candidates", 1, path="notes/wasps.md"),
             [call("kb_map")],
-            "c2: nothing lies at notes/wasps.md",
+            "c2: there is nothing at notes/wasps.md",
         ),
-        (change(ORIENTED, "candidates", 0, path="note"), [call("kb_map")], "c1: nothing lies at note"),
+        (change(ORIENTED, "candidates", 0, path="note"), [call("kb_map")], "c1: there is nothing at note"),
     ],
 )
 async def test_who_did_not_look_or_names_what_is_not_there_is_not_oriented(
@@ -96,8 +96,8 @@ async def test_pages_that_were_read_in_this_visit_are_targets() -> None:
         (TARGETED, [call("kb_read", GARDEN)], f"{BEES} was not read in this visit"),
         (TARGETED, [call("kb_search", BEES)], f"{BEES} was not read in this visit"),
         ({"pages": [*TARGETED["pages"], place("p2", GARDEN)]}, [call("kb_read", BEES)], f"p2: {GARDEN} was not read"),
-        (change(TARGETED, "pages", 0, path="notes"), [call("kb_read", "notes")], "p1: notes is no page"),
-        (change(TARGETED, "pages", 0, path="notes/wasps.md"), [call("kb_read", BEES)], "notes/wasps.md is no page"),
+        (change(TARGETED, "pages", 0, path="notes"), [call("kb_read", "notes")], "p1: notes is not a page"),
+        (change(TARGETED, "pages", 0, path="notes/wasps.md"), [call("kb_read", BEES)], "notes/wasps.md is not a page"),
     ],
 )
 async def test_pages_that_were_not_read_are_no_targets(work: Work, called: list[Called], said: str) -> None:
@@ -205,7 +205,7 @@ async def test_an_act_that_can_be_done_may_be_chosen(kind: str, path: str | None
     [
         ({}, "there is no conclusion yet"),
         ({**reasoned("answer"), "conclusion": " "}, "there is no conclusion yet"),
-        (reasoned("answer", None, "e1", "e9"), "rests_on names what is no evidence: e9"),
+        (reasoned("answer", None, "e1", "e9"), "rests_on names ids that no evidence has: e9"),
         ({**reasoned("answer"), "rests_on": []}, "the conclusion rests on nothing"),
         ({**reasoned("answer"), "act": None}, "no act is chosen"),
         (reasoned("merge"), "merge needs the path of a page, or of a directory"),
