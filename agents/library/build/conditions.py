@@ -58,13 +58,13 @@ def _gap_left(plan: BuildRecord) -> Iterator[str]:
     if plan.open_gap is not None:
         yield (
             f"the concept {plan.open_gap['concept']} is missing, for which step {plan.open_gap['step']} waits: add it with a "
-            "quote, or name its id in left_out with why"
+            "quote, or name its id in `left_out` with why"
         )
     # The concept was added. It closes the gap only if a step rests on it: otherwise the waiting step is as stuck as before.
     elif plan.gap is not None:
         new = ids(plan.concepts_of(plan.gap))
         if new and not any(set(new) & set(step["rests_on"]) for step in plan.steps):
-            yield f"no step rests on {listing(new)}, for which step {plan.gap['step']} waited: name it in rests_on of that step"
+            yield f"no step rests on {listing(new)}, for which step {plan.gap['step']} waited: name it in `rests_on` of that step"
 
 
 async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -85,11 +85,11 @@ def _making_lacking(plan: BuildRecord) -> Iterator[str]:
         observed, artefacts = bool(item.get("observed", "").strip()), bool(item.get("artefacts"))
         if not item.get("shown_by") and not (artefacts and observed):
             wanted = (
-                "say in observed what you saw when you checked done_when"
+                "say in `observed` what you saw when you checked `done_when`"
                 if artefacts
-                else "name artefacts and observed"
+                else "name `artefacts`, and say in `observed` what you saw"
             )
-            yield f"nothing shows yet that {id_} is made: {wanted}, or quote a page in shown_by"
+            yield f"nothing shows yet that {id_} is made: {wanted}, or quote a page in `shown_by`"
     if plan.to_make:
         yield f"not made yet: {listing(ids(plan.to_make))}"
 
@@ -100,16 +100,16 @@ async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> Conditio
     # From this submission: a gap on record has already led back once.
     gap = facts.given.get("gap")
     if not isinstance(gap, dict):
-        return finding(["gap names no concept"])
+        return finding(["`gap` names no concept"])
     wrong = list(_no_gap(plan, gap))
     return finding(wrong, f"step {gap['step']} needs the concept {gap['concept']}: {short(gap['text'], 300)}")
 
 
 def _no_gap(plan: BuildRecord, gap: Item) -> Iterator[str]:
     if gap["step"] not in ids(plan.steps):
-        yield f"gap names the step {short(gap['step'], 60)}, which is not in the plan: name one of {listing(ids(plan.steps))}"
+        yield f"`gap` names the step {short(gap['step'], 60)}, which is not in the plan: name one of {listing(ids(plan.steps))}"
     elif gap["step"] in plan.made:
-        yield f"gap names the step {gap['step']}, which is made: drop it first if it does not hold"
+        yield f"`gap` names the step {gap['step']}, which is made: drop it first if it does not hold"
     if there := ids(plan.concepts_of(gap)):
         yield f"the plan rests on that concept already: {listing(there)}; read its pages again"
     elif gap["concept"] in ids(plan.left_out):

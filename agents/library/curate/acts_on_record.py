@@ -45,7 +45,7 @@ async def acts_on_record(acts: Sequence[Item], look: Look) -> ActsOnRecord:
     fates = {str(act["proposal"]): await look.proposal(str(act["proposal"])) for act in acts if act.get("proposal")}
     for act in acts:
         if act["tool"] in KNOWLEDGE and not act.get("path"):
-            deeds.wrong.append(f"{act['id']} names no page: put the path that {act['tool']} returned into path")
+            deeds.wrong.append(f"{act['id']} names no page: put the path that {act['tool']} returned into `path`")
         elif act.get("proposal"):
             await _proposed(deeds, act, fates[str(act["proposal"])], calls, look)
         else:

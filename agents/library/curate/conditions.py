@@ -70,7 +70,7 @@ async def missing_context(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Something is missing, and the server's own search does not find enough about it either."""
     missing = str(facts.given.get("missing", "")).strip()
     if not missing:
-        return finding(["missing is empty: say what is not found"])
+        return finding(["`missing` is empty: say there what is not found"])
     searches = [call.facts.get("scent") for call in await look.calls() if call.tool == "kb_search"]
     # The newest search counts too: the server's words for the gap may differ from the host's.
     lost = await look.scent(missing) != "sufficient" or (searches and searches[-1] != "sufficient")
@@ -96,7 +96,7 @@ async def evidence_found(facts: SubmitFacts, look: Look) -> ConditionFinding:
     if not items_in(facts.work, "evidence"):
         missing.append("there is no evidence yet: quote the passages that bear on the question")
     if str(facts.given.get("missing", "")).strip():
-        missing.append("something is said to be missing: find it, or submit again without missing")
+        missing.append("something is said to be missing: find it, or submit again without `missing`")
     return finding(missing)
 
 
@@ -110,9 +110,9 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
         missing.append("there is no conclusion yet: say what follows from the evidence")
     there = ids(record.evidence)
     if lost := [id_ for id_ in record.rests_on if id_ not in there]:
-        missing.append(f"rests_on names ids that no evidence has: {listing(lost)}; there are {listing(there)}")
+        missing.append(f"`rests_on` names ids that no evidence has: {listing(lost)}; there are {listing(there)}")
     if not record.rests_on:
-        missing.append(f"the conclusion rests on nothing: name evidence in rests_on, of {listing(there)}")
+        missing.append(f"the conclusion rests on nothing: name evidence in `rests_on`, of {listing(there)}")
     if record.chosen is None:
         missing.append("no act is chosen: name its kind, the path if it changes the knowledge base, and why")
     # The recorded act is the one that was rejected or failed: it must not simply be repeated.
@@ -154,7 +154,7 @@ async def human_rejected(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """A person rejected a proposal of this work."""
     refused = await rejected(items_in(facts.given, "acts"), CurationRecord(facts.works).acts, look)
     if not refused:
-        return finding(["no proposal that acts name was rejected"])
+        return finding(["no proposal named in `acts` was rejected"])
     told = [
         f"{act['tool']} {fate.path[:200]}, proposal {act['proposal']}: {short(fate.note, 300) or 'no reason was given'}"
         for act, fate in refused
@@ -186,7 +186,7 @@ async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
         return MET  # the page is gone meanwhile, and the answer to the person says so
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if record.kind in ("answer", "") and not record.said:
-        wrong.append("said is empty: answer the person, and submit what you told them")
+        wrong.append("`said` is empty: answer the person, and submit there what you told them")
     return finding(wrong)
 
 
@@ -202,8 +202,8 @@ def _not_the_chosen(record: CurationRecord, deeds: ActsOnRecord) -> Sequence[str
     at = f" at {path[:200]}" if path else ""
     return (
         (
-            f"the chosen act is {record.kind}{at}, but none in acts carries it out: use {' or '.join(tools)} with this journey_id, "
-            "and name it in acts"
+            f"the chosen act is {record.kind}{at}, but none in `acts` carries it out: use {' or '.join(tools)} with this journey_id, "
+            "and name it in `acts`"
         ),
     )
 
@@ -225,7 +225,7 @@ async def merged(facts: SubmitFacts, look: Look) -> ConditionFinding:
     for path in record.changed:
         page = record.verified.get(path)
         if page is None:
-            missing.append(f"{path[:200]} was changed and is not in pages: read it and submit its present revision")
+            missing.append(f"{path[:200]} was changed and is not in `pages`: read it and submit its present revision")
         else:
             missing += await _not_as_told(record, page, look)
     return finding(missing)
@@ -247,7 +247,7 @@ async def _not_as_told(record: CurationRecord, page: Item, look: Look) -> list[s
         missing.append(f"{id_}: that is not the present revision of {path[:200]}: kb_read it and submit what it says")
     if MERGES in record.changed[path]:
         if says is None or says["path"] != path:
-            missing.append(f"{id_}: quote in says what {path[:200]} says now, from that page")
+            missing.append(f"{id_}: quote in `says` what {path[:200]} says now, from that page")
         else:
             missing += await unresolved_citations({"pages": [page]}, "pages", look)
     return missing

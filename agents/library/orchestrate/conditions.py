@@ -43,7 +43,7 @@ async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     if u.given_requirements and (own := ids(items_in(u.plan, "requirements"))):
         missing.append(f"the requirements came with the brief, so the plan adds none: drop {listing(own)}")
     missing += [
-        f"the judge's issue {issue['id']} is not answered ({short(issue['text'])}): say in answers what this plan changes"
+        f"the judge's issue {issue['id']} is not answered ({short(issue['text'])}): say in `answers` what this plan changes"
         for issue in u.open_issues(PLANNING)
     ]
     return finding(missing)
@@ -61,10 +61,12 @@ async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding
         if (why := await look.cited(citation))
     ]
     if cannot["requirement"] not in ids(u.requirements):
-        missing.append(f"cannot names no requirement: name one of {listing(ids(u.requirements)) or 'those you submit'}")
+        missing.append(
+            f"`cannot` names none of the requirements: name one of {listing(ids(u.requirements)) or 'those you submit'}"
+        )
     if not list_in(cannot, "shown_by") and not list_in(cannot, "tried"):
         missing.append(
-            "nothing shows that it cannot be met: quote a page that says so in shown_by, or say what was tried"
+            "nothing shows that it cannot be met: quote a page that says so in `shown_by`, or say in `tried` what was tried"
         )
     # No feedback: if the person agrees, the work ends, and no later attempt could use it.
     return finding(missing)
@@ -128,8 +130,8 @@ def _done_lacking(u: Undertaking) -> Iterator[str]:
     for id_, item in u.done.items():
         if only_said(item) and not text_in(item, "said"):
             yield (
-                f"nothing shows yet that {id_} is done: quote a page in shown_by, name artefacts with what you observed, name "
-                "calls, or say in said who said so"
+                f"nothing shows yet that {id_} is done: quote a page in `shown_by`, name `artefacts` with what you observed, "
+                "name `calls`, or say in `said` who said so"
             )
     for step in u.steps:
         waits = [one for one in list_in(step, "depends_on") if one in u.undone]
@@ -143,7 +145,7 @@ def _unanswered(u: Undertaking, work: Item) -> Iterator[str]:
     for issue in u.open_issues(IMPLEMENTING):
         yield (
             f"the judge's issue {issue['id']} is not answered ({short(issue['text'])}): change the step, send it in full, and "
-            "say in answers what changed, or why nothing did"
+            "say in `answers` what changed, or why nothing did"
         )
     for answer in items_in(work, "answers"):
         if answer["id"] in ids(u.issues) and answer["step"] not in (*u.done, *u.undone):

@@ -44,7 +44,7 @@ def _undecided(tree: Tree) -> Iterator[str]:
     for category in tree.pending:
         yield (
             f"the category {category['id']} ({short(category['title'], 60)}) was proposed and is not in the tree: add it with its "
-            "questions, or name its id in left_out with why"
+            "questions, or name its id in `left_out` with why"
         )
 
 
@@ -107,8 +107,8 @@ def _proposed(tree: Tree, given: Mapping[str, object], name: str) -> ConditionFi
         return finding((), "; ".join(f"{_category(category)}, because {short(category['why'])}" for category in new))
     if proposed:
         known = listing(ids(proposed))
-        return finding([f"the tree has {known} of {name}, or it was left out: a new category has a new id and title"])
-    return finding([f"{name} names no category"])
+        return finding([f"the tree has {known} of `{name}`, or it was left out: a new category has a new id and title"])
+    return finding([f"`{name}` names no category"])
 
 
 def _category(category: Item) -> str:
@@ -134,7 +134,7 @@ async def synthesis_requires_more_answers(facts: SubmitFacts, _look: Look) -> Co
         return finding((), "; ".join(f"{question['id']}: {short(question['text'])}" for question in new))
     if wrong:
         return finding(list(wrong.values()))
-    return finding(["more_questions has no new question that waits for an answer"])
+    return finding(["`more_questions` has no new question that waits for an answer"])
 
 
 def _more_wrong(tree: Tree) -> Mapping[str, str]:
@@ -146,7 +146,7 @@ def _more_wrong(tree: Tree) -> Mapping[str, str]:
         id_ = question["id"]
         before = asked.setdefault(folded(question["text"]), id_)
         if id_ in categories or id_ in ids(of_tree):
-            wrong[id_] = f"the question {id_} of more_questions has the id of something else: give it a new one"
+            wrong[id_] = f"the question {id_} of `more_questions` has the id of something else: give it a new one"
         elif question["category"] not in categories:
             wrong[id_] = (
                 f"the question {id_} is in no category of the tree: name one of {listing(ids(tree.categories))}"
@@ -171,10 +171,10 @@ def _insights_lacking(tree: Tree) -> Iterator[str]:
     for id_, insight in tree.insights.items():
         rests_on = insight["rests_on"]
         if wrong := [question for question in rests_on if question not in answered]:
-            yield f"the insight {id_} rests on questions without an answer: {listing(wrong)}; take them out of rests_on"
+            yield f"the insight {id_} rests on questions without an answer: {listing(wrong)}; take them out of `rests_on`"
         if id_ in answered.values() and id_ not in [answered.get(question) for question in rests_on]:
             own = [question for question, category in answered.items() if category == id_]
-            yield f"the insight {id_} rests on no answer of its category: name one of {listing(own)} in rests_on"
+            yield f"the insight {id_} rests on no answer of its category: name one of {listing(own)} in `rests_on`"
 
 
 # --- EXPAND -----------------------------------------------------------------------------------------------------------
@@ -191,6 +191,6 @@ async def frontier_mapped(facts: SubmitFacts, _look: Look) -> ConditionFinding:
 def _frontier_wrong(tree: Tree, adjacent: Sequence[Item]) -> Iterator[str]:
     near = {*ids(tree.categories), *ids(tree.questions)}
     if lost := [question["id"] for question in adjacent if question["near"] not in near]:
-        yield f"these are near nothing in the tree: {listing(lost)}; near is the id of a category or question"
+        yield f"these are near nothing in the tree: {listing(lost)}; `near` is the id of a category or question"
     yield from shared_ids(tree.categories, tree.questions, adjacent)
     yield from repeated_texts([*tree.questions, *adjacent], "text")

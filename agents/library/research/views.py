@@ -54,7 +54,7 @@ def _insights_needed(tree: Tree) -> list[str]:
         insight = tree.insights.get(category["id"])
         new = [id_ for id_ in own if insight is None or id_ not in insight["rests_on"]]
         if insight is None or new:
-            there = f"answered: {listing(new)}" if new else "nothing was answered: rests_on is []"
+            there = f"answered: {listing(new)}" if new else "nothing was answered: `rests_on` is []"
             told.append(f"{category['id']} ({short(category['title'], 60)}), {there}")
     return told
 

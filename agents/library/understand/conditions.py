@@ -30,9 +30,9 @@ def _knowledge_wrong(course: Course) -> Iterator[str]:
     if not course.goal:
         yield "there is no goal yet: ask what the learner wants to be able to do"
     if not course.knows:
-        yield "knows is empty: ask what the learner knows already, and submit it with what they said"
+        yield "`knows` is empty: ask what the learner knows already, and submit it with what they said"
     if silent := [id_ for id_, entry in course.knows.items() if not entry.get("learner_said", "").strip()]:
-        yield f"without the learner's words these levels are guesses: {listing(silent)}; ask, and put the answer into learner_said"
+        yield f"without the learner's words these levels are guesses: {listing(silent)}; ask, and put the answer into `learner_said`"
 
 
 def _objectives_wrong(course: Course) -> Iterator[str]:
@@ -43,9 +43,9 @@ def _objectives_wrong(course: Course) -> Iterator[str]:
     yield from repeated_texts(objectives, "text")
     for id_, objective in course.objectives.items():
         if lost := [need for need in objective.get("needs", ()) if need not in course.objectives]:
-            yield f"the objective {id_} needs objectives that do not exist: {listing(lost)}; add them or take them out of needs"
+            yield f"the objective {id_} needs objectives that do not exist: {listing(lost)}; add them or take them out of `needs`"
         elif id_ in course.before(id_):
-            yield f"the objective {id_} needs itself, through objectives that it needs: take one of them out of needs"
+            yield f"the objective {id_} needs itself, through objectives that it needs: take one of them out of `needs`"
 
 
 def _not_taken_in(course: Course) -> Iterator[str]:
@@ -59,7 +59,8 @@ def _not_taken_in(course: Course) -> Iterator[str]:
     if gap := course.gap:
         yield (
             f"nothing teaches {short(gap['prerequisite'], 80)!r} yet: add an objective whose text has these words, and its id to the "
-            "needs of the one that failed; or, if the learner knows it after all, an entry of knows with that topic and their words"
+            "`needs` of the one that failed; or, if the learner knows it after all, an entry of `knows` with that topic and their "
+            "words"
         )
 
 
@@ -74,7 +75,7 @@ async def objective_diagnosed(facts: SubmitFacts, _look: Look) -> ConditionFindi
     if wanted not in course.objectives:
         return finding([f"there is no objective {wanted[:60]}: there are {listing(list(course.objectives))}"])
     if facts.given.get("objective") != wanted:
-        return finding([f"{wanted} comes next: diagnose that one, and name it as objective"])
+        return finding([f"{wanted} comes next: diagnose that one, and name it as `objective`"])
     # From this submit: the recorded diagnosis led to the lesson that failed, and new answers are needed.
     diagnosis = _of(facts.given, "diagnoses", wanted)
     if diagnosis is None:
@@ -87,7 +88,7 @@ def _probes_wrong(course: Course, objective: str, probes: Sequence[Item]) -> Ite
     yield from repeated_texts(probes, "question")
     if lost := [probe["id"] for probe in probes if probe.get("about") not in (None, *course.knows)]:
         there = listing(list(course.knows))
-        yield f"these probes are about entries that knows does not have: {listing(lost)}; `about` is one of {there}, or null"
+        yield f"these probes are about entries that `knows` does not have: {listing(lost)}; `about` is one of {there}, or null"
     asked = {folded(check["question"]): check["id"] for check in items_in(course.lessons.get(objective, {}), "checks")}
     for probe in probes:
         if check := asked.get(folded(probe["question"])):
@@ -99,7 +100,7 @@ def _too_few(of: str, kind: str, questions: Sequence[Item], least: int) -> Itera
         yield f"{of} has {len(questions)} {kind}s: ask the learner at least {least}"
     there = ids(answered(questions))
     if silent := [question["id"] for question in questions if question["id"] not in there]:
-        yield f"the learner has not answered {listing(silent)}: ask, wait, and put their words into learner_answer"
+        yield f"the learner has not answered {listing(silent)}: ask, wait, and put their words into `learner_answer`"
 
 
 async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -108,10 +109,10 @@ async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> Conditi
     if not course.objectives:
         return finding((), NOTHING_TO_LEARN)
     if not isinstance(asked, dict):
-        return finding(["recalibrate is missing: name the entry of knows and the probe that contradicts it"])
+        return finding(["`recalibrate` is missing: name the entry of `knows` and the probe that contradicts it"])
     entry, probe = str(asked.get("knows")), str(asked.get("probe"))
     if entry not in course.knows:
-        return finding([f"knows has no entry {entry[:60]}: there are {listing(list(course.knows))}"])
+        return finding([f"`knows` has no entry {entry[:60]}: there are {listing(list(course.knows))}"])
     level = course.knows[entry]["level"]
     if probe not in list(course.against(entry)):
         wanted = "about it and answered wrongly where the level is solid, or correctly where it is none"
@@ -129,12 +130,12 @@ async def fundamental_prerequisite_gap(facts: SubmitFacts, _look: Look) -> Condi
     if not course.objectives:
         return finding((), NOTHING_TO_LEARN)
     if not isinstance(gap, dict):
-        return finding(["gap is missing: name the prerequisite and the failed check that shows it"])
+        return finding(["`gap` is missing: name the prerequisite and the failed check that shows it"])
     failed = _failed(course, facts.given)
     if str(gap.get("check")) not in ids(failed):
         there = listing(ids(failed)) or "none"
         return finding(
-            [f"gap.check names no failed check of the lesson on {course.present} in this submit; failed: {there}"]
+            [f"`gap.check` names no failed check of the lesson on {course.present} in this submit; failed: {there}"]
         )
     topic = str(gap.get("prerequisite"))
     if named_by := course.teaching(topic):

@@ -176,7 +176,7 @@ async def test_everything_is_made_when_each_step_is_shown(work: Work) -> None:
         (change(MADE, "made", 0, shown_by=[WINTER, ELSEWHERE]), ["made[s1].shown_by[1]", "'Bees > Winter'"]),
         (change(MADE, "made", 0, shown_by=[NOWHERE]), ["made[s1].shown_by[0]", "no page"]),
         (change(MADE, "made", 1, observed=" "), ["s2", "what you saw"]),
-        (change(MADE, "made", 1, artefacts=[]), ["s2", "name artefacts"]),
+        (change(MADE, "made", 1, artefacts=[]), ["s2", "name `artefacts`"]),
         (change(MADE, "made", 1, shown_by=[ALTERED]), ["made[s2].shown_by[0]"]),
         (change(MADE, "made", 1, artefacts=["code:a.py", "kb:plans/wax.md"]), ["made[s2]", "plans/wax.md"]),
         ({"made": [made("s2", **{**SEEN, "artefacts": ["kb:wax.md"]})]}, ["made[s2]", "wax.md", "not made yet: s1"]),
@@ -290,7 +290,7 @@ async def test_a_signal_alone_moves_nothing_and_a_gap_belongs_to_one_submit(tmp_
         await led.decide("approve")
         state = await led.submit("conceptual_gap_discovered", made=MADE["made"][:1])
         assert state.phase == MAKING
-        assert "the signal conceptual_gap_discovered is not confirmed: gap names no concept" in await led.missing()
+        assert "the signal conceptual_gap_discovered is not confirmed: `gap` names no concept" in await led.missing()
         assert (await led.submit(gap={**GAP, "step": "s1"})).phase == MAKING
         assert (await led.submit(made=MADE["made"][1:])).status == "complete"
 

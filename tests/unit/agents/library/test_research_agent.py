@@ -464,7 +464,7 @@ async def test_a_category_found_while_answering_leads_back_and_its_answers_are_k
         assert "answered (2 of 4): q1, q2" in told
         state = await led.submit(answers=[answer("q3", WATER), left_open("q9", "permit roof", "bees law")])
         assert state.phase == RISE_ABOVE
-        assert "c3 (Law), nothing was answered: rests_on is []" in await led.told()
+        assert "c3 (Law), nothing was answered: `rests_on` is []" in await led.told()
         await led.submit(**{**INSIGHTS, "insights": [*INSIGHTS["insights"], insight("c3")]})
         assert "left open q9 (c3): Who has to be asked? Searched: permit roof, bees law" in await led.told()
 

@@ -154,7 +154,7 @@ async def test_a_learner_is_calibrated_by_their_words_and_objectives_with_source
     [
         ({}, "there is no goal"),
         ({**CALIBRATED, "goal": " "}, "there is no goal"),
-        ({**CALIBRATED, "knows": []}, "knows is empty"),
+        ({**CALIBRATED, "knows": []}, "`knows` is empty"),
         (change(CALIBRATED, "knows", 1, learner_said=" "), "guesses: k2"),
         ({**CALIBRATED, "objectives": []}, "no objective yet"),
         (change(CALIBRATED, "objectives", 0, source=ALTERED), "objectives[o1].source: the quote is not in"),
@@ -233,7 +233,7 @@ async def test_two_answers_of_the_learner_diagnose_the_next_objective() -> None:
         ),
         (
             {"objective": "o1", "diagnoses": [diagnosis("o1", PROBES[0], probe("p2", "Why?", about="k9"))]},
-            "about entries that knows does not have: p2",
+            "about entries that `knows` does not have: p2",
         ),
     ],
 )
@@ -314,7 +314,7 @@ async def test_a_level_is_inaccurate_if_an_answer_shows_another(entry: str, *, c
 @pytest.mark.parametrize(
     ("about", "correct", "recalibrate", "said"),
     [
-        ("k1", False, None, "recalibrate is missing"),
+        ("k1", False, None, "`recalibrate` is missing"),
         ("k1", False, {"knows": "k9", "probe": "p1", "why": "x"}, "no entry k9"),
         ("k1", False, {"knows": "k1", "probe": "p9", "why": "x"}, "probe p9 does not contradict that k1 is solid"),
         ("k1", True, {"knows": "k1", "probe": "p1", "why": "x"}, "probe p1 does not contradict that k1 is solid"),
@@ -423,7 +423,7 @@ async def test_a_gap_is_a_prerequisite_that_no_objective_teaches_and_a_failed_ch
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        (FAILED, "gap is missing"),
+        (FAILED, "`gap` is missing"),
         (
             {**FAILED, "gap": {**GAP, "check": "a1"}},
             "names no failed check of the lesson on o1 in this submit; failed: a2",
@@ -561,7 +561,7 @@ async def test_a_gap_comes_before_a_failed_check_and_becomes_the_next_objective(
         assert "missing before o1: cell walls (check a2): does not know what they are" in told
         new = objective("o0", "Draw the cell walls of a comb.", WATER)
         assert (await led.submit(objectives=[new])).status == "active"
-        assert "to the needs" in (await led.missing())[0]
+        assert "to the `needs`" in (await led.missing())[0]
         needing = objective("o1", "Explain why bees cluster in winter.", WINTER, "o0")
         assert (await led.submit(objectives=[needing])).status == "waiting"
         assert (await led.decide("approve")).phase == DIAGNOSE
@@ -599,7 +599,7 @@ async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed(tmp_
         await diagnosing(led)
         assert (await led.submit("calibration_was_inaccurate", objective="o1")).phase == DIAGNOSE
         assert (await led.missing())[0].startswith(
-            "the signal calibration_was_inaccurate is not confirmed: recalibrate"
+            "the signal calibration_was_inaccurate is not confirmed: `recalibrate`"
         )
         await led.submit(**DIAGNOSED)
         state = await led.submit(

@@ -113,7 +113,7 @@ async def test_knowledge_changed_where_the_server_has_every_act_on_record(
 @pytest.mark.parametrize(
     ("acts", "look", "said"),
     [
-        ([], Pages(), "the chosen act is merge at notes/bees.md, but none in acts carries it out: use kb_merge"),
+        ([], Pages(), "the chosen act is merge at notes/bees.md, but none in `acts` carries it out: use kb_merge"),
         ([], Pages(called=[MERGED_BEES]), "kb_merge changed notes/bees.md: name that in an act, too"),
         ([deed("a1", "kb_merge", BEES)], Pages(), "a1 (kb_merge notes/bees.md) is no call of this visit"),
         ([deed("a1", "kb_merge", GARDEN)], Pages(called=[MERGED_BEES]), "on record: kb_merge notes/bees.md"),
@@ -243,11 +243,11 @@ async def test_what_changes_no_knowledge_is_done_when_the_server_has_it_on_recor
 @pytest.mark.parametrize(
     ("kind", "work", "look", "said"),
     [
-        ("answer", {}, Pages(), "said is empty"),
-        ("answer", {"said": " "}, Pages(), "said is empty"),
+        ("answer", {}, Pages(), "`said` is empty"),
+        ("answer", {"said": " "}, Pages(), "`said` is empty"),
         ("answer", {"said": "Done.", "acts": [deed("a1", "zulip_react")]}, Pages(), "a1 (zulip_react) is no call"),
         ("answer", {"said": "Done."}, Pages(called=[MERGED_BEES]), "kb_merge changed notes/bees.md"),
-        ("task", {"said": "I made a task."}, Pages(), "the chosen act is task, but none in acts carries it out"),
+        ("task", {"said": "I made a task."}, Pages(), "the chosen act is task, but none in `acts` carries it out"),
         ("task", {"acts": [deed("a1", "plane_create_task")]}, Pages(), "is no call of this visit"),
         (
             "task",
@@ -345,7 +345,7 @@ async def test_a_person_refused_what_the_work_names() -> None:
 )
 async def test_nobody_refused_what_is_not_rejected_now(work: Work, works: Mapping[str, Work], look: Pages) -> None:
     found = await judged(AGENT, "human_rejected", ACT, work, look, works={**deciding("merge", BEES), **works})
-    assert lacks(found, "no proposal that acts name was rejected")
+    assert lacks(found, "no proposal named in `acts` was rejected")
 
 
 async def test_what_was_refused_before_has_to_go_before_the_work_goes_on() -> None:
@@ -387,7 +387,7 @@ async def test_pages_that_are_as_they_are_told_to_be_are_verified(pages: list[Js
 @pytest.mark.parametrize(
     ("pages", "acts", "said"),
     [
-        ([], [deed("a1", "kb_merge", BEES)], "notes/bees.md was changed and is not in pages"),
+        ([], [deed("a1", "kb_merge", BEES)], "notes/bees.md was changed and is not in `pages`"),
         (
             [now("m1", GARDEN, AT_GARDEN, WATER)],
             [deed("a1", "kb_merge", BEES)],
@@ -400,11 +400,11 @@ async def test_pages_that_are_as_they_are_told_to_be_are_verified(pages: list[Js
         ),
         ([now("m1", BEES, AT_GARDEN, WINTER)], [deed("a1", "kb_merge", BEES)], "m1: that is not the present revision"),
         ([now("m1", BEES, "", WINTER)], [deed("a1", "kb_merge", BEES)], "m1: that is not the present revision"),
-        ([now("m1", BEES, AT_BEES)], [deed("a1", "kb_merge", BEES)], "m1: quote in says what notes/bees.md says now"),
+        ([now("m1", BEES, AT_BEES)], [deed("a1", "kb_merge", BEES)], "m1: quote in `says` what notes/bees.md says now"),
         (
             [now("m1", BEES, AT_BEES, WATER)],
             [deed("a1", "kb_merge", BEES)],
-            "m1: quote in says what notes/bees.md says now",
+            "m1: quote in `says` what notes/bees.md says now",
         ),
         (
             [now("m1", BEES, AT_BEES, ALTERED)],

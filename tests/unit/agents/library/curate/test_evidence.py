@@ -157,8 +157,8 @@ async def test_context_is_missing_where_the_scent_is_lost_or_nothing_can_be_quot
 @pytest.mark.parametrize(
     ("work", "look", "said"),
     [
-        (DIVED, Pages(), "missing is empty"),
-        ({**DIVED, "missing": "  "}, Pages(), "missing is empty"),
+        (DIVED, Pages(), "`missing` is empty"),
+        ({**DIVED, "missing": "  "}, Pages(), "`missing` is empty"),
         (LACKING, Pages(scents={MISSING: "sufficient"}), "kb_search finds enough for what is missing"),
         ({"missing": MISSING}, Pages(scents={MISSING: "sufficient"}), "search for it with this journey_id"),
         (
@@ -176,7 +176,9 @@ async def test_context_is_not_missing_because_somebody_says_so(work: Work, look:
 
 
 async def test_what_was_missing_before_is_not_missing_now() -> None:
-    assert lacks(await judged(AGENT, "missing_context", DEEP_DIVE, {}, works={DEEP_DIVE: LACKING}), "missing is empty")
+    assert lacks(
+        await judged(AGENT, "missing_context", DEEP_DIVE, {}, works={DEEP_DIVE: LACKING}), "`missing` is empty"
+    )
 
 
 # --- REASON -----------------------------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ async def test_an_act_that_can_be_done_may_be_chosen(kind: str, path: str | None
     [
         ({}, "there is no conclusion yet"),
         ({**reasoned("answer"), "conclusion": " "}, "there is no conclusion yet"),
-        (reasoned("answer", None, "e1", "e9"), "rests_on names ids that no evidence has: e9"),
+        (reasoned("answer", None, "e1", "e9"), "`rests_on` names ids that no evidence has: e9"),
         ({**reasoned("answer"), "rests_on": []}, "the conclusion rests on nothing"),
         ({**reasoned("answer"), "act": None}, "no act is chosen"),
         (reasoned("merge"), "merge needs the path of a page, or of a directory"),
