@@ -432,7 +432,7 @@ CURATE_ANSWER = Script(
             "ACT",
             {"conclusion": "Of mites.", "rests_on": ["e1"], "act": {"kind": "answer", "why": "it was only asked"}},
         ),
-        submit("ACT", {}, "said is empty"),
+        submit("ACT", {}, "`said` is empty"),
         submit("COMPLETE", {"said": "Of mites, mostly."}, state="complete"),
     ),
     (
@@ -554,7 +554,9 @@ ORCHESTRATE_CANNOT = Script(
     "orchestrate",
     BRIEF,
     (
-        submit("PLANNING", {**PLAN, "cannot": {**CANNOT, "requirement": "r7"}}, "cannot names no requirement"),
+        submit(
+            "PLANNING", {**PLAN, "cannot": {**CANNOT, "requirement": "r7"}}, "`cannot` names none of the requirements"
+        ),
         submit("PLANNING", {"cannot": CANNOT}, "cannot be met", "acid is forbidden", state="waiting"),
         decide("PLANNING", "reject", "ask the neighbour", note="ask the neighbour"),
         submit("PLANNING", {"cannot": CANNOT}, state="waiting"),
