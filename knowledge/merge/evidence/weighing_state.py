@@ -91,9 +91,10 @@ class Dispute(NamedTuple):
 
 @dataclass(slots=True)
 class UnitFindings:
-    """How each statement of an incoming unit relates to the page; of pairs the new one is first."""
+    """How each statement of an incoming unit, all of them in `own`, relates to the page; of pairs the new one is first."""
 
     unit: Unit
+    own: Sequence[Statement]
     duplicates: list[Statement] = field(default_factory=list)
     corrections: list[tuple[Statement, Statement]] = field(default_factory=list)
     outdated: list[tuple[Statement, Statement]] = field(default_factory=list)
@@ -159,7 +160,8 @@ class Weighing:
         for section in self.placer.sections:
             if section.heading is not None:
                 heading = self.page.pieces[section.heading]
-                if heading.line <= line < heading.line + max(1, heading.text.count("\n") + 1):
+                # One heading may follow another without a blank line.
+                if heading.line <= line <= heading.line + heading.text.rstrip().count("\n"):
                     return section
         raise AssertionError(f"no piece of the page is the heading in line {line}")
 
@@ -206,6 +208,11 @@ class Weighing:
         """The unit of each key of the page's front matter, the first of several."""
         keys = [(key_name(unit.text), number) for number, unit in enumerate(self.units) if unit.kind == "front"]
         return dict(reversed(keys))
+
+    @cached_property
+    def said_by_content(self) -> frozenset[tuple[tuple[str, ...], str]]:
+        """The statements of the incoming text, folded, each with the headings above it."""
+        return frozenset((one.section, one.reading.folded) for one in statements_of(self.incoming, self.language))
 
     @cached_property
     def incoming_keys(self) -> Counter[str]:

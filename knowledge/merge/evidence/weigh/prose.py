@@ -26,11 +26,19 @@ from knowledge.merge.claims.statements import (
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.place.list_form import bare_text
 from knowledge.merge.evidence.place.placement import PageSection
-from knowledge.merge.evidence.weighing_state import ONE_SUBJECT, Dispute, NewText, UnitFindings, Weighing
-from knowledge.merge.model import Unit
+from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindings, Weighing
+from knowledge.merge.model import AnswerWord, Unit
 
 MOST_PAIRS = 20_000
 """Up to this many pairs of units, all are compared for contradictions."""
+MAYBE_VERSION = 0.55
+"""Likeness from which a statement may be another version of the one that it is most like."""
+CLEARLY_NEARER = 0.2
+"""How much less it must then be like any other statement of the section."""
+SURE_VERSION = 0.8
+"""Likeness from which that does not matter."""
+MOST_OF_A_TEXT = 50
+"""Sentences of the same text that are compared with a statement that one of them may be a version of."""
 MODEL, JUDGED = "model", "judged"
 """The kinds of a contradiction that only the server's language model found, or only the host."""
 
@@ -52,8 +60,8 @@ def compare_prose(w: Weighing) -> None:
         if (elsewhere := w.index.equal(unit)) is not None:
             w.confirmed_by[elsewhere].add(number)
         if unit.kind in _PROSE:
-            found = w.findings[number] = UnitFindings(unit)
-            for statement in statements_of([unit], w.language):
+            found = w.findings[number] = UnitFindings(unit, statements_of([unit], w.language))
+            for statement in found.own:
                 _compare_statement(w, statement, disputed.get(number, ()), found)
             for old in found.duplicates:
                 w.repeated.add((old.unit, old.span))
@@ -105,7 +113,8 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
             found.doubts.append(_dispute(new, old, comparison))
     if not any(doubt.new == new.reading.text for doubt in found.doubts) and _asks(w, new, near, found):
         return
-    paraphrased = next((old for old in near if is_paraphrase(old.reading, new.reading)), None)
+    nearest = sorted(near, key=lambda old: not w.lies_within(old.unit, target))
+    paraphrased = next((old for old in nearest if is_paraphrase(old.reading, new.reading)), None)
     if paraphrased is not None:
         found.paraphrases.append((new, paraphrased))
     else:
@@ -115,22 +124,56 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
 def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFindings) -> bool:
     """Settle a statement by what the host has answered, or ask it; return whether either was done.
 
-    It is asked about the most similar statement of the section, unless the new one says all of that and more: it may be a newer
-    version of it, another fact, or the same in other words, and no rule can tell.
+    It is asked about the statement of the section that it may be a version of, unless the new one says all of that and more: it
+    may be a newer version, another fact, or the same in other words, and no rule can tell.
     """
-    known = [
-        old
-        for old in near
-        if likeness(old.reading, new.reading) >= ONE_SUBJECT
-        and w.units[old.unit].kind in _PROSE
-        and w.in_same_section(found.unit, old.unit)
-        and not covers(new.reading, old.reading)
-    ]
-    if not known:
+    answers = {one.existing: one.answer for one in w.evidence.answers if one.new == new.reading.text}
+    known = _possible_versions(w, new, near, found)
+    for alike, old in known:
+        word = answers.get(old.reading.text)
+        if word is not None and (alike >= MAYBE_VERSION or covers(new.reading, old.reading)):
+            _settle_as_judged(w, new, old, word, found)
+            return True
+    if not _is_version([alike for alike, _ in known]) or covers(new.reading, known[0][1].reading):
         return False
-    answers = {(one.existing, one.new): one.answer for one in w.evidence.answers}
-    judged = [(old, word) for old in known if (word := answers.get((old.reading.text, new.reading.text)))]
-    old, word = judged[0] if judged else (max(known, key=lambda old: likeness(old.reading, new.reading)), None)
+    found.questions.append((new, known[0][1]))
+    return True
+
+
+def _possible_versions(
+    w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFindings
+) -> list[tuple[float, Statement]]:
+    """Return the statements of the section that the new one may be a version of, the most like it first, with how like it is.
+
+    A statement of the page that the content repeats, or that another sentence of the same text is more like, is left out.
+    """
+    alike = [(likeness(old.reading, new.reading), old) for old in near if w.units[old.unit].kind in _PROSE]
+    # Where a text without a heading belongs takes long to find out, and matters to few statements.
+    if not w.evidence.answers and max((one for one, _ in alike), default=0.0) < MAYBE_VERSION:
+        return []
+    return sorted(
+        (
+            (one, old)
+            for one, old in alike
+            if (found.unit.section, old.reading.folded) not in w.said_by_content
+            and all(likeness(old.reading, other.reading) <= one for other in found.own[:MOST_OF_A_TEXT])
+            and w.in_same_section(found.unit, old.unit)
+        ),
+        key=lambda pair: -pair[0],
+    )
+
+
+def _is_version(alike: Sequence[float]) -> bool:
+    """Return whether a statement may be a version of the one that it is most like, given its likenesses, highest first.
+
+    Items of one list are made after one pattern: a new one is about as much like several as it is like the nearest.
+    """
+    first, second = (*alike[:2], 0.0, 0.0)[:2]
+    return first >= SURE_VERSION or (first >= MAYBE_VERSION and first - second >= CLEARLY_NEARER)
+
+
+def _settle_as_judged(w: Weighing, new: Statement, old: Statement, word: AnswerWord, found: UnitFindings) -> None:
+    """Settle a statement by how it relates to one of the page, in the judgement of the host."""
     match word:
         case "same":
             found.duplicates.append(old)
@@ -141,9 +184,6 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
             reason = f"{w.evidence.source} says otherwise, in the judgement of the host that sent it."
             relation = StatementRelation("contradict", JUDGED, "".join(old.section[-1:]), reason, 1.0)
             _file_contradiction(w, new, old, relation, found)
-        case None:
-            found.questions.append((new, old))
-    return True
 
 
 def _file_contradiction(
@@ -243,10 +283,10 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
     elif found.doubts:
         # Weighed as it would be without the model, and then not written: so a model adds nothing to the page, and
         # the rules alone decide on the other units.
-        before = len(w.verdicts), len(w.changes), len(w.new_texts), set(w.supported)
+        before = len(w.verdicts), len(w.changes), len(w.new_texts), len(w.questions), set(w.supported)
         _settle(w, number, unit, own, found)
-        del w.verdicts[before[0] :], w.changes[before[1] :], w.new_texts[before[2] :]
-        w.supported.intersection_update(before[3])
+        del w.verdicts[before[0] :], w.changes[before[1] :], w.new_texts[before[2] :], w.questions[before[3] :]
+        w.supported.intersection_update(before[4])
         w.flag(unit, found.doubts)
     elif found.questions:
         w.ask(unit, found.questions)
@@ -261,6 +301,9 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
         w.retain(unit, old.unit, "other text in this call repeats the existing statement", new)
     found.corrections = [pair for pair in found.corrections if pair not in contested]
     replaced = _replace_whole(w, number, unit, own, found)
+    if replaced is None and (extended := list(_extended(w, unit, found))):
+        w.ask(unit, extended)
+        return
     fresh = [*found.new, *_paraphrases_to_add(w, unit, found, replaced)]
     for new, old in found.outdated:
         w.retain(unit, old.unit, "older", new)
@@ -274,6 +317,18 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
             w.matched.setdefault(number, found.duplicates[0].unit)
         else:
             w.unchanged(number, *dict.fromkeys(old.unit for old in found.duplicates))
+
+
+def _extended(w: Weighing, unit: Unit, found: UnitFindings) -> Iterator[tuple[Statement, Statement]]:
+    """Yield the statements that say all of one of the section and more, but may not replace the text that it is a part of.
+
+    Beside it the page would say one thing twice, and differently.
+    """
+    for new, old in found.paraphrases:
+        is_kept = old.unit not in w.replaced_units and (unit.section, old.reading.folded) not in w.said_by_content
+        is_weaker = w.is_weaker(old.unit) and not w.is_same_source(old.unit)
+        if is_kept and not is_weaker and covers(new.reading, old.reading) and w.in_same_section(unit, old.unit):
+            yield new, old
 
 
 def _paraphrases_to_add(w: Weighing, unit: Unit, found: UnitFindings, replaced: int | None) -> Iterator[Statement]:

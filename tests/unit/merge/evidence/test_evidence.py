@@ -319,6 +319,63 @@ def test_a_source_replaces_what_it_said_itself_if_the_host_says_that_it_does() -
     assert plan.text == f"# A\n\n{NEWER}\n"
 
 
+VENDORS = """# Vendors
+
+- Hazel Freight: approved vendor of the northern depots since spring
+- Quillworks Print: approved vendor of the northern depots since spring
+- Tarn Security: approved vendor of the northern depots since spring
+"""
+
+
+def test_an_item_after_the_pattern_of_a_list_is_new_unless_it_is_almost_one_of_them() -> None:
+    sibling = "- Pebble Catering: approved vendor of the northern depots since spring"
+    assert added(weighed(sibling, page=VENDORS, section="Vendors"), VENDORS) == [sibling]
+    renamed = "- Tarn Guards: approved vendor of the northern depots since spring"
+    (question,) = weighed(renamed, page=VENDORS, section="Vendors").questions
+    assert question.existing == "Tarn Security: approved vendor of the northern depots since spring"
+
+
+def test_text_that_the_content_itself_repeats_is_not_what_it_may_be_a_version_of() -> None:
+    page = "# Depot\n\n- The gate opens at dawn for the lorries of the depot.\n"
+    new = "- The yard is lit at dawn for the lorries of the depot.\n"
+    assert words(weighed(new, page=page)) == ["ask"]
+    kept = weighed(f"- The gate opens at dawn for the lorries of the depot.\n{new}", page=page)
+    assert words(kept) == ["unchanged", "integrate"]
+
+
+def test_text_that_another_sentence_sent_is_more_like_is_not_what_it_may_be_a_version_of() -> None:
+    page = "# Depot\n\nThe first lorry of the day must carry an empty crate.\n"
+    new = "The first lorry of the day must carry one empty crate. The cook of the day must carry a crate of bread."
+    (question,) = weighed(new, page=page).questions
+    assert question.new == "The first lorry of the day must carry one empty crate."
+
+
+def test_more_than_one_sentence_of_a_longer_text_is_not_put_beside_it_but_asked_about() -> None:
+    """Beside it the page would say the same twice; in its place the rest of that text would be gone."""
+    old, new = "The scheduler logs every job to a file.", "The scheduler logs every job to a file, since version 3.2."
+    page = f"# Scheduler\n\n{old} It never rotates that file.\n"
+    plan = weighed(new, page=page)
+    assert (words(plan), plan.text) == (["ask"], page)
+    assert [(one.existing, one.new) for one in plan.questions] == [(old, new)]
+    both = weighed(new, page=page, answers=(StatementAnswer(old, new, "both"),))
+    assert added(both, page) == [new]
+    assert words(weighed(f"{new} It never rotates that file.", page=page)) == ["update"]
+
+
+def test_of_the_same_text_in_two_sections_that_of_the_named_one_is_extended() -> None:
+    old = "- The duty team points the name at the spare host."
+    page = f"# Failover\n\n## Live\n\n{old}\n\n## Trial\n\n{old}\n"
+    plan = weighed(f"{old[:-1]} within 60 seconds.\n", page=page, section="Trial")
+    assert words(plan) == ["update"]
+    assert plan.text == f"{page[:-2]} within 60 seconds.\n"
+
+
+def test_a_section_is_found_right_below_the_heading_above_it() -> None:
+    page = "# Depot\n\n## Around it\n### Gates\n\nTwo face north.\n\n### Fences\n\nAll are green.\n"
+    plan = weighed("The hinges are oiled in May.\n", page=page, section="Gates")
+    assert plan.text == page.replace("north.\n", "north.\n\nThe hinges are oiled in May.\n")
+
+
 def test_an_answer_hides_no_contradiction_that_a_rule_finds() -> None:
     answers = (StatementAnswer("Retries: 3", "Retries: 5", "both"), StatementAnswer("Retries: 3", "Retries: 5", "same"))
     assert words(weighed("Retries: 5", answers=answers)) == ["flag"]
@@ -395,22 +452,22 @@ def test_a_heading_that_the_page_has_twice_is_asked_about_and_then_the_chosen_se
 def test_a_text_of_several_parts_is_written_where_it_is_sure_and_asked_about_where_it_is_not() -> None:
     plan = weighed("## Limits\n\nFolders are not limited.\n\n## Plans\n\nA quota may grow.\n", page=PAGE)
     assert words(plan) == ["integrate", "integrate"]
-    plan = weighed("Every file is checked for viruses twice.\n\nThe moon is made of cheese.\n")
+    plan = weighed("A file with a virus is reported to the object store's people.\n\nThe moon is made of cheese.\n")
     assert sorted(words(plan)) == ["ask", "integrate"]
     assert "cheese" not in plan.text
 
 
 def test_a_dated_note_is_placed_where_its_content_belongs_and_said_so() -> None:
     for note in (
-        "## 2026-11-21\n\nA virus in an upload is reported to the people of eu-west.\n",
-        "## Update 2026-11-21\n\nA virus in an upload is reported to the people of eu-west.\n",
-        "Update 2026-11-21: A virus in an upload is reported to the people of eu-west.\n",
-        "- 2026-11-21: A virus in an upload is reported to the people of eu-west.\n",
+        "## 2026-11-21\n\nVirus checks of uploads in eu-west take a minute per file.\n",
+        "## Update 2026-11-21\n\nVirus checks of uploads in eu-west take a minute per file.\n",
+        "Update 2026-11-21: Virus checks of uploads in eu-west take a minute per file.\n",
+        "- 2026-11-21: Virus checks of uploads in eu-west take a minute per file.\n",
     ):
         plan = weighed(note)
         assert words(plan) == ["integrate"]
         assert "2026" not in plan.text
-        assert plan.text.index("reported") < plan.text.index("## Limits")
+        assert plan.text.index("a minute") < plan.text.index("## Limits")
         assert plan.note is not None
         assert "2026-11-21" in plan.note
         assert "2026-11-21" in plan.verdicts[0].reason
