@@ -1,20 +1,23 @@
 """Facts that people changed, rewordings, and facts that they added: each sent as evidence to the page as it was before.
 
-A statement of the page before and the one that took its place are a fact change if a number, a word that decides (must, enabled,
-beta) or a name differs; a rewording if only the forms of words, stop words or their order do. Other changes are left out.
+A text of the page and the one that took its place are a changed fact if a sentence of it gave way to one in which a number or a
+word that decides (must, enabled, beta) differs; a rewording if only the forms of words, stop words or their order do. A text
+that keeps every sentence and has one more is "more", and one like nothing of its section is "new": both only if no sentence of
+it took the place of one that the edit removed anywhere on the page. Other changes are left out, also those that only take away.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from typing import Literal
 
 from knowledge.errors import KnowledgeError
-from knowledge.merge.claims.statements import StatementReading, keeps_words, likeness, read_statement
+from knowledge.merge.claims.statements import StatementReading, keeps_words, likeness, read_statement, statements_of
 from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
@@ -24,12 +27,15 @@ from knowledge.merge.model import IncomingEvidence, MergePlan, Unit, section_nam
 from knowledge.merge.setting import MergeSetting
 from tests.benchmarks.history.repository import RealEdit
 
-Change = Literal["fact", "rewording", "new"]
-CHANGES: tuple[Change, ...] = ("fact", "rewording", "new")
+Change = Literal["fact", "rewording", "more", "new"]
+CHANGES: tuple[Change, ...] = ("fact", "rewording", "more", "new")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAME_STATEMENT = 0.7
 """Likeness from which a unit is the one that took another's place."""
+SAME_SUBJECT = 0.5
+"""The same for a statement, if the edit removed the other."""
 LONGEST = 60_000
+_FIGURE = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +94,32 @@ def changes_of(edits: Iterable[RealEdit], most: int) -> Iterator[StatementChange
 
 
 def _changes_in(edit: RealEdit) -> Iterator[StatementChange]:
-    old, new = (_prose(units(cut(text))) for text in (edit.before, edit.after))
+    before, after = (units(cut(text)) for text in (edit.before, edit.after))
+    old, new = _prose(before), _prose(after)
+    had, has = _said(before), _said(after)
+    lost = [one for text, one in had.items() if text not in has]
     kept = {unit_digest(unit.text) for unit in old} & {unit_digest(unit.text) for unit in new}
     gone = [unit for unit in old if unit_digest(unit.text) not in kept]
     for unit in new:
         if unit_digest(unit.text) in kept:
             continue
-        reading = _reading(unit)
+        reading, said = _reading(unit), _said([unit])
+        fresh = [one for text, one in said.items() if text not in had]
+        is_new = bool(fresh) and not any(_replaced(one, lost) for one in fresh)
         near = [one for one in gone if one.section == unit.section]
         nearest = max(near, key=lambda one: likeness(_reading(one), reading), default=None)
-        if nearest is None or likeness(_reading(nearest), reading) < 0.3:
-            if len(reading.subject) >= 5:
+        alike = likeness(_reading(nearest), reading) if nearest is not None else 0.0
+        if nearest is None or alike < 0.3:
+            if is_new and len(reading.subject) >= 5:
                 yield StatementChange("new", edit.path, edit.before, unit.section, "", unit.text)
-        elif likeness(_reading(nearest), reading) >= SAME_STATEMENT and (kind := _kind(_reading(nearest), reading)):
-            yield StatementChange(kind, edit.path, edit.before, unit.section, nearest.text, unit.text)
+            continue
+        was = _said([nearest])
+        if is_new and was.keys() < said.keys():
+            yield StatementChange("more", edit.path, edit.before, unit.section, nearest.text, unit.text)
+        elif alike >= SAME_STATEMENT:
+            gone_here = [one for text, one in was.items() if text not in said]
+            if kind := _kind(_reading(nearest), reading, gone_here, fresh):
+                yield StatementChange(kind, edit.path, edit.before, unit.section, nearest.text, unit.text)
 
 
 def _prose(found: Iterable[Unit]) -> list[Unit]:
@@ -112,18 +130,40 @@ def _reading(unit: Unit) -> StatementReading:
     return read_statement(bare_text(unit), "en")
 
 
-def _kind(old: StatementReading, new: StatementReading) -> Change | None:
-    numbers = Counter(old.numbers) != Counter(new.numbers)
-    deciding = old.deciding != new.deciding
-    if old.subject == new.subject and not numbers and not deciding and old.values == new.values:
+def _statements(found: Sequence[Unit]) -> list[StatementReading]:
+    return [one.reading for one in statements_of(found, "en")]
+
+
+def _said(page: Sequence[Unit]) -> dict[str, StatementReading]:
+    return {one.folded: one for one in _statements(page)}
+
+
+def _replaced(new: StatementReading, lost: Iterable[StatementReading]) -> StatementReading | None:
+    """Return the one of the statements that the edit removed whose place this one took, None if it took none's."""
+    nearest = max(lost, key=lambda one: likeness(one, new), default=None)
+    return nearest if nearest is not None and likeness(nearest, new) >= SAME_SUBJECT else None
+
+
+def _kind(
+    old: StatementReading, new: StatementReading, lost: Sequence[StatementReading], fresh: Sequence[StatementReading]
+) -> Change | None:
+    """Return the kind of a change of a text that lost some statements and got `fresh` ones."""
+    if old.subject == new.subject and old.values == new.values and not _differ_in_fact(old, new):
         return (
             "rewording"
             if SequenceMatcher(None, old.plain, new.plain).ratio() >= 0.8 and old.folded != new.folded
             else None
         )
     # All else the same: what differs is the fact.
-    same_words = old.subject == new.subject or likeness(old, new) >= 0.85
-    return "fact" if (numbers or deciding) and same_words else None
+    if old.subject != new.subject and likeness(old, new) < 0.85:
+        return None
+    versions = [(was, one) for one in fresh if (was := _replaced(one, lost)) is not None]
+    return "fact" if any(_differ_in_fact(was, one) for was, one in versions) else None
+
+
+def _differ_in_fact(old: StatementReading, new: StatementReading) -> bool:
+    figures = Counter(_FIGURE.findall(old.plain)) != Counter(_FIGURE.findall(new.plain))
+    return figures or old.numbers != new.numbers or old.deciding != new.deciding
 
 
 def answered(change: StatementChange) -> Answered | None:
