@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import takewhile
 
 import anyio.to_thread
 
@@ -16,7 +17,7 @@ from knowledge.pages.claim_source import UNKNOWN_AUTHORITY
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
 from knowledge.wire.cursors import question, seal, unseal
-from knowledge.writing.answers import Disagreement, Disagreements, History, HistoryLine, OriginLine
+from knowledge.writing.answers import Disagreement, Disagreements, History, HistoryLine, OriginLine, PageSince
 from knowledge.writing.related.target_page import PageNames, text_of
 
 MOST_ORIGINS = 60
@@ -52,6 +53,27 @@ class PageHistory:
             origins=await self._origins(path, raw) if raw is not None and cursor is None else [],
             next_cursor=seal(key, (shown[-1].id,)) if len(lines) > limit else None,
         )
+
+    async def since(self, path: str, revision: str | None, *, limit: int) -> PageSince:
+        """Return the page as it is, and what changed it since that revision: at most `limit` changes, the newest first.
+
+        Raises:
+            KnowledgeError: the file can't be read.
+        """
+        try:
+            file = await anyio.to_thread.run_sync(self._vault.read, path)
+        except NoSuchPath:
+            file = None
+        now = file.revision if file else None
+        if now == revision:
+            return PageSince(path, now, ())
+        lines = [_line(line) for line in await self._ledger.history(path, limit=limit)]
+        changes = list(takewhile(lambda line: line.revision != revision, lines))
+        if not lines or lines[0].revision != now:
+            # An editor changed it, and nobody has recorded that yet.
+            at = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC) if file else self._now()
+            changes.insert(0, _line(Revision(0, path, now, None, at, "outside")))
+        return PageSince(path, now, changes[:limit])
 
     async def _page(self, name: str) -> tuple[str, bytes | None, str | None]:
         """Return path, bytes and revision of the page; without bytes if it was removed."""

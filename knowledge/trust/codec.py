@@ -10,7 +10,7 @@ from dataclasses import astuple, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from knowledge.errors import TooManyPending
+from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware, moment, moment_if_any, utc_text
 from knowledge.state.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
@@ -274,8 +274,11 @@ def superseded(
     Raises:
         TooManyPending: without the replaced ones, as many as allowed are still pending.
         OverQuota: it would exceed the allowed number of bytes.
+        ProposalSettled: it was made from one that it replaces, and that is no longer pending.
     """
     gone = [id_ for id_, _, _ in pending if id_ in replacing]
+    if proposal.origin in replacing and proposal.origin not in gone:
+        raise ProposalSettled(str(proposal.origin))
     if proposal.kind == "admin":
         return gone
     pending = [*pending, *((id_, JOINABLE, bytes_) for id_, bytes_ in joined)]

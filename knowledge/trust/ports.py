@@ -248,6 +248,7 @@ class TrustRecords(Protocol):
         Raises:
             TooManyPending: `most_pending` are pending already. Nothing is recorded.
             OverQuota: it is more than `quotas` allow its principal. Nothing is recorded.
+            ProposalSettled: its `origin` is one of `replacing`, and no longer pending. Nothing is recorded.
             ValueError: there is one with that id. Nothing is recorded.
         """
         ...

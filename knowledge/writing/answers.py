@@ -77,6 +77,15 @@ class HistoryLine:
 
 
 @dataclass(frozen=True, slots=True)
+class PageSince:
+    """A page now (`revision`, None if there is none), and its latest changes since it had another revision, newest first."""
+
+    path: str
+    revision: str | None
+    changes: Sequence[HistoryLine]
+
+
+@dataclass(frozen=True, slots=True)
 class OriginLine:
     """Where lines of the page come from. `source` is `unknown` for changes made outside the server."""
 

@@ -11,6 +11,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Channel, Proposal
 from mcp_server.approvals.proposals import principal_of
+from mcp_server.approvals.views.present import PATIENCE_S, Present
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
@@ -96,6 +97,17 @@ class Approvals(Protocol):
         Raises:
             BadArguments: they don't fit the tool.
         """
+        ...
+
+    async def present(self, proposal: Proposal, *, patience_s: float = PATIENCE_S) -> Present | None:
+        """Return how a pending proposal stands, if a page that it rests on has changed; else None. Changes nothing.
+
+        Planning takes at most `patience_s`.
+        """
+        ...
+
+    async def renew(self, proposal_id: str, shown_hash: str, person: Approver) -> Proposal:
+        """Replace a pending proposal by one with the effect that its calls have now, and return the new one, pending."""
         ...
 
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from knowledge.errors import ProposalSettled
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
 from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, require_trust, requirement
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
 from mcp_server.approvals.views.askers import of_each_asker
+from mcp_server.approvals.views.present import PATIENCE_S, Present
+from mcp_server.approvals.views.replan import present
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
@@ -113,7 +116,31 @@ class Decisions:
         draft = ProposalDraft("call", arguments, planned.shown, needed, proposal.level_held, why, origin=proposal_id)
         spec = planned.spec
         call = of_its_run(planned.call, proposal)
-        return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=[proposal_id])
+        try:
+            return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=[proposal_id])
+        except ProposalSettled:  # somebody decided while this was planned
+            raise CannotDecide(await self._why_not(proposal_id)) from None
+
+    async def present(self, proposal: Proposal, *, patience_s: float = PATIENCE_S) -> Present | None:
+        """Return how a pending proposal stands, if a page that it rests on has changed; else None. Changes nothing.
+
+        Planning takes at most `patience_s`.
+        """
+        return await present(self._executor, proposal, patience_s=patience_s)
+
+    async def renew(self, proposal_id: str, shown_hash: str, person: Approver) -> Proposal:
+        """Replace a pending proposal by one with the effect that its calls have now, and return the new one.
+
+        Raises:
+            CannotDecide: it is no longer pending, has the same effect as before, or can no longer be made.
+        """
+        proposal = await self._pending(proposal_id, shown_hash)
+        if proposal.kind == "admin":
+            raise CannotDecide(f"{proposal_id} rests on no page")
+        try:
+            return await self._executor.renew(proposal, by=person.name)
+        except ProposalSettled:  # somebody decided while this was planned
+            raise CannotDecide(await self._why_not(proposal_id)) from None
 
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:
         """Return a pending proposal for an act on trust itself.

@@ -30,6 +30,7 @@ from mcp_server.approvals.proposals import (
     with_plain_answer,
 )
 from mcp_server.approvals.views.askers import of_each_asker
+from mcp_server.approvals.views.present import CHANGED
 from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import Gate, crashed
@@ -57,7 +58,6 @@ HANDED_S = 10.0
 UNSURE = "it is not known whether this was done: the process died while doing it. Check, and propose it again if it was not done"
 LEFT = "no server connected to its service has run since; propose it again if you still want it"
 DONE_ALREADY = "already applied, or the page has changed since"
-CHANGED = "the text it depends on has changed, so it would now do something else"
 UNSURE_AT = "it is not known whether this was done: {why}. {next}"
 LOOK_THERE = "Look at {where}, and propose it again if it was not done"
 PROPOSE_AGAIN = "Propose it again if it is not"
@@ -81,6 +81,10 @@ class Planned:
         if self.plan.preview is None:
             raise TypeError(f"{self.spec.name} made no preview")
         return with_plain_answer(self.spec, self.plan.preview)
+
+    def is_as(self, proposal: Proposal) -> bool:
+        """Return whether this is the effect that was proposed, and needs no higher level."""
+        return self.shown.effect == proposal.effect and int(self.spec.level_for(self.plan)) <= proposal.level_needed
 
 
 class ProposalExecutor:
@@ -230,9 +234,8 @@ class ProposalExecutor:
         # The principal may have been frozen after the approval.
         await require_trust(self.services.state, proposal, verdict.channel, now=self.services.now())
         planned = await self.plan(proposal, _approval(proposal, verdict))
-        shown, needed = planned.plan.preview, planned.spec.level_for(planned.plan)
         # Without a preview, the effect is compared under the page's lock, which raises `EffectChanged`.
-        if shown is not None and (shown.effect != proposal.effect or needed > proposal.level_needed):
+        if planned.plan.preview is not None and not planned.is_as(proposal):
             await self._void(proposal, planned)
             return
         try:
@@ -305,6 +308,24 @@ class ProposalExecutor:
             proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=successor.id
         )
         await self._ask_again(joined, why)
+
+    async def renew(self, proposal: Proposal, *, by: str) -> Proposal:
+        """Replace a pending proposal, whose effect has changed, by one with the new effect, for all who ask; and return that.
+
+        Raises:
+            CannotDecide: the effect is the same, or there is none left.
+            BadArguments, KnowledgeError: its calls are no longer possible.
+        """
+        planned = await self.plan(proposal)
+        if planned.shown.changes_nothing:
+            raise CannotDecide(f"{proposal.id}: {DONE_ALREADY}; reject it")
+        if planned.is_as(proposal):
+            raise CannotDecide(f"{proposal.id} would still do the same: approve it or reject it")
+        joined = (await of_each_asker(self._trust, proposal))[1:]
+        why = f"{CHANGED} than was proposed (made again by {by})"
+        successor = await self._propose_again(proposal, planned, why, replacing=[proposal.id])
+        await self._ask_again(joined, why)
+        return successor
 
     async def _propose_again(
         self, proposal: Proposal, planned: Planned, why: str, *, replacing: Sequence[str] = ()

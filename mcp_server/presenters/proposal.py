@@ -5,10 +5,11 @@ Texts are as hosts and models wrote them; the code that lays them out makes them
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,10 +18,12 @@ from knowledge.state.ports import StateStore
 from knowledge.state.retention.cuts import NOT_SHOWN, shortened_text
 from knowledge.trust.codec import LONGEST_SENTENCE
 from knowledge.trust.ports import Channel, Proposal, ProposalLine, State
+from knowledge.writing.answers import HistoryLine
 from mcp_server.approvals.approvers import Requirement, requirement
 from mcp_server.approvals.proposals import AGAINST, PLACES, REPEATS, RUN, principal_of
 from mcp_server.approvals.summary import becomes
 from mcp_server.approvals.views.askers import of_each_asker
+from mcp_server.approvals.views.present import Present
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
 MOST_FLAGS = 200
@@ -67,7 +70,8 @@ class ProposalSummary:
 
     `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
     them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act. `also` are the
-    principals that joined `asker`.
+    principals that joined `asker`. If a page has changed since, `present` says how the proposal stands, everything above is as of
+    now where that could be computed, and `as_proposed` are the changes as they were proposed.
     """
 
     proposal: Proposal
@@ -84,6 +88,20 @@ class ProposalSummary:
     rest: Mapping[str, Any]
     calls: Sequence[Mapping[str, Any]]
     also: Sequence[Asker] = ()
+    present: Present | None = None
+    as_proposed: Sequence[ChangedFile] = ()
+
+    @property
+    def approvable(self) -> bool:
+        """Whether an approval would apply it, as far as is known."""
+        return self.present is None or self.present.outcome in ("same", "unknown")
+
+    @property
+    def version(self) -> str:
+        """What is shown as of now instead of as proposed, as a hash; "" if it is shown as proposed."""
+        if self.present is None or not self.present.preview:
+            return ""
+        return hashlib.sha256(self.present.preview.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def askers(self) -> Sequence[Asker]:
@@ -102,6 +120,8 @@ class ProposalSummary:
 
     def texts(self) -> Iterator[str]:
         """Yield every text that may be long, apart from diffs."""
+        if self.present is not None:
+            yield self.present.why
         yield self.proposal.why
         yield self.note
         for one in self.contradictions:
@@ -115,9 +135,9 @@ class ProposalSummary:
 
 
 async def proposal_summary(
-    state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime
+    state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime, present: Present | None = None
 ) -> ProposalSummary:
-    """Return the proposal as it is shown in `channel`."""
+    """Return the proposal as it is shown in `channel`; `present` says how it stands, if a page has changed since."""
     asker, *also = await askers_of(state, proposal, now=now)
     contradictions: list[Contradiction] = []
     if proposal.kind == "flag":
@@ -127,7 +147,13 @@ async def proposal_summary(
         contradictions = [one.contradiction for one in flags if one.contradiction.existing.text in against]
     passkeys = bool(await state.trust.passkeys())
     needs = requirement(proposal, channel, passkeys=passkeys)
-    return summary_of(proposal, asker, needs, contradictions, now=now, also=also)
+    if present is None or not present.preview:
+        summary = summary_of(proposal, asker, needs, contradictions, now=now, also=also)
+        return replace(summary, present=present)
+    current = replace(proposal, preview=present.preview)
+    summary = summary_of(current, asker, needs, contradictions, now=now, also=also)
+    before = [_file_effect(one) for one in _mappings(_preview(proposal).get("files"))]
+    return replace(summary, proposal=proposal, present=present, as_proposed=before)
 
 
 async def askers_of(state: StateStore, proposal: Proposal, *, now: datetime) -> Sequence[Asker]:
@@ -187,6 +213,38 @@ def summary_of(
         rest={} if proposal.kind == "admin" else rest,
         calls=calls_in(proposal),
         also=also,
+    )
+
+
+def since_proposed(present: Present) -> Sequence[str]:
+    """Return in words what changed since the proposal was made, a line for each change, the newest first."""
+    lines = []
+    for page in present.changed:
+        gone = " (it no longer exists)" if page.revision is None else ""
+        lines += [f"{page.path}{gone}, changed {_changed_by(one)}" for one in page.changes]
+    return lines
+
+
+def _changed_by(change: HistoryLine) -> str:
+    at = f"{change.at[:16].replace('T', ' ')} UTC"
+    return f"{at}, by {change.by} with {change.tool}" if change.by else f"{at}, outside the server"
+
+
+def outcome_now(present: Present) -> str:
+    """Return what an approval would do now, in a sentence or two."""
+    match present.outcome:
+        case "same":
+            return "Approving still makes the same change. It is shown on the page as it is now."
+        case "different":
+            return (
+                "The change would now be a different one, which is shown here. Approving the proposal would not apply it. "
+                "Propose it with the page as it is now, and then decide on that."
+            )
+        case "impossible":
+            return f"It can no longer be made: {present.why}. Reject it."
+    return (
+        f"What it would change now could not be computed: {present.why}. The change is shown as it was proposed. "
+        "If it would be a different one, approving it applies nothing and asks you again."
     )
 
 

@@ -80,6 +80,7 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route(ONE, reads(proposals.one)),
         Route(f"{ONE}/approve", acts(proposals.approve, ONE), methods=["POST"]),
         Route(f"{ONE}/reject", acts(proposals.reject, ONE), methods=["POST"]),
+        Route(f"{ONE}/renew", acts(proposals.renew, ONE), methods=["POST"]),
         Route(f"{ONE}/edit", reads(proposals.editing)),
         Route(f"{ONE}/edit", acts(proposals.edit, ONE), methods=["POST"]),
         Route("/journeys", reads(journeys.listed)),

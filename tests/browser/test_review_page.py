@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 from playwright.async_api import expect
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
+from mcp_server.app.composition import open_app
 from mcp_server.gate.host_registration import os_user
 from mcp_server.web.page_context import NAVIGATION
 from mcp_server.web.text.sanitize import marks
 from tests.browser.chromium import Person, browser, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
+from tests.support.hosts.writers import let_in
 from tests.support.processes.socket_server import served
 from tests.support.web.review_pages import PAGE, Place, shown
 
@@ -105,6 +108,45 @@ async def test_a_person_edits_and_approves_what_came_of_it(tmp_path: Path) -> No
         await expect(person.page.locator(".state-executed").first).to_be_visible()
         assert "fifty" in place.text()
         assert (await place.proposal(waiting.id)).state == "superseded"
+
+
+async def test_a_person_makes_it_again_where_the_page_has_changed_and_approves_that(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        waiting = await place.propose()
+        changed = place.text().replace("## Rolling back", "## Going back")
+        (place.settings.kb / PAGE).write_text(changed, encoding="utf-8")
+        await person.go(f"/proposals/{waiting.id}")
+        await expect(person.page.get_by_text("would now be a different one")).to_be_visible()
+        await expect(person.page.locator("details", has_text="As proposed").locator("del")).to_be_hidden()
+        await expect(person.page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+        await person.picture("changed-since")
+        await person.page.get_by_role("button", name="Propose with the page as it is now").click()
+        await expect(person.page.get_by_text("Made again from")).to_be_visible()
+        await person.page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        assert "sixty" in place.text()
+
+
+async def test_a_person_sees_every_host_that_asks_and_freezes_all(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        (place.settings.kb / "limits.md").write_text("# Limits\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
+        for host, source in (("one", "plane:KB-1"), ("two", "wiki:limits")):
+            allowed = await let_in(place.settings, host, 3)
+            async with open_app(allowed, indexing=False) as app, Client(app.server) as client:
+                read = (await client.call_tool("kb_read", {"path": "limits.md"})).structured_content or {}
+                claim = {"path": "limits.md", "content": "An upload may be 32 MiB.\n", "source": source}
+                await client.call_tool("kb_merge", {**claim, "base_revision": read["revision"]})
+        (flag,) = await place.app.base.state.trust.proposals(states=("pending",))
+        await person.go(f"/proposals/{flag.id}")
+        await expect(person.page.get_by_text("2 hosts ask for the same change")).to_be_visible()
+        await expect(person.page.locator(".asker")).to_have_count(2)
+        await person.picture("two-askers")
+        await person.page.get_by_role("button", name="freeze all 2 hosts").click()
+        await expect(person.page.locator(".state-rejected").first).to_be_visible()
+        for host in ("one", "two"):
+            record = await place.app.base.state.trust_record(f"{os_user()}@{host}")
+            assert record is not None
+            assert record.frozen
 
 
 async def test_a_person_rejects_and_says_why(tmp_path: Path) -> None:

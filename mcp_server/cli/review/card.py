@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from knowledge.errors import size_in_words
 from knowledge.merge.model import Contradiction
 from knowledge.trust.ports import Proposal, ProposalLine, State
 from mcp_server.approvals.approvers import Requirement
+from mcp_server.approvals.views.present import Present
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.presenters.proposal import Asker, ChangedFile, ProposalSummary, ending, parsed, sentence_of
+from mcp_server.presenters.proposal import (
+    Asker,
+    ChangedFile,
+    ProposalSummary,
+    ending,
+    outcome_now,
+    parsed,
+    sentence_of,
+    since_proposed,
+)
 
 MOST_LINES, LONGEST_LINE = 40, 1_000
 """Longer blocks and lines are folded until the person asks for everything."""
@@ -70,6 +80,7 @@ def card(summary: ProposalSummary) -> tuple[CardBlock, ...]:
     ]
     blocks = [
         CardBlock("What it does", (CardLine(visible(sentence_of(proposal)), "bold"), *_lines(summary.note))),
+        CardBlock("Changed since this was proposed", _since(summary)),
         CardBlock("Why this needs approval", (*_lines(proposal.why), *places)),
         CardBlock("Who asks", _who(summary)),
         CardBlock("Run", tuple(goal) if run else ()),
@@ -77,6 +88,7 @@ def card(summary: ProposalSummary) -> tuple[CardBlock, ...]:
         CardBlock("Verdicts", tuple(line for one in summary.blocks for line in _verdict(one))),
         CardBlock("Conflicts", tuple(line for one in summary.conflicts for line in _conflict(one))),
         *map(_file, summary.files),
+        *(replace(block, title=f"As proposed: {block.title}") for block in map(_file, summary.as_proposed)),
         CardBlock(
             "Expected result", tuple(line for name, value in summary.rest.items() for line in _named(name, value))
         ),
@@ -84,6 +96,14 @@ def card(summary: ProposalSummary) -> tuple[CardBlock, ...]:
         CardBlock("Deciding", _deciding(summary)),
     ]
     return tuple(block for block in blocks if block.lines)
+
+
+def _since(summary: ProposalSummary) -> tuple[CardLine, ...]:
+    present = summary.present
+    if present is None:
+        return ()
+    changed = [CardLine(visible(line)) for line in since_proposed(present)]
+    return (*changed, CardLine(visible(outcome_now(present)), "" if present.outcome == "same" else "yellow"))
 
 
 def folded(blocks: Sequence[CardBlock]) -> tuple[tuple[CardBlock, ...], bool]:
@@ -105,8 +125,11 @@ def _short(line: CardLine) -> CardLine:
     return CardLine(f"{line.text[:LONGEST_LINE]} ... {more} more characters (o opens everything)", line.style)
 
 
-def fields(proposal: Proposal, askers: Sequence[Asker]) -> dict[str, object]:
-    """Return the proposal for a program: as it is recorded, with the hash that a decision has to name, and all who ask for it."""
+def fields(proposal: Proposal, askers: Sequence[Asker], present: Present | None = None) -> dict[str, object]:
+    """Return the proposal for a program: as it is recorded, with the hash that a decision has to name, and all who ask for it.
+
+    `present`, if a page has changed since, says how it stands.
+    """
     verdict = proposal.verdict
     return {
         "id": proposal.id,
@@ -129,6 +152,7 @@ def fields(proposal: Proposal, askers: Sequence[Asker]) -> dict[str, object]:
         "why": proposal.why,
         "arguments": parsed(proposal.arguments),
         "preview": parsed(proposal.preview),
+        "present": present and _present_fields(present),
         "hash": proposal.hash,
         "created_at": proposal.created_at.isoformat(timespec="seconds"),
         "expires_at": proposal.expires_at.isoformat(timespec="seconds"),
@@ -147,6 +171,21 @@ def fields(proposal: Proposal, askers: Sequence[Asker]) -> dict[str, object]:
         "successor": proposal.successor,
         "shortened_from_bytes": proposal.cut.size_bytes if proposal.cut else None,
     }
+
+
+def _present_fields(present: Present) -> dict[str, object]:
+    changed = [
+        {
+            "path": page.path,
+            "revision": page.revision,
+            "changes": [
+                {"by": one.by, "tool": one.tool, "at": one.at, "revision": one.revision} for one in page.changes
+            ],
+        }
+        for page in present.changed
+    ]
+    preview = parsed(present.preview) if present.preview else None
+    return {"changed": changed, "outcome": present.outcome, "why": present.why, "preview": preview}
 
 
 def _who(summary: ProposalSummary) -> tuple[CardLine, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ import anyio
 from knowledge.trust.ports import Proposal
 from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.views.present import PATIENCE_S
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.journeys.view import line_fields, waiting_line
 from mcp_server.cli.review.card import fields, listed
@@ -27,6 +29,8 @@ from mcp_server.presenters.proposal import ending
 from mcp_server.runs.locations import runs_in
 
 NOT_DONE = 1
+LISTED_S = 30.0
+"""How long a list may take to plan the proposals whose page has changed."""
 MOST_JOURNEYS, MOST_RUNS = 500, 500
 
 
@@ -43,6 +47,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     action.add_argument("--reject", metavar="ID", type=nonempty, help="reject it; only from a terminal")
     action.add_argument("--harmful", metavar="ID", type=nonempty, help="reject it and freeze the host")
+    action.add_argument(
+        "--renew",
+        metavar="ID",
+        type=nonempty,
+        help="if the page has changed: propose it with the page as it is now; needs --hash; only from a terminal",
+    )
     action.add_argument("--web", action="store_true", help="review in a browser")
     parser.add_argument("--hash", metavar="HASH", default="", help="the hash that --show printed")
     parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit log and the host")
@@ -54,8 +64,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         from mcp_server.cli.review.web import serve_page  # templates and a web server, which nothing else here uses
 
         return serve_page(settings)
-    if args.approve and not args.hash:
-        raise WronglyAsked("--approve needs --hash HASH; review --show ID prints it")
+    if not args.hash and (decided := "--approve" if args.approve else "--renew" if args.renew else ""):
+        raise WronglyAsked(f"{decided} needs --hash HASH; review --show ID prints it")
     return anyio.run(_review, args, settings)
 
 
@@ -71,6 +81,8 @@ async def _review(args: argparse.Namespace, settings: Settings) -> int:
     async with open_review(settings) as review:
         if args.show:
             return await _show(review, args.show, settings)
+        if args.renew:
+            return await _renew(review, args, settings)
         for word in words:
             if proposal_id := getattr(args, word):
                 return await _decide(review, proposal_id, word, args, settings)
@@ -89,7 +101,9 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
     if settings.json:
         of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
         of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
-        print_ascii([*[await _fields(review, await review.one(one.id)) for one in waiting], *of_journeys, *of_runs])
+        until = anyio.current_time() + LISTED_S
+        proposals = [await _fields(review, await review.one(one.id), until=until) for one in waiting]
+        print_ascii([*proposals, *of_journeys, *of_runs])
     elif not (waiting or journeys or runs):
         print("nothing is waiting for you")
     else:
@@ -104,8 +118,26 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
     return 0 if waiting or journeys or runs else NOT_DONE
 
 
-async def _fields(review: ReviewSession, proposal: Proposal) -> dict[str, object]:
-    return fields(proposal, await review.askers(proposal))
+async def _fields(review: ReviewSession, proposal: Proposal, *, until: float = math.inf) -> dict[str, object]:
+    """Return the proposal for a program; from `until` on it is not planned again where its page has changed."""
+    patience_s = min(PATIENCE_S, max(0.0, until - anyio.current_time()))
+    present = await review.approvals.present(proposal, patience_s=patience_s)
+    return fields(proposal, await review.askers(proposal), present)
+
+
+async def _renew(review: ReviewSession, args: argparse.Namespace, settings: Settings) -> int:
+    """Propose it with the page as it is now, once the person at the terminal has typed the beginning of its hash."""
+    proposal = await review.one(args.renew)
+    if refused := await _refused(review, proposal, None, args):
+        say(refused)
+        return NOT_DONE
+    if not await confirms(proposal, "renew"):
+        say(NOT_CONFIRMED)
+        return NOT_DONE
+    made = await review.renew(proposal)
+    told = f"{made.id} takes its place, and waits for your decision: knowledge-forge review --show {made.id}"
+    print_answer(await _fields(review, made), [visible(told)], as_json=settings.json)
+    return 0
 
 
 async def _show(review: ReviewSession, proposal_id: str, settings: Settings) -> int:
@@ -133,13 +165,13 @@ async def _decide(
     return 0 if done.state == ("executed" if word == "approve" else "rejected") else NOT_DONE
 
 
-async def _refused(review: ReviewSession, proposal: Proposal, word: Word, args: argparse.Namespace) -> str:
-    """Return why nothing can be decided here, before the person is asked anything; "" if it can."""
+async def _refused(review: ReviewSession, proposal: Proposal, word: Word | None, args: argparse.Namespace) -> str:
+    """Return why nothing can be decided here, before the person is asked anything; "" if it can. Without a word nothing is decided."""
     if proposal.state != "pending":
         return f"nothing was decided: {visible(ending(proposal))}"
     if args.hash and args.hash != proposal.hash:
         return f"nothing was decided: the proposal's hash is {proposal.hash}, not the one you gave; look at it again (--show)"
-    if refused := await review.refusal(proposal, word):
+    if word is not None and (refused := await review.refusal(proposal, word)):
         return refused
     if not keyboard.is_terminal():
         return "nothing was decided: only a person at a terminal can decide; run this in one, or use `knowledge-forge review --web`"

@@ -22,7 +22,7 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.presenters.proposal import ProposalSummary, ending
 
 _LIST_KEYS = "up/down choose   enter open   q quit"
-_CARD_KEYS = "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   t trust   esc list   q quit"
+_CARD_KEYS = "space/b turn   n/p next/previous   o open all   a approve   r reject   h harmful   t trust   w renew   esc list   q quit"
 _EDGE = 3
 """Lines of the screen that are not the proposal's: head, remark, keys."""
 
@@ -44,6 +44,7 @@ class Screen:
         self._waiting: Sequence[ProposalLine] = ()
         self._joined: Mapping[str, Sequence[AskerLine]] = {}
         self._drawn: tuple[object, _Drawn] | None = None
+        self._stale = False
 
     async def run(self) -> None:
         """Let the person look and decide until they quit, or the terminal closes."""
@@ -63,6 +64,8 @@ class Screen:
                         return
                     if word == "trust":
                         await self._trust()
+                    elif word == "renew":
+                        await self._renew()
                     elif word is not None:
                         await self._decide(word, drawn.page)
                     drawn = await self._draw()
@@ -70,6 +73,7 @@ class Screen:
                 if event != seen_event:
                     seen_event = event
                     await self._reload()
+                    self._stale = True  # a page may have changed, and with it what the open proposal would do
                     drawn = await self._draw()
 
     async def _reload(self) -> None:
@@ -94,9 +98,12 @@ class Screen:
         asked = self._joined.get(proposal.id, ()) if proposal else ()
         key = (proposal, asked, self._view.whole, width, height)
         # Laying out a long proposal is slow, so it is kept while the person turns pages. The list is cheap.
-        if self._drawn is None or self._drawn[0] != key or proposal is None:
-            self._drawn = (key, await self._content(proposal, width, height))
-            self._view = replace(self._view, seen=0)  # another width alone breaks the lines elsewhere
+        if self._stale or self._drawn is None or self._drawn[0] != key or proposal is None:
+            before, self._drawn = self._drawn, (key, await self._content(proposal, width, height))
+            # Another width alone breaks the lines elsewhere.
+            if before is None or before[0] != key or before[1].text != self._drawn[1].text:
+                self._view = replace(self._view, seen=0)
+            self._stale = False
         drawn = self._drawn[1]
         self._view = shown(self._view, drawn.page)
         top = self._view.top if proposal else max(0, self._view.at - height + 1)
@@ -151,6 +158,21 @@ class Screen:
             self._remark = await self._review.trust(typed)
         except KnowledgeError as error:
             self._remark = visible(str(error))
+
+    async def _renew(self) -> None:
+        """Propose it with the pages as they are now, once the person has typed the beginning of its hash."""
+        proposal = self._waiting[self._view.at]
+        with keyboard.lines(), _below(self._console):
+            confirmed = await confirms(proposal, "renew")
+        if not confirmed:
+            self._remark = NOT_CONFIRMED
+            return
+        try:
+            made = await self._review.renew(await self._review.one(proposal.id))
+            self._remark = visible(f"{made.id} takes its place: read it, then decide")
+        except KnowledgeError as error:
+            self._remark = visible(str(error))
+        await self._reload()
 
     async def _decide(self, word: Word, page: ScreenPage) -> None:
         proposal = self._waiting[self._view.at]  # with the hash of the proposal that was on the screen

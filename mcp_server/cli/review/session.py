@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import AskerLine, Proposal, ProposalLine
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Approvals, Approver, requirement
+from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, requirement
 from mcp_server.approvals.page_notice import Review
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.terminal import keyboard
 from mcp_server.gate.host_registration import os_user
 from mcp_server.presenters.proposal import Asker, ProposalSummary, askers_of, proposal_summary
+from mcp_server.toolsets.spec import BadArguments
 
 if TYPE_CHECKING:
     from mcp_server.app.composition import App
@@ -25,10 +26,11 @@ MOST_LISTED = 500
 CONFIRMED = 6
 """Characters of the hash that a person types to decide: enough that no mistaken key decides."""
 NOT_CONFIRMED = "nothing was decided: that is not the beginning of the hash"
-_ACTS: Mapping[Word, str] = {
+_ACTS: Mapping[Word | Literal["renew"], str] = {
     "approve": "approve",
     "reject": "reject",
     "harmful": "reject as harmful and freeze {hosts}",
+    "renew": "propose it with the page as it is now",
 }
 
 
@@ -70,7 +72,8 @@ class ReviewSession:
 
     async def about(self, proposal: Proposal) -> ProposalSummary:
         """Return the proposal with everything that a person is shown about it."""
-        return await proposal_summary(self.state, proposal, "terminal", now=self.now())
+        present = await self.approvals.present(proposal)
+        return await proposal_summary(self.state, proposal, "terminal", now=self.now(), present=present)
 
     async def askers(self, proposal: Proposal) -> Sequence[Asker]:
         """Return everybody who asks for the proposal, in the order in which they asked."""
@@ -84,7 +87,17 @@ class ReviewSession:
         """Return a sentence that says why this can't be decided in a terminal, and where it can; "" if it can be decided here."""
         if word == "harmful" and proposal.kind == "admin":
             return "nothing was decided: a person requested this, so there is no host to freeze; reject it instead"
-        if word != "approve" or not await self._needs_page(proposal):
+        if word != "approve":
+            return ""
+        if (present := await self.approvals.present(proposal)) is not None:
+            if present.outcome == "impossible":
+                return f"not approved: {present.why}. Reject it"
+            if present.outcome == "different":
+                return (
+                    "not approved: the page has changed, so this would do something else. Propose it with the page as it is now "
+                    f"(w, or knowledge-forge review --renew {proposal.id} --hash {proposal.hash})"
+                )
+        if not await self._needs_page(proposal):
             return ""
         return f"not approved: this needs a passkey; sign it {await self.where(proposal)}"
 
@@ -104,6 +117,17 @@ class ReviewSession:
             return await self.approvals.approve(proposal.id, proposal.hash, self.person, note)
         return await self.approvals.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
 
+    async def renew(self, proposal: Proposal) -> Proposal:
+        """Replace the proposal by one with the effect that it has on the pages as they are now, and return that.
+
+        Raises:
+            CannotDecide: that is not possible; nothing was changed.
+        """
+        try:
+            return await self.approvals.renew(proposal.id, proposal.hash, self.person)
+        except BadArguments as error:
+            raise CannotDecide(str(error)) from None
+
     async def trust(self, place: str) -> str:
         """Trust the place, or have the page serve what a passkey must sign; return the outcome as one sentence.
 
@@ -122,7 +146,7 @@ class ReviewSession:
         return requirement(proposal, "terminal", passkeys=passkeys) == "elsewhere"
 
 
-async def confirms(proposal: Proposal | ProposalLine, word: Word, *, hosts: int = 1) -> bool:
+async def confirms(proposal: Proposal | ProposalLine, word: Word | Literal["renew"], *, hosts: int = 1) -> bool:
     """Return whether the person confirms the decision by typing the beginning of the proposal's hash. `hosts` ask for it."""
     beginning = proposal.hash[:CONFIRMED]
     act = _ACTS[word].format(hosts=f"all {hosts} hosts" if hosts > 1 else "the host")

@@ -7,11 +7,11 @@ from typing import Literal
 
 Word = Literal["approve", "reject", "harmful"]
 """A decision on a proposal."""
-Request = Word | Literal["trust", "quit"]
-"""The actions of keys besides moving around; `trust` is about a place that the proposal names."""
+Request = Word | Literal["trust", "renew", "quit"]
+"""The actions of keys besides moving around. `trust` is about a place that the proposal names; `renew` makes it again."""
 
 _STEPS = {"down": 1, "j": 1, "up": -1, "k": -1}
-_WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "t": "trust"}
+_WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "t": "trust", "w": "renew"}
 
 
 @dataclass(frozen=True, slots=True)

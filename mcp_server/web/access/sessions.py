@@ -32,9 +32,9 @@ class Session:
         """The token in every form of this session, which no other page can know (cross-site request forgery)."""
         return self._bound("form")
 
-    def opened(self, proposal_hash: str) -> str:
-        """Return the token that only a page with the complete proposal carries."""
-        return self._bound(f"opened {proposal_hash}")
+    def opened(self, proposal_hash: str, version: str = "") -> str:
+        """Return the token that only a page with the complete proposal carries; `version` is what it shows instead of the original."""
+        return self._bound(f"opened {proposal_hash} {version}".rstrip())
 
     def _bound(self, what: str) -> str:
         return hmac.new(self.secret.encode(), what.encode(), "sha256").hexdigest()

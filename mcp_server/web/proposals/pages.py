@@ -16,7 +16,15 @@ from knowledge.trust.ports import Proposal, State
 from knowledge.writing.answers import OriginLine
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.approvals.proposals import calls_of
-from mcp_server.presenters.proposal import ProposalSummary, ending, parsed, proposal_summary
+from mcp_server.approvals.views.present import CHANGED
+from mcp_server.presenters.proposal import (
+    ProposalSummary,
+    ending,
+    outcome_now,
+    parsed,
+    proposal_summary,
+    since_proposed,
+)
 from mcp_server.toolsets.spec import BadArguments
 from mcp_server.web.access import passkeys
 from mcp_server.web.access.sessions import same
@@ -86,7 +94,8 @@ async def one(request: PageRequest) -> Response:
     state, now = request.services.state, request.now
     layout: Layout = "inline" if request.query.get("layout") == "inline" else "split"
     showing = DiffOptions(whole=request.query.get("whole") == "1", layout=layout)
-    summary = await proposal_summary(state, proposal, "page", now=now)
+    present = await request.page.approvals.present(proposal)
+    summary = await proposal_summary(state, proposal, "page", now=now, present=present)
     origins = {path: await _origins(request, path) for path in proposal.documents if proposal.kind != "admin"}
     keys = await state.trust.passkeys()
     common = {
@@ -100,7 +109,8 @@ async def one(request: PageRequest) -> Response:
         return await request.page.filled("proposal.html", request.session, lambda: {**common, **values})
 
     sides = [side.text for one in summary.contradictions for side in (one.existing, one.new)]
-    if not showing.whole or sum(map(len, (proposal.arguments, proposal.preview, *sides))) <= WHOLE_AT_ONCE:
+    current = present.preview if present else ""
+    if not showing.whole or sum(map(len, (proposal.arguments, proposal.preview, current, *sides))) <= WHOLE_AT_ONCE:
         # A folded page is of limited size whatever the text, so a thread will do; a process starts too slowly for most.
         return HTMLResponse(await filled(await anyio.to_thread.run_sync(_values, summary, origins, showing)))
     return StreamingResponse(_whole(request, summary, origins, filled), media_type="text/html")
@@ -110,6 +120,7 @@ def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]
     """Return the values for the template of one proposal."""
     proposal, most = summary.proposal, ANY_LENGTH if showing.whole else MOST_PARTS
     files = files_of(summary.files, origins, showing)
+    as_proposed = files_of(summary.as_proposed, {}, showing)
     result = parsed(proposal.result) if proposal.result else {}
     result = result if isinstance(result, dict) else {"result": result}
     channel = proposal.verdict.channel if proposal.verdict else "page"
@@ -118,6 +129,10 @@ def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]
         "p": proposal,
         "view": summary,
         "files": files,
+        "as_proposed": as_proposed,
+        "changed": since_proposed(summary.present) if summary.present else (),
+        "outcome_now": outcome_now(summary.present) if summary.present else "",
+        "made_again": proposal.why.startswith(CHANGED),
         "most": most,
         "longest": showing.longest,
         "where": "on this page" if channel == "page" else PLACES.get(channel, channel),
@@ -173,8 +188,9 @@ async def _whole(
 async def approve(request: PageRequest, form: Form) -> Response:
     """Approve a proposal that was shown whole, and show the outcome."""
     proposal = await _proposal(request)
-    # Only a page that hides nothing carries this token, so a form that was made by hand cannot approve what nobody has seen.
-    if not same(form.get("opened", ""), request.session.opened(proposal.hash)):
+    # Only a page that hides nothing carries this token, so a form that was made by hand cannot approve what nobody has seen. If a page
+    # of the knowledge base had changed, the token is also over the change as it was shown then.
+    if not same(form.get("opened", ""), request.session.opened(proposal.hash, form.get("version", ""))):
         raise CannotDecide(
             "you have not seen all of this proposal; open it again and choose Show all before you approve"
         )
@@ -194,6 +210,16 @@ async def reject(request: PageRequest, form: Form) -> Response:
     harmful, note = form.get("harmful") == "1", form.get("note", "")
     await request.page.approvals.reject(proposal.id, form.get("hash", ""), request.person(), note, harmful=harmful)
     return see(f"/proposals/{proposal.id}")
+
+
+async def renew(request: PageRequest, form: Form) -> Response:
+    """Replace the proposal by one with the effect that it has on the pages as they are now, and show that."""
+    proposal = await _proposal(request)
+    try:
+        successor = await request.page.approvals.renew(proposal.id, form.get("hash", ""), request.person())
+    except BadArguments as error:
+        raise CannotDecide(str(error)) from None
+    return see(f"/proposals/{successor.id}")
 
 
 async def editing(request: PageRequest) -> Response:

@@ -85,6 +85,8 @@ def passages_of(summary: ProposalSummary) -> Iterator[Passage]:
             yield Passage(f"{heading}: {side.path}, {side.source}", side.text)
     for file in summary.files:
         yield Passage(f"{file.path} {file.effect}", file.diff, diff=True)
+    for file in summary.as_proposed:
+        yield Passage(f"As proposed: {file.path} {file.effect}", file.diff, diff=True)
     for name, value in (("verdicts", summary.blocks), ("conflicts", summary.conflicts), *summary.rest.items()):
         if value:
             yield Passage(f"Expected result: {name}", value_text(value))

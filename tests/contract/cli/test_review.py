@@ -196,6 +196,59 @@ def test_all_hosts_that_ask_for_the_same_are_listed_shown_and_frozen_together(an
     assert {row["principal"] for row in rows if row["frozen"]} == {f"{ME}@cursor", f"{ME}@zed"}
 
 
+def test_where_the_page_has_changed_it_is_made_again_instead_of_approved_in_vain(ann: Person) -> None:
+    page = ann.kb / "limits.md"
+    page.write_text("# Limits\n\n## Size\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
+    wanted = page.read_text(encoding="utf-8").replace("64", "32")
+    proposal_id = ann.propose("kb_merge", path="limits.md", content=wanted, base_revision="")
+    digest = ann.proposal(proposal_id).hash
+    assert listed(ann)[0]["present"] is None
+    page.write_text("# Limits\n\n## Uploads\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
+    (found,) = listed(ann)
+    assert found["present"]["outcome"] == "different"
+    assert found["present"]["changed"][0]["path"] == "limits.md"
+    assert " ## Uploads" in found["present"]["preview"]["files"][0]["diff"]
+    shown = ann.here("review", "--show", proposal_id).stdout
+    assert "Changed since this was proposed" in shown
+    assert "As proposed: limits.md changes" in shown
+    with ann.at("review", "--approve", proposal_id, "--hash", digest) as screen:
+        screen.until("not approved: the page has changed")
+        assert screen.left() == 1
+    assert ann.here("review", "--renew", proposal_id).returncode == 2
+    assert "only a person at a terminal" in ann.here("review", "--renew", proposal_id, "--hash", digest).stderr
+    with ann.at("review", "--renew", proposal_id, "--hash", digest) as screen:
+        screen.until("to propose it with the page as it is now type")
+        screen.type(f"{digest[:6]}\n")
+        screen.until("takes its place")
+        assert screen.left() == 0
+    (again,) = listed(ann)
+    assert again["present"] is None
+    with ann.at("review", "--approve", again["id"], "--hash", again["hash"]) as screen:
+        screen.type(f"{again['hash'][:6]}\n")
+        screen.until("approved, and carried out")
+        assert screen.left() == 0
+    assert page.read_text(encoding="utf-8") == "# Limits\n\n## Uploads\n\nAn upload may be 32 MiB.\n"
+
+
+def test_the_key_w_makes_it_again_with_the_page_as_it_is(ann: Person) -> None:
+    page = ann.kb / "limits.md"
+    page.write_text("# Limits\n\n## Size\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
+    wanted = page.read_text(encoding="utf-8").replace("64", "32")
+    proposal_id = ann.propose("kb_merge", path="limits.md", content=wanted, base_revision="")
+    page.write_text("# Limits\n\n## Uploads\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
+    with ann.at("review") as screen:
+        screen.until("limits.md")
+        screen.type("\r")
+        screen.until("Changed since this was proposed")
+        screen.type("w")
+        screen.until("to propose it with the page as it is now type")
+        screen.type(f"{ann.proposal(proposal_id).hash[:6]}\n")
+        screen.until("takes its place: read it")
+        screen.type("q")
+        assert screen.left() == 0
+    assert ann.proposal(proposal_id).state == "superseded"
+
+
 def test_harmful_freezes_whoever_asked_and_thaw_lifts_it(ann: Person) -> None:
     proposal_id = ann.delete()
     with ann.at("review", "--harmful", proposal_id, "--reason", "it deletes everything") as screen:

@@ -117,6 +117,16 @@ async def test_what_is_replaced_is_superseded_and_makes_room(store: StateStore) 
     assert (await told(store))[-2:] == ["p-0", "p-3"]
 
 
+async def test_one_that_is_made_from_a_decided_proposal_does_not_take_its_place(store: StateStore) -> None:
+    trust = store.trust
+    await put(store, "p-1")
+    await trust.decide("p-1", yes("p-1"))
+    with pytest.raises(ProposalSettled, match="p-1"):
+        await trust.propose(proposal("p-2", origin="p-1"), most_pending=9, replacing=["p-1"])
+    assert await trust.proposal("p-2") is None
+    await trust.propose(proposal("p-3", origin="p-1"), most_pending=9)
+
+
 # --- asking for the same ----------------------------------------------------------------------------------------------
 
 

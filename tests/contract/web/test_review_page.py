@@ -728,6 +728,96 @@ async def test_contradictions_are_shown_with_both_sides_and_decided_about(place:
     assert "64 MiB" in place.text("limits.md")
 
 
+async def test_a_page_that_changed_since_is_shown_as_it_is_and_the_approval_is_over_what_is_shown(place: Place) -> None:
+    waiting = await place.propose()
+    address = f"/proposals/{waiting.id}"
+    visitor = await place.visitor()
+    before = forms(await visitor.look(address))[f"{address}/approve"]
+    changed = place.text().replace("To roll back", "It is quick.\n\nTo roll back")
+    (place.settings.kb / PAGE).write_text(changed, encoding="utf-8")
+    seen = await traces(place)
+    html = await visitor.look(address)
+    assert await traces(place) == seen
+    for told in (
+        "Changed since this was proposed",
+        f"<bdi>{PAGE}, changed 20",
+        "UTC, outside the server",
+        "Approving still makes the same change.",
+        "Changes to the page as it is now",
+        "<summary>As proposed</summary>",
+    ):
+        assert told in html
+    now, _, then = html.partition("<summary>As proposed</summary>")
+    assert "It is quick." in now
+    assert "It is quick." not in then
+    form = forms(html)[f"{address}/approve"]
+    assert (form["hash"], bool(form["version"])) == (before["hash"], True)
+    assert form["opened"] != before["opened"]
+    # A token is over what its page showed, and not over anything else that a form may claim.
+    for forged in ({**form, "version": ""}, {**form, "version": "0" * 64}, {**form, "opened": before["opened"]}):
+        assert "not seen all of this" in await visitor.post(f"{address}/approve", forged)
+    await visitor.look(address)
+    await visitor.send(f"{address}/approve")
+    assert (await place.proposal(waiting.id)).state == "executed"
+    assert "It is quick.\n\nTo roll back" in place.text()
+    assert "It takes sixty" in place.text()
+
+
+async def test_where_the_effect_would_be_another_one_a_person_makes_it_again_and_approves_that(place: Place) -> None:
+    waiting = await place.propose()
+    address = f"/proposals/{waiting.id}"
+    visitor = await place.visitor()
+    old = forms(await visitor.look(address))[f"{address}/approve"]
+    changed = place.text().replace("## Rolling back", "## Going back")
+    (place.settings.kb / PAGE).write_text(changed, encoding="utf-8")
+    html = await visitor.look(address)
+    assert "would now be a different one" in html
+    assert f"{address}/approve" not in forms(html)
+    await visitor.send(f"{address}/renew")
+    (again,) = await place.app.base.state.trust.proposals(states=("pending",))
+    assert again.origin == waiting.id
+    assert visitor.status == 200
+    assert f'data-proposal="{again.id}"' in visitor.html
+    assert "Made again from" in visitor.html
+    assert "Changed since this was proposed" not in visitor.html
+    await visitor.send(f"/proposals/{again.id}/approve")
+    assert "It takes sixty" in place.text()
+    for action in ("approve", "renew"):
+        assert "superseded" in await visitor.post(f"{address}/{action}", old)
+        assert visitor.status == 409
+
+
+async def test_what_can_no_longer_be_made_can_only_be_rejected(place: Place) -> None:
+    waiting = await place.propose_deletion()
+    address = f"/proposals/{waiting.id}"
+    (place.settings.kb / "guides/onboarding.md").unlink()
+    visitor = await place.visitor()
+    html = await visitor.look(address)
+    assert "It can no longer be made: " in html
+    assert "(it no longer exists)" in html
+    assert {f"{address}/approve", f"{address}/renew"}.isdisjoint(forms(html))
+    await visitor.send(f"{address}/reject")
+    assert (await place.proposal(waiting.id)).state == "rejected"
+
+
+async def test_a_long_change_as_of_now_is_seen_whole_before_it_is_approved(place: Place) -> None:
+    path = "long.md"
+    (place.settings.kb / path).write_text("# Long\n\nforty\n", encoding="utf-8")
+    read = await place.call("kb_read", path=path)
+    text = "# Long\n\n" + "".join(f"Line {n} is new.\n\n" for n in range(600)) + "forty\n"
+    answer = await place.call("kb_merge", path=path, content=text, base_revision=read["revision"])
+    address = f"/proposals/{answer['proposal']['id']}"
+    (place.settings.kb / path).write_text("# Long\n\nforty\n\nMore.\n", encoding="utf-8")
+    visitor = await place.visitor()
+    html = await visitor.look(address)
+    assert "Part of it is collapsed" in html
+    assert f"{address}/approve" not in forms(html)
+    html = await visitor.look(f"{address}?whole=1")
+    assert 'data-present="same"' in html
+    await visitor.send(f"{address}/approve")
+    assert place.text(path).endswith("forty\n\nMore.\n")
+
+
 async def test_all_hosts_that_ask_for_the_same_are_shown_and_decided_on_together(place: Place) -> None:
     page = "limits.md"
     (place.settings.kb / page).write_text("# Limits\n\nAn upload may be 64 MiB.\n", encoding="utf-8")

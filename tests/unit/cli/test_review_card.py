@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from knowledge.merge.model import Contradiction
 from knowledge.trust.ports import Proposal, ProposalVerdict
+from knowledge.writing.answers import HistoryLine, PageSince
 from mcp_server.approvals.approvers import Requirement
+from mcp_server.approvals.views.present import Present
 from mcp_server.cli.review.card import (
     MOST_LINES,
     CardBlock,
@@ -181,6 +183,55 @@ def test_all_hosts_that_ask_are_told_with_when_each_asked_and_its_trust() -> Non
         {"principal": "ann@cursor", "asked_at": NOW.isoformat(), "score": 3.14, "level": 3, "frozen": False},
         {"principal": "ann@zed", "asked_at": NOW.isoformat(), "score": 0.0, "level": 0, "frozen": True},
     ]
+
+
+def test_what_changed_since_is_told_and_the_difference_is_that_of_now() -> None:
+    line = HistoryLine("cc", "2026-03-01T12:00:00Z", "bob@zed", "kb_merge", "user", None, None, "", 1, 0, None)
+    changed = [PageSince("guides/deploy.md", "cc", [line, replace(line, by="", tool="")])]
+    stored = proposal()
+    now = json.dumps(
+        {**json.loads(stored.preview), "files": [{"path": "guides/deploy.md", "before": "cc", "diff": "+now\n"}]}
+    )
+    summary = replace(
+        summary_of(replace(stored, preview=now), ASKER, "word", now=NOW),
+        proposal=stored,
+        present=Present(changed, "different", now),
+        as_proposed=summary_of(stored, ASKER, "word", now=NOW).files,
+    )
+    blocks = card(summary)
+    said = text(blocks)
+    assert "guides/deploy.md, changed 2026-03-01 12:00 UTC, by bob@zed with kb_merge" in said
+    assert "guides/deploy.md, changed 2026-03-01 12:00 UTC, outside the server" in said
+    assert "would now be a different one" in said
+    assert [block.title for block in blocks if "deploy.md" in block.title] == [
+        "guides/deploy.md is deleted",
+        "As proposed: guides/deploy.md changes",
+    ]
+    assert not summary.approvable
+    assert len(summary.version) == 64
+    found = fields(stored, [ASKER], summary.present)["present"]
+    assert isinstance(found, dict)
+    assert (found["outcome"], found["changed"][0]["changes"][0]["by"]) == ("different", "bob@zed")
+
+
+@pytest.mark.parametrize(
+    ("present", "says"),
+    [
+        (Present((), "same", "{}"), "still makes the same change"),
+        (
+            Present((), "impossible", why="the page is gone"),
+            "It can no longer be made: the page is gone. Reject it.",
+        ),
+        (
+            Present((), "unknown", why="it takes too long"),
+            "could not be computed: it takes too long. The change is",
+        ),
+    ],
+)
+def test_each_way_it_may_stand_now_has_its_words(present: Present, says: str) -> None:
+    summary = replace(summary_of(proposal(), ASKER, "word", now=NOW), present=present)
+    assert says in text(card(summary))
+    assert summary.approvable == (present.outcome != "impossible")
 
 
 def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
