@@ -19,7 +19,7 @@ from typing import Any
 
 from knowledge.history.ports import Actor, FileChange, HistoryEntry, Intent, TrustMove
 from knowledge.history.timestamps import utc_text
-from knowledge.merge.model import Contradiction, Origin, Side
+from knowledge.merge.model import NOT_SURE, Contradiction, Origin, Side
 from knowledge.pages.vault import REVISION_DIGITS
 
 # `astuple` copies deeply, which takes ten times as long.
@@ -118,12 +118,20 @@ def _origins(form: Mapping[str, Any]) -> tuple[Origin, ...]:
 
 def contradiction_text(contradiction: Contradiction) -> str:
     """Return the contradiction as JSON."""
-    return _json(asdict(contradiction)).decode("ascii")
+    return _json(_contradiction_form(contradiction)).decode("ascii")
 
 
 def contradiction(text: str) -> Contradiction:
     """Return the contradiction with that JSON."""
     return _contradiction(json.loads(text))
+
+
+def _contradiction_form(contradiction: Contradiction) -> dict[str, Any]:
+    form = asdict(contradiction)
+    # Left out where nothing is known, so that such records keep the form that they had before there was `sure`.
+    if form["sure"] == NOT_SURE:
+        del form["sure"]
+    return form
 
 
 def _contradiction(form: Mapping[str, Any]) -> Contradiction:
@@ -133,7 +141,7 @@ def _contradiction(form: Mapping[str, Any]) -> Contradiction:
         sides.append(
             Side(**{**side, "observed_at": None if observed_at is None else datetime.fromisoformat(observed_at)})
         )
-    return Contradiction(form["kind"], form["subject"], form["reason"], *sides)
+    return Contradiction(form["kind"], form["subject"], form["reason"], *sides, form.get("sure", NOT_SURE))
 
 
 def contradiction_key(contradiction: Contradiction) -> bytes:
@@ -160,7 +168,7 @@ def packed_intent(intent: Intent) -> bytes:
         "intent": entry.intent,
         "outcome": entry.outcome,
         "origins": {path: _origins_form(origins) for path, origins in entry.origins.items()},
-        "contradictions": [asdict(c) for c in entry.contradictions],
+        "contradictions": [_contradiction_form(c) for c in entry.contradictions],
         "standing": None if entry.trust_record is None else asdict(entry.trust_record),
     }
     return pack(_json(form))

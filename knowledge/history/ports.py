@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from knowledge.merge.model import Contradiction, Origin
+from knowledge.merge.model import Contradiction, Dismissal, Origin
 
 How = Literal["seen", "written", "outside"]
 """Why a state of a page is kept: it was shown to a caller, written by the server, or found after somebody else made it."""
@@ -119,8 +119,8 @@ class HistoryEntry:
     intent: str = ""
     outcome: str = "done"
     """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`; for
-    decisions `approved`, `rejected`, `joined`, `withdrawn` or `trust`; for acts in other services `sent`, `failed` (certainly not
-    done) or `unsure`; for runs `begun`, and then `done`, `failed` or `cancelled`."""
+    contradictions `dismissed` or `reopened`; for decisions `approved`, `rejected`, `joined`, `withdrawn` or `trust`; for acts in
+    other services `sent`, `failed` (certainly not done) or `unsure`; for runs `begun`, and then `done`, `failed` or `cancelled`."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     """By path, for every unit of the page as it is afterwards."""
     contradictions: Sequence[Contradiction] = ()
@@ -174,13 +174,20 @@ class Tracked:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A contradiction on record, open until it is settled."""
+    """A contradiction on record, open until it is settled or dismissed. `rank` orders them: a thousand times the confidence."""
 
     id: int
     at: datetime
     principal: str
     contradiction: Contradiction
+    rank: int = 0
     settled_at: datetime | None = None
+    dismissal: Dismissal | None = None
+
+
+def rank_of(contradiction: Contradiction) -> int:
+    """Return the rank of a contradiction, 0 to 1000. An integer, because a list continues after exactly that value."""
+    return round(1000 * contradiction.confidence)
 
 
 class Ledger(Protocol):
@@ -231,8 +238,9 @@ class Ledger(Protocol):
 
         Origins and history of a page that moved are found under the new path. Where bytes have changed, the page's
         history gets a line, its states before and after are kept for good, and there is an event `doc` with the path. A
-        contradiction that is on record and open is not recorded twice. The new link follows the recorded end of the
-        chain, so that a tail cut off earlier still shows as missing.
+        contradiction that is on record and open is not recorded twice, and one of two statements whose contradiction was
+        dismissed on these pages is not recorded again. A page that moves takes its contradictions along. The new link follows
+        the recorded end of the chain, so that a tail cut off earlier still shows as missing.
 
         An act that carries out a proposal of `trust.ports` (`entry.proposal`, unless it was `undone`) ends it as executed in
         the same transaction, with an event `proposal`. That is why an approved proposal is carried out once, whichever
@@ -268,8 +276,35 @@ class Ledger(Protocol):
         """
         ...
 
-    async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
-        """Return open contradictions with a side at or below `path`, newest first, from the one after `after`."""
+    async def flags(
+        self, path: str | None, *, limit: int, after: tuple[int, int] | None = None, dismissed: bool = False
+    ) -> Sequence[Flag]:
+        """Return open contradictions with a side at or below `path`, or only `dismissed` ones.
+
+        Those of the highest rank come first, of the same rank the newest; `after` is the rank and id that the list continues after.
+        """
+        ...
+
+    async def flag(self, flag_id: int) -> Flag | None:
+        """Return the contradiction, whether it is open or not."""
+        ...
+
+    async def dismissals(self, path: str) -> Mapping[bytes, Dismissal]:
+        """Return the newest dismissal of each pair of statements (`Contradiction.pair`) of which both are of this page."""
+        ...
+
+    async def dismiss(self, flag_id: int, dismissal: Dismissal, entry: HistoryEntry) -> bool:
+        """Dismiss an open contradiction and record the act; False, and nothing recorded, if it is not open.
+
+        An act that carries out a proposal ends it, as `commit` does.
+
+        Raises:
+            ProposalSettled: that proposal is not approved, or no longer. Nothing is recorded.
+        """
+        ...
+
+    async def reopen(self, flag_id: int, entry: HistoryEntry) -> bool:
+        """Take a dismissal back and record that; False, and nothing recorded, if it is not dismissed."""
         ...
 
     async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -43,15 +44,27 @@ from knowledge.history.codec import (
     unpacked_intent,
     unpacked_origins,
 )
-from knowledge.history.ports import AuditRecord, Flag, Found, HistoryEntry, Intent, KeptState, Revision, Tracked
-from knowledge.history.timestamps import aware, micros, moment, with_moments
+from knowledge.history.ports import (
+    AuditRecord,
+    Flag,
+    Found,
+    HistoryEntry,
+    Intent,
+    KeptState,
+    Revision,
+    Tracked,
+    rank_of,
+)
+from knowledge.history.timestamps import aware, micros, moment, moment_if_any, with_moments
+from knowledge.merge.model import Contradiction, Dismissal
 from knowledge.state.change_events import PUBLISH
 from knowledge.state.sqlite.dialect import in_sqlite
-from knowledge.state.tables import Part, Row, SqlPair, StateTables
+from knowledge.state.tables import Part, Row, SqlPair, StateTables, StateTransaction
 
 T = TypeVar("T")
 
 FOR_EVER = 2**62
+ABOVE_ALL_RANKS = 2**31 - 1
 
 _KEPT = "SELECT digest FROM forge.content WHERE digest = ANY(%s::bytea[])"
 
@@ -171,20 +184,69 @@ ON CONFLICT (path_key) DO UPDATE SET revision = excluded.revision, packed = excl
 """,
 )
 _TRACKED = "SELECT revision, packed FROM forge.origin WHERE path_key = %(path_key)s"
-# A contradiction that is on record and open is not recorded twice.
+# A contradiction is recorded once for two statements on two pages, in either order, whether it is open or dismissed. Rows
+# without `pair`, from before there was one, are known by `same` only.
 _FLAG = """
-INSERT INTO forge.contradiction (found_at, principal, existing_path, new_path, same, told) VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT (same) WHERE settled_at IS NULL DO NOTHING
+INSERT INTO forge.contradiction (found_at, principal, existing_path, new_path, same, told, rank, pair)
+SELECT %(at)s::timestamptz, %(by)s::text, %(existing)s::text, %(new)s::text, %(same)s::bytea, %(told)s::text, %(rank)s::integer,
+    %(pair)s::bytea
+WHERE NOT EXISTS (
+    SELECT 1 FROM forge.contradiction WHERE settled_at IS NULL AND pair = %(pair)s::bytea AND (
+        (existing_path = %(existing)s::text AND new_path = %(new)s::text)
+        OR (existing_path = %(new)s::text AND new_path = %(existing)s::text)
+    )
+) ON CONFLICT (same) WHERE settled_at IS NULL DO NOTHING
 """
-_FLAGS = """
-SELECT id, found_at, principal, told FROM forge.contradiction
-WHERE settled_at IS NULL AND id < %(below)s AND (
+_FLAG_COLUMNS = """id, found_at, principal, told, existing_path, new_path, rank, settled_at,
+    ruling, ruled_by, ruled_at, reason"""
+_FLAGS = f"""
+SELECT {_FLAG_COLUMNS} FROM forge.contradiction
+WHERE settled_at IS NULL AND (ruling IS NOT NULL) = %(dismissed)s AND (rank, id) < (%(rank)s, %(below)s) AND (
     %(place)s::text = '' OR existing_path = %(place)s OR new_path = %(place)s
     OR substr(existing_path, 1, length(%(place)s) + 1) = %(place)s || '/'
     OR substr(new_path, 1, length(%(place)s) + 1) = %(place)s || '/'
-) ORDER BY id DESC LIMIT %(limit)s
+) ORDER BY rank DESC, id DESC LIMIT %(limit)s
+"""  # noqa: S608 - constants
+_ONE_FLAG = f"SELECT {_FLAG_COLUMNS} FROM forge.contradiction WHERE id = %s"  # noqa: S608 - constants
+_DISMISSALS = """
+SELECT pair, ruling, ruled_by, ruled_at, reason FROM forge.contradiction
+WHERE ruling IS NOT NULL AND existing_path = %(path)s AND new_path = %(path)s ORDER BY ruled_at, id
 """
-_SETTLE = "UPDATE forge.contradiction SET settled_at = %s WHERE id = ANY(%s::bigint[]) AND settled_at IS NULL"
+_DISMISS = """
+UPDATE forge.contradiction SET ruling = %(ruling)s, ruled_by = %(by)s, ruled_at = %(at)s, reason = %(reason)s, pair = %(pair)s
+WHERE id = %(id)s AND settled_at IS NULL AND ruling IS NULL RETURNING id
+"""
+_REOPEN = """
+UPDATE forge.contradiction SET ruling = NULL, ruled_by = NULL, ruled_at = NULL, reason = NULL
+WHERE id = %s AND settled_at IS NULL AND ruling IS NOT NULL RETURNING id
+"""
+_SETTLE = """
+UPDATE forge.contradiction SET settled_at = %s WHERE id = ANY(%s::bigint[]) AND settled_at IS NULL AND ruling IS NULL
+"""
+
+
+def _move_contradictions_in_sqlite(c: apsw.Connection, old: Sequence[str], new: Sequence[str]) -> list[Row]:
+    moved = dict(zip(old, new, strict=True))
+    # All are read before the first is changed: two pages may change places.
+    sql = "SELECT id, existing_path, new_path FROM contradiction WHERE settled_us IS NULL"
+    rows = [row for row in c.execute(sql).fetchall() if moved.keys() & {row[1], row[2]}]
+    c.executemany(
+        "UPDATE contradiction SET existing_path = ?, new_path = ? WHERE id = ?",
+        [(moved.get(existing, existing), moved.get(other, other), id_) for id_, existing, other in rows],
+    )
+    return []
+
+
+_MOVE_CONTRADICTIONS = SqlPair(
+    _move_contradictions_in_sqlite,
+    """
+WITH moved (old, new) AS (SELECT * FROM unnest(%s::text[], %s::text[]))
+UPDATE forge.contradiction AS c SET
+    existing_path = coalesce((SELECT new FROM moved WHERE old = c.existing_path), c.existing_path),
+    new_path = coalesce((SELECT new FROM moved WHERE old = c.new_path), c.new_path)
+WHERE settled_at IS NULL AND (existing_path IN (SELECT old FROM moved) OR new_path IN (SELECT old FROM moved))
+""",
+)
 # Every path that the page had, the present one first. At each path, only lines below `below` are the page's; it left at `until`.
 # For a former path, `below` is the first line of the act that moved the page, because that act may also record the old path as gone.
 _NAMES = """
@@ -375,10 +437,7 @@ class SqlLedger:
         if intent_id is not None:
             parts.append((_END_INTENT, (intent_id,)))
         parts += [appending(entry), *_remembering(entry), *_tracking(entry)]
-        for found in entry.contradictions:
-            sides = (found.existing.path, found.new.path)
-            same = (contradiction_key(found), contradiction_text(found))
-            parts.append((_FLAG, (entry.at, storable(entry.actor.principal), *sides, *same)))
+        parts += [_flagging(entry, found) for found in entry.contradictions]
         # Last except for the events: every change of a proposal locks the end of the chain, then the proposal, then the counter.
         if proposal is not None:
             parts.append((CARRY_OUT, (proposal, entry.at)))
@@ -403,11 +462,58 @@ class SqlLedger:
         rows = await self._tables.read(_TOLD_BY, {"sources": list(sources), "limit": limit})
         return [path for path, _ in rows]
 
-    async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
-        """Return open contradictions, newest first, with a side at or below `path`."""
-        values = {"place": path or "", "below": FOR_EVER if after is None else after, "limit": limit}
-        rows = await self._tables.read(_FLAGS, values)
-        return [Flag(id_, moment(at), who, contradiction(text)) for id_, at, who, text in rows]
+    async def flags(
+        self, path: str | None, *, limit: int, after: tuple[int, int] | None = None, dismissed: bool = False
+    ) -> Sequence[Flag]:
+        """Return open or dismissed contradictions with a side at or below `path`, those of the highest rank first."""
+        rank, below = after or (ABOVE_ALL_RANKS, FOR_EVER)
+        values = {"place": path or "", "rank": rank, "below": below, "limit": limit, "dismissed": dismissed}
+        return [_flag(row) for row in await self._tables.read(_FLAGS, values)]
+
+    async def flag(self, flag_id: int) -> Flag | None:
+        """Return the contradiction, whether it is open or not."""
+        rows = await self._tables.read(_ONE_FLAG, (flag_id,))
+        return _flag(rows[0]) if rows else None
+
+    async def dismissals(self, path: str) -> Mapping[bytes, Dismissal]:
+        """Return the newest dismissal of each pair of statements of this page."""
+        rows = await self._tables.read(_DISMISSALS, {"path": path})
+        return {pair: Dismissal(ruling, by, moment(at), reason) for pair, ruling, by, at, reason in rows}
+
+    async def dismiss(self, flag_id: int, dismissal: Dismissal, entry: HistoryEntry) -> bool:
+        """Dismiss an open contradiction and record the act."""
+        found = await self.flag(flag_id)
+        if found is None:
+            return False
+        values = {
+            "id": flag_id,
+            "ruling": dismissal.ruling,
+            "by": storable(dismissal.by),
+            "at": aware(dismissal.at),
+            "reason": storable(dismissal.reason),
+            # Rows that were recorded before there was `pair` get it now.
+            "pair": found.contradiction.pair,
+        }
+        return await self._rule((_DISMISS, values), entry)
+
+    async def reopen(self, flag_id: int, entry: HistoryEntry) -> bool:
+        """Take a dismissal back and record that."""
+        return await self._rule((_REOPEN, (flag_id,)), entry)
+
+    async def _rule(self, ruling: Part, entry: HistoryEntry) -> bool:
+        """Run a statement that changes one contradiction, and record the act if it did."""
+        proposal = carries_out(entry)
+
+        async def work(t: StateTransaction) -> bool:
+            await t.execute(HOLD_THE_END)
+            if not await t.execute(*ruling):
+                return False
+            await t.execute(*appending(entry))
+            if proposal is not None:
+                await t.execute(CARRY_OUT, (proposal, entry.at))
+            return True
+
+        return await self._tables.transact(work)
 
     async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
         """Close these contradictions."""
@@ -475,9 +581,32 @@ def _columns(line: Revision) -> dict[str, Any]:
     return {**columns, "path_key": path_key(line.path), "moved_from_key": from_key}
 
 
+def _flag(row: Row) -> Flag:
+    id_, at, principal, text, existing, new, rank, settled, ruling, by, ruled_at, reason = row
+    found = contradiction(text)
+    # The columns follow pages that move; the text says where they were.
+    found = replace(found, existing=replace(found.existing, path=existing), new=replace(found.new, path=new))
+    dismissal = None if ruling is None else Dismissal(ruling, by, moment(ruled_at), reason)
+    return Flag(id_, moment(at), principal, found, rank, moment_if_any(settled), dismissal)
+
+
+def _flagging(entry: HistoryEntry, found: Contradiction) -> Part:
+    return _FLAG, {
+        "at": entry.at,
+        "by": storable(entry.actor.principal),
+        "existing": found.existing.path,
+        "new": found.new.path,
+        "same": contradiction_key(found),
+        "told": contradiction_text(found),
+        "rank": rank_of(found),
+        "pair": found.pair,
+    }
+
+
 def _tracking(entry: HistoryEntry) -> list[Part]:
     parts: list[Part] = []
     if moved := moves(entry):
+        parts.append((_MOVE_CONTRADICTIONS, (list(moved.values()), list(moved))))
         old, new = [path_key(path) for path in moved.values()], [path_key(path) for path in moved]
         parts.append((_CARRY, {"moved": moved, "old": old, "new": new, "paths": list(moved)}))
     for path, revision in origins_at(entry).items():

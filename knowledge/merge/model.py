@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from knowledge.pages.claim_source import UNKNOWN_AUTHORITY
 from knowledge.pages.paths import HEADING_SEPARATOR
 
 PieceKind = Literal[
@@ -22,6 +23,8 @@ DIGEST_BYTES = 16
 CUT_MARK = "..."
 """The mark at the end of a text that was cut."""
 LONGEST_SIDE = 1_000
+NOT_SURE = 0.5
+"""How sure a contradiction is of which only that is known that somebody called it one."""
 
 
 class DocumentPiece(NamedTuple):
@@ -201,9 +204,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """The incoming text contradicts the document or another page. `kind` is what differs: `number`, `date`, ...
+    """Two statements that cannot both be true: incoming text and the document, or texts of two pages.
 
-    `model` says that only a language model found it.
+    `kind` is what differs: `number`, `date`, ...; `model` says that only a language model found it. `sure` is how sure the rule
+    is that they contradict each other, 0..1.
     """
 
     kind: str
@@ -211,6 +215,32 @@ class Contradiction:
     reason: str
     existing: Side
     new: Side
+    sure: float = NOT_SURE
+
+    @property
+    def confidence(self) -> float:
+        """How much it deserves a person's attention, 0..1: how sure it is, times how far the less believed side is believed."""
+        believed = (side.confidence for side in (self.existing, self.new))
+        return self.sure * min(UNKNOWN_AUTHORITY if one is None else one for one in believed)
+
+    @property
+    def pair(self) -> bytes:
+        """The digest of the two statements, in either order and however their lines are wrapped."""
+        return pair_digest(self.existing.text, self.new.text)
+
+
+Ruling = Literal["both", "existing"]
+"""A person's word on a contradiction: there is none, both statements hold; or the existing one stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissal:
+    """A person's decision that a contradiction is not to be raised again, and the reason."""
+
+    ruling: Ruling
+    by: str
+    at: datetime
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +272,12 @@ class MergePlan:
 def unit_digest(text: str) -> bytes:
     """Return 16 bytes that identify a unit: a hash of its text, white space folded, so that wrapping and indenting keep it."""
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def pair_digest(one: str, other: str) -> bytes:
+    """Return 32 bytes that identify two statements, whichever comes first and however their lines are wrapped."""
+    both = "\x00".join(sorted(" ".join(text.split()) for text in (one, other)))
+    return hashlib.sha256(both.encode("utf-8", "surrogatepass")).digest()
 
 
 def cut_short(text: str) -> str:

@@ -11,9 +11,10 @@ from datetime import timedelta
 import pytest
 
 from knowledge.errors import UnknownIntent
-from knowledge.history.audit.chain import digest_of, verify
+from knowledge.history.audit.chain import digest_of, fields_of, verify
 from knowledge.history.ports import Actor, FileChange, Intent, Ledger, Tracked
 from knowledge.history.retention import KEPT, collect
+from knowledge.merge.model import Dismissal
 from knowledge.state.ports import StateStore
 from tests.support.state.ledgers import ADA, DAY, MINUTE, NOW, change, contradiction, entry, intent, origin, revision
 
@@ -341,8 +342,8 @@ async def test_open_contradictions_are_listed_newest_first_by_place(ledger: Ledg
     await ledger.commit(entry(contradictions=found))
     await ledger.commit(entry(contradictions=[elsewhere], at=NOW + MINUTE))
 
-    async def listed(path: str | None, **more: int) -> list[str]:
-        return [flag.contradiction.reason for flag in await ledger.flags(path, **{"limit": 9, **more})]
+    async def listed(path: str | None, after: tuple[int, int] | None = None) -> list[str]:
+        return [flag.contradiction.reason for flag in await ledger.flags(path, limit=9, after=after)]
 
     everything = [c.reason for c in (elsewhere, *reversed(found))]
     assert await listed(None) == await listed("") == everything
@@ -350,7 +351,7 @@ async def test_open_contradictions_are_listed_newest_first_by_place(ledger: Ledg
     assert await listed("guides2") == await listed("b%_.md") == everything[:1]
     assert await listed("guide") == await listed("guides/a") == await listed("b%x.md") == []
     first = await ledger.flags(None, limit=2)
-    assert await listed(None, after=first[-1].id) == everything[2:]
+    assert await listed(None, after=(first[-1].rank, first[-1].id)) == everything[2:]
 
 
 async def test_a_settled_contradiction_is_not_listed_and_may_come_again(ledger: Ledger) -> None:
@@ -364,6 +365,84 @@ async def test_a_settled_contradiction_is_not_listed_and_may_come_again(ledger: 
     await ledger.commit(entry(contradictions=[contradiction()], at=NOW + DAY))
     (again,) = await ledger.flags(None, limit=9)
     assert again.id > flag.id
+
+
+async def test_the_surest_contradiction_of_the_best_believed_statements_comes_first(ledger: Ledger) -> None:
+    sure, believed = contradiction(minutes=1), contradiction(minutes=2)
+    sure = replace(sure, sure=0.9)
+    believed = replace(
+        believed,
+        sure=0.8,
+        existing=replace(believed.existing, confidence=0.9),
+        new=replace(believed.new, confidence=0.9),
+    )
+    guess = replace(contradiction(minutes=3), sure=0.1)
+    await ledger.commit(entry(contradictions=[guess, sure, believed]))
+    flags = await ledger.flags(None, limit=9)
+    assert [flag.contradiction for flag in flags] == [believed, sure, guess]
+    assert [flag.rank for flag in flags] == [round(1000 * one.confidence) for one in (believed, sure, guess)]
+    assert list(await ledger.flags(None, limit=9, after=(flags[0].rank, flags[0].id))) == list(flags[1:])
+
+
+async def test_a_dismissed_contradiction_is_not_raised_again_until_it_is_reopened(ledger: Ledger) -> None:
+    one = contradiction("a.md", "b.md")
+    await ledger.commit(entry(contradictions=[one]))
+    (flag,) = await ledger.flags(None, limit=9)
+    word = Dismissal("both", "ana", NOW + MINUTE, "two products")
+    act = entry(actor=Actor("ana", "contradiction.dismiss", ""), outcome="dismissed", at=NOW + MINUTE)
+    assert await ledger.dismiss(flag.id, word, act)
+    assert not await ledger.dismiss(flag.id, word, act), "it is dismissed already"
+    assert not await ledger.dismiss(4711, word, act)
+    assert [fields_of(record)["outcome"] for record in await ledger.records()] == ["done", "dismissed"]
+    assert await ledger.flags(None, limit=9) == []
+    (kept,) = await ledger.flags("b.md", limit=9, dismissed=True)
+    assert kept == await ledger.flag(flag.id) == replace(flag, dismissal=word)
+    # The other way round, reworded by line ends, by somebody else, from another source: it is still the same pair.
+    swapped = replace(
+        one, existing=replace(one.new, source="wiki:x"), new=replace(one.existing, text=f" {one.existing.text}\n")
+    )
+    await ledger.commit(entry(contradictions=[one, swapped], actor=Actor("bob", "kb_merge", "")))
+    await ledger.settle([flag.id], at=NOW + DAY)
+    assert await ledger.flags(None, limit=9) == []
+    assert len(await ledger.flags(None, limit=9, dismissed=True)) == 1
+    # The same two statements on another page are another contradiction.
+    await ledger.commit(entry(contradictions=[replace(one, new=replace(one.new, path="c.md"))]))
+    assert [found.contradiction.new.path for found in await ledger.flags(None, limit=9)] == ["c.md"]
+    assert await ledger.reopen(flag.id, replace(act, outcome="reopened"))
+    assert not await ledger.reopen(flag.id, replace(act, outcome="reopened"))
+    assert flag.id in [found.id for found in await ledger.flags("b.md", limit=9)]
+    assert await ledger.flags(None, limit=9, dismissed=True) == []
+
+
+async def test_a_page_s_dismissals_are_those_between_its_own_statements(ledger: Ledger) -> None:
+    own, foreign = contradiction("a.md", "a.md", 1), contradiction("a.md", "b.md", 2)
+    await ledger.commit(entry(contradictions=[own, foreign]))
+    word = Dismissal("existing", "ana", NOW, "checked with the vendor")
+    for flag in await ledger.flags(None, limit=9):
+        assert await ledger.dismiss(flag.id, word, entry(outcome="dismissed"))
+    assert await ledger.dismissals("a.md") == {own.pair: word}
+    assert await ledger.dismissals("b.md") == {}
+
+
+async def test_contradictions_follow_pages_that_move(ledger: Ledger) -> None:
+    kept, open_ = contradiction("a.md", "b.md", 1), contradiction("b.md", "c.md", 2)
+    await ledger.commit(entry(contradictions=[kept, open_]))
+    flags = {flag.contradiction.pair: flag for flag in await ledger.flags(None, limit=9)}
+    word = Dismissal("both", "ana", NOW, "two regions")
+    assert await ledger.dismiss(flags[kept.pair].id, word, entry(outcome="dismissed"))
+    # Two pages change places, and the third one moves away.
+    swapped = (
+        change("a.md", b"a", b"b", moved_from="b.md"),
+        change("b.md", b"b", b"a", moved_from="a.md"),
+        change("c.md", b"c", None),
+        change("d/c.md", None, b"c", moved_from="c.md"),
+    )
+    await ledger.commit(entry(*swapped))
+    (found,) = await ledger.flags(None, limit=9)
+    assert (found.contradiction.existing.path, found.contradiction.new.path) == ("a.md", "d/c.md")
+    await ledger.commit(entry(contradictions=[contradiction("b.md", "a.md", 1), contradiction("a.md", "d/c.md", 2)]))
+    assert list(await ledger.flags(None, limit=9)) == [found]
+    assert len(await ledger.flags("b.md", limit=9, dismissed=True)) == 1
 
 
 # --- audit --------------------------------------------------------------------------------------------------------------
@@ -433,7 +512,7 @@ async def test_what_a_model_says_is_recorded_whatever_characters_it_holds(ledger
         intent=odd,
         proposal=odd,
         origins={"a.md": (origin(by=odd, source=odd),)},
-        contradictions=(contradiction(), replace(contradiction(), subject=odd)),
+        contradictions=(contradiction(), replace(contradiction(minutes=7), subject=odd)),
     )
     await ledger.intend(Intent("odd", NOW, done), [b"one"])
     assert list(await ledger.intents()) == [Intent("odd", NOW, done)]

@@ -7,7 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from knowledge.errors import UnknownIntent
 from knowledge.history.ports import FileChange, Ledger
+from knowledge.merge.model import Dismissal
 from knowledge.state.ports import StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 from tests.support.state.ledgers import MINUTE, NOW, change, contradiction, entry, intent, open_shared, origin, revision
@@ -37,7 +38,8 @@ def _keep(path: str, raw: bytes, how: Any) -> Act:
 
 def _commit(changes: tuple[FileChange, ...], units: int, flagged: int, id_: str | None) -> Act:
     origins = {c.path: [origin(c.path)] * units for c in changes if units and c.after is not None}
-    found = [contradiction("a.md", "guides/c.md", flagged)] if flagged else []
+    # The second one is within one page.
+    found = [contradiction("a.md", ("guides/c.md", "a.md")[flagged - 1], flagged)] if flagged else []
 
     def act(ledger: Ledger, minute: int) -> Awaitable[object]:
         made = entry(*changes, at=NOW + minute * MINUTE, origins=origins, contradictions=found)
@@ -64,6 +66,21 @@ def _settle(position: int) -> Act:
     return act
 
 
+def _rule(position: int, ruling: Literal["both", "existing"] | None) -> Act:
+    """Dismiss the contradiction at that place of the list, or reopen a dismissed one."""
+
+    async def act(ledger: Ledger, minute: int) -> bool | None:
+        flags = await ledger.flags(None, limit=9, dismissed=ruling is None)
+        for flag in flags[position : position + 1]:
+            at = NOW + minute * MINUTE
+            if ruling is None:
+                return await ledger.reopen(flag.id, entry(outcome="reopened", at=at))
+            return await ledger.dismiss(flag.id, Dismissal(ruling, "ana", at, "why"), entry(outcome="dismissed", at=at))
+        return None
+
+    return act
+
+
 def _forget(minutes: int, limit: int) -> Act:
     return lambda ledger, minute: ledger.forget(seen_before=NOW + (minute - minutes) * MINUTE, limit=limit)
 
@@ -82,6 +99,7 @@ acts = st.one_of(
     st.builds(_intend, ids, paths, pages, pages),
     st.builds(_drop, ids),
     st.builds(_settle, st.integers(0, 2)),
+    st.builds(_rule, st.integers(0, 2), st.sampled_from(["both", "existing", None])),
     st.builds(_forget, st.integers(0, 5), st.integers(1, 3)),
 )
 
@@ -99,8 +117,11 @@ async def _everything(store: StateStore, _minute: int) -> list[object]:
     seen: list[object] = [await ledger.intents(), await ledger.records(), await ledger.chain_end()]
     for place in (*PATHS, "guides", None):
         flags = await ledger.flags(place, limit=9)
-        seen.append([(flag.at, flag.contradiction.reason) for flag in flags])  # ids may have gaps
+        flags = [*flags, *await ledger.flags(place, limit=9, dismissed=True)]
+        # Without their ids, which may have gaps.
+        seen.append([(flag.at, flag.contradiction, flag.rank, flag.dismissal) for flag in flags])
     for path in PATHS:
+        seen.append(dict(await ledger.dismissals(path)))
         history = await ledger.history(path, limit=99)
         seen += [history, await ledger.recent(path, limit=99), await ledger.recent(path, limit=1)]
         seen += [await ledger.tracked(path)]

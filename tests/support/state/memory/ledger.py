@@ -20,9 +20,20 @@ from knowledge.history.acts import (
     storable,
 )
 from knowledge.history.audit.chain import START, body_of, digest_of
-from knowledge.history.codec import content_digest, contradiction_key, revision_of
-from knowledge.history.ports import AuditRecord, Flag, Found, HistoryEntry, Intent, KeptState, Revision, Tracked
+from knowledge.history.codec import content_digest, revision_of
+from knowledge.history.ports import (
+    AuditRecord,
+    Flag,
+    Found,
+    HistoryEntry,
+    Intent,
+    KeptState,
+    Revision,
+    Tracked,
+    rank_of,
+)
 from knowledge.history.timestamps import aware
+from knowledge.merge.model import Contradiction, Dismissal
 from knowledge.pages.claim_source import source_kind
 from knowledge.pages.paths import within
 from knowledge.trust.ports import Proposal
@@ -174,10 +185,19 @@ class MemoryLedger:
             self._tracked[path] = Tracked(revision, tuple(entry.origins[path]))
 
     def _flag(self, entry: HistoryEntry) -> None:
+        moved = {old: new for new, old in moves(entry).items()}
+        for position, flag in enumerate(self._flags):
+            if flag.settled_at is None:
+                sides = (flag.contradiction.existing, flag.contradiction.new)
+                existing, new = (replace(side, path=moved.get(side.path, side.path)) for side in sides)
+                self._flags[position] = replace(
+                    flag, contradiction=replace(flag.contradiction, existing=existing, new=new)
+                )
         for contradiction in entry.contradictions:
-            known = {contradiction_key(flag.contradiction) for flag in self._flags if flag.settled_at is None}
-            if contradiction_key(contradiction) not in known:
-                self._flags.append(Flag(len(self._flags) + 1, entry.at, storable(entry.actor.principal), contradiction))
+            known = {_pages_and_pair(flag.contradiction) for flag in self._flags if flag.settled_at is None}
+            if _pages_and_pair(contradiction) not in known:
+                by, rank = storable(entry.actor.principal), rank_of(contradiction)
+                self._flags.append(Flag(len(self._flags) + 1, entry.at, by, contradiction, rank))
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
         """Return the page's history, newest first, from the line after `before`, also from before it was moved."""
@@ -206,22 +226,54 @@ class MemoryLedger:
                 return self._place_now(line.path, line.seq)
         return path
 
-    async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
-        """Return open contradictions, newest first, of which a side lies at or below `path`."""
+    async def flags(
+        self, path: str | None, *, limit: int, after: tuple[int, int] | None = None, dismissed: bool = False
+    ) -> Sequence[Flag]:
+        """Return open or dismissed contradictions of which a side lies at or below `path`, those of the highest rank first."""
         found = [
             flag
-            for flag in reversed(self._flags)
+            for flag in sorted(self._flags, key=lambda flag: (-flag.rank, -flag.id))
             if flag.settled_at is None
-            and (after is None or flag.id < after)
+            and (flag.dismissal is not None) == dismissed
+            and (after is None or (flag.rank, flag.id) < after)
             and any(within(side.path, path or "") for side in (flag.contradiction.existing, flag.contradiction.new))
         ]
         return found[:limit]
+
+    async def flag(self, flag_id: int) -> Flag | None:
+        """Return the contradiction, whether it is open or not."""
+        return next((flag for flag in self._flags if flag.id == flag_id), None)
+
+    async def dismissals(self, path: str) -> Mapping[bytes, Dismissal]:
+        """Return the newest dismissal of each pair of statements of this page."""
+        ruled = [(flag.dismissal.at, flag.id, flag) for flag in self._flags if flag.dismissal is not None]
+        found = [(flag.contradiction, flag.dismissal) for _, _, flag in sorted(ruled, key=lambda one: one[:2])]
+        return {one.pair: word for one, word in found if word and {one.existing.path, one.new.path} == {path}}
+
+    async def dismiss(self, flag_id: int, dismissal: Dismissal, entry: HistoryEntry) -> bool:
+        """Dismiss an open contradiction and record the act."""
+        clean = replace(dismissal, by=storable(dismissal.by), reason=storable(dismissal.reason))
+        return self._rule(flag_id, clean, entry)
+
+    async def reopen(self, flag_id: int, entry: HistoryEntry) -> bool:
+        """Take a dismissal back and record that."""
+        return self._rule(flag_id, None, entry)
+
+    def _rule(self, flag_id: int, dismissal: Dismissal | None, entry: HistoryEntry) -> bool:
+        for position, flag in enumerate(self._flags):
+            can = flag.settled_at is None and (flag.dismissal is None) == (dismissal is not None)
+            if flag.id == flag_id and can:
+                self._carry_out(entry)
+                self._flags[position] = replace(flag, dismissal=dismissal)
+                self.append(entry)
+                return True
+        return False
 
     async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
         """Close these contradictions."""
         aware(at)
         for position, flag in enumerate(self._flags):
-            if flag.id in flag_ids and flag.settled_at is None:
+            if flag.id in flag_ids and flag.settled_at is None and flag.dismissal is None:
                 self._flags[position] = replace(flag, settled_at=at)
 
     async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
@@ -246,3 +298,7 @@ class MemoryLedger:
         for _, key in dropped:
             del self._states[key]
         return len(dropped)
+
+
+def _pages_and_pair(contradiction: Contradiction) -> tuple[frozenset[str], bytes]:
+    return frozenset((contradiction.existing.path, contradiction.new.path)), contradiction.pair
