@@ -50,6 +50,8 @@ VERBS = {
     "eval": "measure search quality with queries whose answers you know",
     "read": "read a page from the terminal",
     "map": "show the map in the terminal",
+    "check": "find contradictions between pages",
+    "contradictions": "list contradictions, and dismiss those that are none",
     "agents": "list agents, and check your team's own",
     "enroll": "give a host its own name and secret",
     "trust": "show and change how far each host is trusted",
@@ -67,6 +69,7 @@ FOLDERS: Mapping[str, Sequence[str]] = {
     "search": ("index", "search", "eval", "read", "map"),
     "trust": ("enroll", "trust", "audit"),
     "runs": ("run", "runs"),
+    "contradictions": ("contradictions", "check"),
 }
 """Folders of `mcp_server/cli` with the files of several verbs. Any other verb has a folder of its own name."""
 COULD_NOT = 1
@@ -203,7 +206,7 @@ def _overview(asked: str) -> int:
         hint = f"; did you mean {near[0]}?" if near else f"; the commands are {', '.join(VERBS)}"
         _say(what + hint)
         return USAGE_ERROR
-    lines = [f"  {verb:<10} {says}" for verb, says in VERBS.items()]
+    lines = [f"  {verb:<14} {says}" for verb, says in VERBS.items()]
     print("usage: knowledge-forge VERB [options]   (VERB --help lists the options)\n\n" + "\n".join(lines))
     return 0
 

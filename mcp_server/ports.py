@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
     from agents.engine.runner import Runner
+    from knowledge.contradictions.record import Contradictions
     from knowledge.history.page_history import PageHistory
     from knowledge.search.finder import Finder
     from knowledge.search.reading_ledger import ReadingLedger
@@ -112,6 +113,10 @@ class HasWriting(Protocol):
     @property
     def page_history(self) -> PageHistory:
         """The changes that were made."""
+
+    @property
+    def contradictions(self) -> Contradictions:
+        """The contradictions on record."""
 
 
 class HasReviewPage(Protocol):

@@ -141,7 +141,8 @@ def _contradiction(form: Mapping[str, Any]) -> Contradiction:
         sides.append(
             Side(**{**side, "observed_at": None if observed_at is None else datetime.fromisoformat(observed_at)})
         )
-    return Contradiction(form["kind"], form["subject"], form["reason"], *sides, form.get("sure", NOT_SURE))
+    existing, new = sides
+    return Contradiction(form["kind"], form["subject"], form["reason"], existing, new, form.get("sure", NOT_SURE))
 
 
 def contradiction_key(contradiction: Contradiction) -> bytes:

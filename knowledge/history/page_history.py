@@ -1,4 +1,4 @@
-"""The history of pages and the contradictions in them: the reading half of the ledger."""
+"""The history of pages."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ from itertools import takewhile
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, NoSuchPath
-from knowledge.history.ports import Flag, Ledger, Revision
+from knowledge.history.ports import Ledger, Revision
 from knowledge.merge.document.unit_origins import trace_origins
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.model import CUT_MARK, Origin, Side, Unit, section_name
+from knowledge.merge.model import Origin, Unit, section_name
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
 from knowledge.wire.cursors import question, seal, unseal
-from knowledge.writing.answers import Disagreement, Disagreements, History, HistoryLine, OriginLine, PageSince
+from knowledge.writing.answers import History, HistoryLine, OriginLine, PageSince
 from knowledge.writing.related.target_page import PageNames, text_of
 
 MOST_ORIGINS = 60
 """Runs of lines whose origin is listed; of a long page only the first ones."""
-FLAGS_AT_ONCE = 200
-"""Flags that are read at a time; those that no longer hold are settled on the way."""
 
 
 class PageHistory:
-    """Answers kb_history and kb_contradictions."""
+    """Answers kb_history."""
 
     def __init__(self, vault: Vault, ledger: Ledger, names: PageNames, now: Callable[[], datetime]) -> None:
         self._vault, self._ledger, self._names, self._now = vault, ledger, names, now
@@ -108,63 +106,6 @@ class PageHistory:
                 runs.append((unit, unit, origin))
         return [_origin_line(first, last, origin) for first, last, origin in runs[:MOST_ORIGINS]]
 
-    async def contradictions(self, place: str | None, *, limit: int, cursor: str | None) -> Disagreements:
-        """Return open contradictions, newest first. Those that changed on one side are settled along the way.
-
-        Raises:
-            BadCursor: it belongs to another query.
-        """
-        path = clean_path(place) if place else None
-        key = question({"of": "contradictions", "path": path})
-        after = _place(cursor, key)
-        found: list[Flag] = []
-        while len(found) <= limit:
-            flags = await self._ledger.flags(path, limit=FLAGS_AT_ONCE, after=after)
-            valid = await self._valid(flags)
-            found += valid
-            gone = {flag.id for flag in flags} - {flag.id for flag in valid}
-            if gone:
-                await self._ledger.settle(sorted(gone), at=self._now())
-            if len(flags) < FLAGS_AT_ONCE:
-                break
-            after = flags[-1].id
-        shown = found[:limit]
-        return Disagreements(
-            [_disagreement(flag) for flag in shown],
-            seal(key, (shown[-1].id,)) if len(found) > limit else None,
-        )
-
-    async def _valid(self, flags: Sequence[Flag]) -> list[Flag]:
-        """Return the flags of which both sides are still in their pages."""
-        texts: dict[str, list[str]] = {}
-        for side in _written_sides(flags):
-            if side.path not in texts:
-                texts[side.path] = await anyio.to_thread.run_sync(self._units_of, side.path)
-
-        def is_there(side: Side) -> bool:
-            # As a unit, or a sentence of one; only the beginning of a long text is on record.
-            wanted = _one_line(side.text.removesuffix(CUT_MARK))
-            return any(wanted in unit for unit in texts[side.path])
-
-        return [flag for flag in flags if all(map(is_there, _written_sides([flag])))]
-
-    def _units_of(self, path: str) -> list[str]:
-        try:
-            here = units(cut(self._vault.read(path).raw.decode("utf-8", "replace")))
-        except KnowledgeError:
-            return []
-        return [_one_line(unit.text) for unit in here]
-
-
-def _written_sides(flags: Iterable[Flag]) -> list[Side]:
-    """Return the sides that are in a page; text that was flagged before it was written is in none, and has no revision."""
-    both = [side for flag in flags for side in (flag.contradiction.existing, flag.contradiction.new)]
-    return [side for side in both if side.revision is not None]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
 
 def _facts(origin: Origin | None) -> tuple[object, ...]:
     if origin is None:
@@ -200,11 +141,6 @@ def _line(line: Revision) -> HistoryLine:
         removed=line.lines_removed,
         moved_from=line.moved_from,
     )
-
-
-def _disagreement(flag: Flag) -> Disagreement:
-    found = flag.contradiction
-    return Disagreement(flag.id, found.kind, found.subject, found.reason, _iso(flag.at), found.existing, found.new)
 
 
 def _iso(at: datetime) -> str:

@@ -228,8 +228,8 @@ UPDATE forge.contradiction SET settled_at = %s WHERE id = ANY(%s::bigint[]) AND 
 def _move_contradictions_in_sqlite(c: apsw.Connection, old: Sequence[str], new: Sequence[str]) -> list[Row]:
     moved = dict(zip(old, new, strict=True))
     # All are read before the first is changed: two pages may change places.
-    sql = "SELECT id, existing_path, new_path FROM contradiction WHERE settled_us IS NULL"
-    rows = [row for row in c.execute(sql).fetchall() if moved.keys() & {row[1], row[2]}]
+    found: Any = c.execute("SELECT id, existing_path, new_path FROM contradiction WHERE settled_us IS NULL").fetchall()
+    rows = [row for row in found if moved.keys() & {row[1], row[2]}]
     c.executemany(
         "UPDATE contradiction SET existing_path = ?, new_path = ? WHERE id = ?",
         [(moved.get(existing, existing), moved.get(other, other), id_) for id_, existing, other in rows],

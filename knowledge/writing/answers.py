@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from knowledge.merge.model import BlockVerdict, Conflict, OfferedPlace, Side, StatementQuestion
+from knowledge.merge.model import BlockVerdict, Conflict, OfferedPlace, Ruling, Side, StatementQuestion
 
 Status = Literal["done", "partial", "unchanged", "conflict", "analysis", "proposed"]
 """`partial`: some blocks are written, the others flagged, in conflict, or without a sure place. `conflict`: nothing is written.
@@ -111,24 +111,49 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class DismissalLine:
+    """A person's decision that a contradiction is not to be raised again: both statements hold, or the existing one stays."""
+
+    ruling: Ruling
+    by: str
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Two claims that can't both be true, each with its origin. `kind` is what differs, such as `number` or `date`."""
+    """Two claims that can't both be true, each with its origin. `kind` is what differs, such as `number` or `date`.
+
+    `confidence` is how sure it is that they contradict each other, times how far the less believed side is believed, 0..1.
+    """
 
     id: int
     kind: str
     subject: str
     reason: str
     flagged_at: str
+    confidence: float
     existing: Side
     new: Side
+    dismissed: DismissalLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreements:
-    """Open contradictions, newest first."""
+    """Contradictions, those of the highest confidence first."""
 
     contradictions: Sequence[Disagreement]
     next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DismissalAnswer:
+    """The outcome of dismissing a contradiction."""
+
+    status: Status
+    proposal: Any
+    contradiction: Disagreement
+    note: str | None = None
 
 
 def join_notes(*notes: str | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio.to_thread
 
+from knowledge.contradictions.cross_page import CrossPageClaims, Written
 from knowledge.errors import (
     ConfiguresNow,
     EffectChanged,
@@ -38,7 +39,6 @@ from knowledge.writing.evidence.citation_check import CitationCheck, Cited
 from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
 from knowledge.writing.related.backlinks import Backlinks, names_in, wiki_names
-from knowledge.writing.related.cross_page import CrossPageClaims, Written
 from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser

@@ -19,6 +19,7 @@ from mcp_server.gate.taint import Taints
 
 if TYPE_CHECKING:
     from agents.engine.runner import Runner
+    from knowledge.contradictions.record import Contradictions
     from knowledge.history.page_history import PageHistory
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
@@ -93,6 +94,11 @@ class Services:
     def page_history(self) -> PageHistory:
         """The history of pages."""
         return self.load_writing().page_history
+
+    @property
+    def contradictions(self) -> Contradictions:
+        """The contradictions on record."""
+        return self.load_writing().contradictions
 
     @property
     def dispatcher(self) -> OutboxDispatcher:

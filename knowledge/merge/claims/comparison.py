@@ -69,7 +69,7 @@ class StatementRelation:
     """Decides whether two statements contradict each other.
 
     `kind` says what differs (`number`, `unit`, `date`, `version`, `negation`, `antonym`, `cell`, `value`) and is "" unless they
-    contradict. `reason` is a sentence with both values. `strength` is how sure the verdict is, 0..1.
+    contradict. `reason` is a sentence with both `values`. `strength` is how sure the verdict is, 0..1.
     """
 
     relation: RelationWord
@@ -77,6 +77,7 @@ class StatementRelation:
     subject: str = ""
     reason: str = ""
     strength: float = 0.0
+    values: tuple[str, str] = ("", "")
 
 
 UNRELATED = StatementRelation("unrelated")
@@ -404,7 +405,8 @@ def _contradict(kind: str, subject: str, ours: str, theirs: str, strength: float
     about, ours, theirs = (repr(text if len(text) <= 60 else text[:57] + "...") for text in (subject, ours, theirs))
     about = f"About {about}, the" if subject else "The"
     reason = f"{about} existing text says {ours}, the new text {theirs}."
-    return StatementRelation("contradict", kind, subject, reason, round(max(0.0, min(1.0, strength)), 3))
+    sure = round(max(0.0, min(1.0, strength)), 3)
+    return StatementRelation("contradict", kind, subject, reason, sure, (ours, theirs))
 
 
 # Negation and antonyms

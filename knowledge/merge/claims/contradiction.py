@@ -23,6 +23,7 @@ from knowledge.merge.claims.claim import (
 from knowledge.merge.claims.comparison import UNRELATED, StatementRelation, compare_claims, compare_rows, rank
 from knowledge.merge.claims.polarity import have_contrast
 from knowledge.merge.claims.statement_reader import Claim
+from knowledge.merge.document.dated_log import dated_heading
 from knowledge.merge.model import Unit
 
 WORTH_READING = 0.4
@@ -36,7 +37,7 @@ MOST_COMPARED = 1_000
 SAMPLE = 50
 """Units from the beginning of a page that tell its language."""
 
-_STATING = frozenset(("paragraph", "item", "row", "quote"))
+STATING = frozenset(("paragraph", "item", "row", "quote"))
 
 
 class FoundContradiction(NamedTuple):
@@ -129,7 +130,7 @@ def _place_statements(units: Sequence[Unit], *, with_rows: bool = True) -> Itera
     """Yield the statements of `units`, each with its place."""
     headers: dict[int, tuple[str, ...]] = {}
     for at, unit in enumerate(units):
-        if unit.kind not in _STATING:
+        if unit.kind not in STATING:
             continue
         for statement in unread_statements(unit.text):
             if not statement.text.startswith("|"):
@@ -180,9 +181,11 @@ def _share_terms(ours: Claim, theirs: Claim) -> bool:
 
 
 def _sections_differ(ours: Sequence[str], theirs: Sequence[str], language: str) -> bool:
-    """Return whether headings name different subjects of one sort: `Linux`, `Windows`."""
+    """Return whether headings name different subjects of one sort (`Linux`, `Windows`), or two days of a log."""
     if not ours or not theirs or tuple(ours) == tuple(theirs):
         return False
+    if any(map(dated_heading, ours)) and any(map(dated_heading, theirs)):
+        return True
     left = {term for name in ours for term in claim(name, language).terms}
     right = {term for name in theirs for term in claim(name, language).terms}
     return have_contrast(left - right, right - left, language)

@@ -41,6 +41,8 @@ _SAID_AT = re.compile(
     r"(?:[*_]{0,2}[ \t]*[:\u2013\u2014]|[ \t]+-|(?<=\])|:[*_]{1,2})[*_]{0,2}[ \t]+(?=\S)",
     re.IGNORECASE,
 )
+_DATED_NAME = re.compile(r"(?<!\d)(?:19|20)\d\d(?:[-_./]?(?:0[1-9]|1[0-2])(?:[-_./]?[0-3]\d)?|[-_.]?[Ww][0-5]\d)(?!\d)")
+_LOG_NAME = re.compile(r"(?:changelog|changes|history|news|release[-_ ]?notes|releases|journal|diary)$", re.IGNORECASE)
 _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 
 
@@ -74,6 +76,12 @@ def is_log(page: CutDocument) -> bool:
     said = [unit for unit in units(page) if unit.kind in ("item", "paragraph")]
     items = sum(dated_item(unit.text) is not None for unit in said)
     return items >= ENTRIES and items * 2 >= len(said)
+
+
+def is_dated_name(path: str) -> bool:
+    """Return whether a page's path says that it is of one time, or a log: a day, a week or a month in it, or `changelog`."""
+    name = path.rpartition("/")[2].rpartition(".")[0]
+    return _DATED_NAME.search(path) is not None or _LOG_NAME.match(name) is not None
 
 
 def newest_first(page: CutDocument) -> bool:

@@ -25,6 +25,7 @@ from knowledge.merge.model import (
     Confidence,
     Contradiction,
     CutDocument,
+    Dismissal,
     IncomingEvidence,
     OfferedPlace,
     Origin,
@@ -32,6 +33,7 @@ from knowledge.merge.model import (
     StatementQuestion,
     Unit,
     VerdictWord,
+    pair_digest,
     quoted_section,
     section_name,
 )
@@ -98,6 +100,7 @@ class UnitFindings:
     duplicates: list[Statement] = field(default_factory=list)
     corrections: list[tuple[Statement, Statement]] = field(default_factory=list)
     outdated: list[tuple[Statement, Statement]] = field(default_factory=list)
+    kept: list[tuple[Statement, Statement, Dismissal]] = field(default_factory=list)
     disputes: list[Dispute] = field(default_factory=list)
     doubts: list[Dispute] = field(default_factory=list)
     paraphrases: list[tuple[Statement, Statement]] = field(default_factory=list)
@@ -285,6 +288,12 @@ class Weighing:
             return True
         return self.is_recorded[number] and self.is_same_source(number) and self.in_same_section(unit, number)
 
+    def dismissal(self, existing: str, new: str) -> Dismissal | None:
+        """Return a person's dismissal of the contradiction between two statements, unless one decided otherwise since."""
+        if not self.setting.dismissals or any(one in existing for one in self.evidence.against):
+            return None
+        return self.setting.dismissals.get(pair_digest(_side_text(existing), _side_text(new)))
+
     def is_elsewhere(self, unit: Unit, number: int) -> bool:
         """Return whether the evidence comes from the source of a unit of the page, and speaks of it in another section."""
         return self.is_same_source(number) and not self.is_rejected(number) and not self.in_same_section(unit, number)
@@ -393,8 +402,13 @@ class Weighing:
     def flag(self, unit: Unit, disputes: Sequence[Dispute]) -> None:
         """Report that a unit contradicts another lineage, and record both sides; the unit is not written.
 
-        The verdict names the first of the disputes.
+        The verdict names the first of the disputes. A contradiction that a person dismissed is not recorded again.
         """
+        for dispute in disputes:
+            # Reached by a row, a key or a block only: for prose the pair is not disputed in the first place.
+            if (dismissal := self.dismissal(dispute.existing, dispute.new)) is not None:
+                self.retain(unit, dispute.there, dismissed(dismissal))
+                return
         for dispute in disputes:
             self._record(unit, dispute)
         there, comparison = disputes[0].there, disputes[0].comparison
@@ -411,7 +425,7 @@ class Weighing:
         existing = Side(
             path,
             section_name(old.section),
-            dispute.existing.strip()[:LONGEST_SIDE],
+            _side_text(dispute.existing),
             origin.source,
             origin.authority,
             origin.observed_at,
@@ -421,14 +435,15 @@ class Weighing:
         new = Side(
             path,
             section_name(target.path if target is not None else old.section),
-            dispute.new.strip()[:LONGEST_SIDE],
+            _side_text(dispute.new),
             self.evidence.source,
             self.weight.authority,
             self.evidence.observed_at,
             self.weight.confidence,
             None,
         )
-        self.contradictions.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
+        kind, subject, reason = comparison.kind, comparison.subject, comparison.reason
+        self.contradictions.append(Contradiction(kind, subject, reason, existing, new, comparison.strength))
 
     # Changes
 
@@ -467,6 +482,19 @@ class Weighing:
             why = f"covers line {line} and adds to it"
         weights = f"{self.weight} against {self.confidence(there)} of {source}"
         return self.verdict("update", self.units[there].section, f"{why}: {weights}", there)
+
+
+def dismissed(dismissal: Dismissal) -> str:
+    """Return why a statement is not written after a person has dismissed its contradiction, as `Weighing.retain` says it."""
+    kept = (
+        "kept the existing text" if dismissal.ruling == "existing" else "said that both hold, but there is room for one"
+    )
+    why = f" ({quoted(dismissal.reason)})" if dismissal.reason else ""
+    return f"{dismissal.by} {kept} on {dismissal.at:%Y-%m-%d}{why}"
+
+
+def _side_text(text: str) -> str:
+    return text.strip()[:LONGEST_SIDE]
 
 
 def quoted(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.history.ports import Ledger, Tracked
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
+from knowledge.merge.model import Dismissal
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.paths import new_name
@@ -45,9 +46,10 @@ class _MergeInputs:
     revision: str | None
     verified: tuple[str, ...]
     tracked: Tracked | None
+    dismissals: Mapping[bytes, Dismissal]
 
     def __hash__(self) -> int:
-        # `tracked` is compared and not hashed: a long page has thousands of origins.
+        # `tracked` and `dismissals` are compared and not hashed: a long page has thousands of origins.
         return hash((self.request, self.revision))
 
 
@@ -91,7 +93,14 @@ class MergeActs:
         """Return the pairs of units of the request and of a page with these bytes that are close and that rules can't decide."""
         if len(raw) + len(request.content) > LONGEST_JUDGED:
             return ()
-        basis = await self._basis(request, raw, verified, similarity, await self._ledger.tracked(request.path))
+        known = _MergeInputs(
+            request,
+            revision_of(raw),
+            tuple(verified),
+            await self._ledger.tracked(request.path),
+            await self._ledger.dismissals(request.path),
+        )
+        basis = await self._basis(known, raw, similarity)
         return await self._runner.run(undecided_pairs, basis, size=basis.size, what=_description(request))
 
     async def _merge(
@@ -119,9 +128,11 @@ class MergeActs:
         if raw is not None:
             tracked = tracked or await self._ledger.tracked(path)
         # A merge is planned, decided on and carried out; usually nothing changes in between, so that it is computed once.
-        known = _MergeInputs(request, None if raw is None else revision_of(raw), tuple(verified), tracked)
+        dismissals = {} if raw is None else await self._ledger.dismissals(path)
+        revision = None if raw is None else revision_of(raw)
+        known = _MergeInputs(request, revision, tuple(verified), tracked, dismissals)
         if known not in self._known:
-            basis = await self._basis(request, raw, verified, similarity, tracked)
+            basis = await self._basis(known, raw, similarity)
             step = merge_into_new_page if raw is None else merge_into_page
             work = await self._runner.run(step, basis, size=basis.size, what=_description(request))
             self._known[known] = work
@@ -132,16 +143,10 @@ class MergeActs:
                 self._remember(path, after, written.decode())
         return self._known[known]
 
-    async def _basis(
-        self,
-        request: MergeRequest,
-        raw: bytes | None,
-        verified: Sequence[str],
-        similarity: Similarity | None,
-        tracked: Tracked | None,
-    ) -> MergeBasis:
+    async def _basis(self, known: _MergeInputs, raw: bytes | None, similarity: Similarity | None) -> MergeBasis:
+        request, revision, tracked = known.request, known.revision, known.tracked
         path = request.path
-        text, revision = ("", None) if raw is None else (text_of(path, raw), revision_of(raw))
+        text = "" if raw is None else text_of(path, raw)
         tracked_text = None
         if tracked is not None and tracked.revision == revision:
             tracked_text = text
@@ -149,7 +154,7 @@ class MergeActs:
             tracked_text = kept.decode("utf-8", "replace")
         return MergeBasis(
             request=replace(request, earlier=()),
-            verified=tuple(verified),
+            verified=known.verified,
             text=text,
             revision=revision,
             base=text if request.base_revision == revision else await self._base(path, request.base_revision),
@@ -159,6 +164,7 @@ class MergeActs:
             modified=self._pages.modified(path) or self._now(),
             now=self._now(),
             similarity=similarity,
+            dismissals=known.dismissals,
         )
 
     async def _base(self, path: str, revision: str | None) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from knowledge.history.ports import Tracked
@@ -14,7 +14,16 @@ from knowledge.merge.document_form import TakenContent, as_document
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair, undecided
-from knowledge.merge.model import Conflict, IncomingEvidence, MergePlan, OfferedPlace, Origin, Unit, unit_digest
+from knowledge.merge.model import (
+    Conflict,
+    Dismissal,
+    IncomingEvidence,
+    MergePlan,
+    OfferedPlace,
+    Origin,
+    Unit,
+    unit_digest,
+)
 from knowledge.merge.plan import merge, plan_new_page
 from knowledge.merge.setting import MergeSetting
 from knowledge.merge.unified_diff import unified_diff
@@ -77,6 +86,7 @@ class MergeBasis:
     modified: datetime
     now: datetime
     similarity: Similarity | None
+    dismissals: Mapping[bytes, Dismissal] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -194,7 +204,17 @@ def _setting(basis: MergeBasis) -> MergeSetting:
     source = str(own.get("source") or USER)
     facts = PageFacts(basis.request.path, source, basis.modified, tracked=basis.tracked is not None)
     by, append = basis.request.actor.principal, basis.around.appends(own)
-    return MergeSetting(facts, origins, basis.around.rules, basis.now, basis.revision, by, append, basis.similarity)
+    return MergeSetting(
+        page=facts,
+        origins=origins,
+        rules=basis.around.rules,
+        now=basis.now,
+        revision=basis.revision,
+        by=by,
+        append=append,
+        similarity=basis.similarity,
+        dismissals=basis.dismissals,
+    )
 
 
 def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSetting) -> ActWork[MergeOutcome]:

@@ -1,1 +1,1 @@
-"""Other pages that an act concerns: backlinks, targets, contradictions."""
+"""Other pages that an act concerns: backlinks, targets, related pages."""

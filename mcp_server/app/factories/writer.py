@@ -8,6 +8,10 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
+from knowledge.contradictions.cross_page import CrossPageClaims
+from knowledge.contradictions.page_records import PageRecords
+from knowledge.contradictions.record import Contradictions
+from knowledge.contradictions.sweep import ContradictionSweep
 from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import PastStates
 from knowledge.history.ports import Ledger
@@ -25,7 +29,6 @@ from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.files.recovery import Recovery
 from knowledge.writing.locks.page_locks import PageLocks
 from knowledge.writing.related.backlinks import Backlinks
-from knowledge.writing.related.cross_page import CrossPageClaims
 from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
@@ -42,10 +45,12 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The writer and the page history; `acts` and `elsewhere` have background work."""
+    """The writer, the page history, and the contradictions on record; `acts` and `elsewhere` have background work."""
 
     writer: Writer
     page_history: PageHistory
+    contradictions: Contradictions
+    sweep: ContradictionSweep
     acts: Transaction
     elsewhere: CrossPageClaims
 
@@ -75,7 +80,8 @@ def writing_on(parts: WriterBasis) -> Writing:
     pages = PageLookup(parts.vault, parts.tiers)
     related = RelatedPages(parts.index, parts.keyword)
     backlinks = Backlinks(parts.vault, parts.index)
-    elsewhere = CrossPageClaims(parts.vault, related, parts.ledger, pages, parts.now, runner=parts.runner)
+    records = PageRecords(parts.vault, parts.ledger, pages, parts.now)
+    elsewhere = CrossPageClaims(records, related, parts.ledger, parts.now, runner=parts.runner)
     writer = Writer(
         vault=parts.vault,
         past=parts.past,
@@ -93,7 +99,11 @@ def writing_on(parts: WriterBasis) -> Writing:
         runner=parts.runner,
     )
     page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
-    return Writing(writer, page_history, acts, elsewhere)
+    contradictions = Contradictions(parts.vault, parts.ledger, parts.now)
+    sweep = ContradictionSweep(
+        parts.vault, parts.ledger, records=records, related=related, now=parts.now, runner=parts.runner
+    )
+    return Writing(writer, page_history, contradictions, sweep, acts, elsewhere)
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:

@@ -7,14 +7,15 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from knowledge.contradictions.record import disagreement, one_line
 from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
-from knowledge.merge.model import StatementAnswer
+from knowledge.merge.model import StatementAnswer, pair_digest
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.state.ports import Filters
-from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merged
+from knowledge.writing.answers import ChangeAnswer, Disagreements, DismissalAnswer, History, Merged
 from knowledge.writing.evidence.judge import PairJudgement
 from knowledge.writing.related.target_page import teaches
 from knowledge.writing.requests import DeleteRequest, MergeRequest, MoveRequest, RevertRequest
@@ -26,6 +27,7 @@ from mcp_server.ports import KnowledgeServices
 from mcp_server.toolsets.knowledge.schemas import (
     ContradictionsArguments,
     DeleteArguments,
+    DismissArguments,
     HistoryArguments,
     MapArguments,
     MergeArguments,
@@ -118,8 +120,10 @@ async def history(services: KnowledgeServices, _call: Call, arguments: HistoryAr
 
 
 async def contradictions(services: KnowledgeServices, _call: Call, arguments: ContradictionsArguments) -> Disagreements:
-    """Return open contradictions, on one page or everywhere."""
-    return await services.page_history.contradictions(arguments.path, limit=arguments.limit, cursor=arguments.cursor)
+    """Return open or dismissed contradictions, on one page or everywhere."""
+    return await services.contradictions.listed(
+        arguments.path, limit=arguments.limit, cursor=arguments.cursor, dismissed=arguments.dismissed
+    )
 
 
 def _call_plan(
@@ -316,6 +320,48 @@ async def _planned(
     # The diff and the conflicts quote the page. After an approval the caller sees neither.
     origins = () if call.origin == "approved" else await quoted_from(services, [plan.request.path])
     return await _settled(services, plan, origins, services.writer.change, dry_run=dry_run)
+
+
+async def plan_dismissal(
+    services: KnowledgeServices, call: Call, arguments: DismissArguments
+) -> CallPlan[DismissalAnswer]:
+    """Plan the dismissal of a contradiction, which only a person decides. Changes nothing.
+
+    Raises:
+        NotOpen: there is no such open contradiction.
+    """
+    flag = await services.contradictions.one(arguments.contradiction_id)
+    shown, reason = disagreement(flag), one_line(arguments.reason)
+    origins = await claimed_in(services, Disagreements([shown], None))
+    if arguments.dry_run:
+        return CallPlan(answer=DismissalAnswer("analysis", None, shown), origins=origins)
+
+    async def execute(carried: Call) -> DismissalAnswer:
+        if carried.approval is None:
+            raise TypeError("a dismissal is carried out for a person only")
+        found = await services.contradictions.dismiss(
+            flag.id,
+            "both",
+            by=carried.approval.decision.removeprefix("approved by "),
+            reason=reason,
+            actor=actor(call, "kb_dismiss", arguments),
+            proposal=carried.approval.proposal,
+            decision=carried.approval.decision,
+        )
+        return DismissalAnswer("done", None, disagreement(found))
+
+    paths = " and ".join(dict.fromkeys((shown.existing.path, shown.new.path)))
+    return CallPlan(
+        execute=execute,
+        preview=CallPreview(
+            answer=DismissalAnswer("done", None, shown),
+            sentence=f"dismiss a contradiction in {paths}: “{reason.replace('”', chr(39))}”",
+            effect=pair_digest(f"{flag.id}", reason).hex(),
+            documents=(),
+        ),
+        only_by_person="whether both claims hold is a person's decision",
+        origins=origins,
+    )
 
 
 async def claimed_in(services: KnowledgeServices, found: Disagreements) -> tuple[str, ...]:

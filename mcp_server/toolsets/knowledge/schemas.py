@@ -197,10 +197,20 @@ class HistoryArguments(Arguments):
     journey_id: InJourney = None
 
 
+class DismissArguments(Arguments):
+    """Arguments of kb_dismiss."""
+
+    contradiction_id: Annotated[int, Field(ge=1, description="From kb_contradictions.")]
+    reason: Annotated[str, Field(min_length=1, max_length=500, description="E.g. 'they are two products'.")]
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
 class ContradictionsArguments(Arguments):
     """Arguments of kb_contradictions."""
 
     path: Annotated[str | None, Field(description="Only this page or directory, e.g. 'guides'.")] = None
+    dismissed: bool = False
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: Cursor = None
     journey_id: InJourney = None

@@ -108,9 +108,8 @@ KB_MERGE = ToolSpec(
         "Adds to or edits a page without losing existing text. Read the page first and pass its revision as base_revision; "
         "changes made since then are merged block by block. With source='user' the content is an edit of what you read. "
         "Content from any other source is evidence: it is weighed, placed where it belongs (if that is not clear, you are asked), "
-        "and flagged if it contradicts existing text. Returns a status (e.g. done, partial, conflict, "
-        "proposed), a verdict for each block, the diff, and the revision "
-        "to base your next merge on. It cannot delete a page; use kb_delete."
+        "and flagged if it contradicts existing text. Returns a status, a verdict for each block, the "
+        "diff, and the base_revision of your next merge. It cannot delete a page; use kb_delete."
     ),
     arguments=schemas.MergeArguments,
     result=change_answers.Merged,
@@ -206,8 +205,8 @@ KB_CONTRADICTIONS = ToolSpec(
     level=Trust.READ,
     toolset="knowledge",
     description=(
-        "Lists open contradictions, newest first: two claims that cannot both be true, each with its page, source and "
-        "confidence. Show both sides to the person, who has to settle them."
+        "Lists open contradictions, the most certain first: two claims that cannot both be true, each with its page, source and "
+        "confidence. Show both sides to the person, who settles them by an edit, or, if both hold, with kb_dismiss."
     ),
     arguments=schemas.ContradictionsArguments,
     result=change_answers.Disagreements,
@@ -219,4 +218,21 @@ KB_CONTRADICTIONS = ToolSpec(
 )
 
 
-TOOLS = (KB_MAP, KB_READ, KB_SEARCH, KB_MERGE, KB_MOVE, KB_DELETE, KB_REVERT, KB_HISTORY, KB_CONTRADICTIONS)
+KB_DISMISS = ToolSpec(
+    name="kb_dismiss",
+    title="Dismiss a contradiction",
+    level=Trust.EDIT,
+    toolset="knowledge",
+    description=("Asks a person to agree that both claims hold; they are then not flagged again. Changes no page."),
+    arguments=schemas.DismissArguments,
+    result=change_answers.DismissalAnswer,
+    result_notes={"proposal": "needs a person's approval; pass its id to proposal_status"},
+    plan=handlers.plan_dismissal,
+    idempotent=True,
+)
+
+
+TOOLS = (
+    *(KB_MAP, KB_READ, KB_SEARCH, KB_MERGE, KB_MOVE, KB_DELETE, KB_REVERT, KB_HISTORY),
+    *(KB_CONTRADICTIONS, KB_DISMISS),
+)

@@ -60,7 +60,7 @@ async def _backwards(ledger: Ledger, before: int) -> AsyncIterator[AuditRecord]:
 async def contradictions(request: PageRequest) -> Response:
     """Show open contradictions, newest first, both sides of each."""
     cursor = request.query.get("cursor")
-    found = await request.services.page_history.contradictions(None, limit=LISTED, cursor=cursor)
+    found = await request.services.contradictions.listed(None, limit=LISTED, cursor=cursor)
     return await request.show(
         "contradictions.html",
         {"here": "/contradictions", "disagreements": found.contradictions, "next": found.next_cursor},

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from knowledge.contradictions import cross_page as elsewhere
 from knowledge.index import page_rows as prepare
 from knowledge.index.indexer import Indexer
 from knowledge.index.store.sqlite import SqliteIndexStore
@@ -18,7 +19,6 @@ from knowledge.pages import document
 from knowledge.pages.document import Document
 from knowledge.state.ports import Delta, IndexPosition
 from knowledge.writing import writer
-from knowledge.writing.related import cross_page as elsewhere
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
 from tests.contract.protocol.test_server import answers

@@ -157,7 +157,7 @@ def test_a_run_begins_at_the_level_of_edits_and_what_it_reads_counts_at_its_own_
 CORE = ("knowledge", "trust", "journeys")
 
 
-@pytest.mark.parametrize(("toolsets", "most_tools", "most_tokens"), [(CORE, 18, 3500), (TOOLSETS, 40, 5600)])
+@pytest.mark.parametrize(("toolsets", "most_tools", "most_tokens"), [(CORE, 18, 3500), (TOOLSETS, 40, 6000)])
 def test_the_list_is_within_its_budget(toolsets: tuple[str, ...], most_tools: int, most_tokens: int) -> None:
     """The design, section 3: name, description and input schema, characters / 4; output schemas at most as much again."""
     specs = [s for s in declared() if s.toolset in toolsets]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.contradiction import compare, contradictions
@@ -26,8 +27,8 @@ from knowledge.merge.claims.statements import (
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.place.list_form import bare_text
 from knowledge.merge.evidence.place.placement import PageSection
-from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindings, Weighing
-from knowledge.merge.model import AnswerWord, Unit
+from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindings, Weighing, dismissed
+from knowledge.merge.model import AnswerWord, Dismissal, Unit
 
 MOST_PAIRS = 20_000
 """Up to this many pairs of units, all are compared for contradictions."""
@@ -62,7 +63,11 @@ def compare_prose(w: Weighing) -> None:
         if unit.kind in _PROSE:
             found = w.findings[number] = UnitFindings(unit, statements_of([unit], w.language))
             for statement in found.own:
-                _compare_statement(w, statement, disputed.get(number, ()), found)
+                near = disputed.get(number, ())
+                if (kept := _kept(w, statement, near)) is not None:
+                    found.kept.append(kept)
+                else:
+                    _compare_statement(w, statement, near, found)
             for old in found.duplicates:
                 w.repeated.add((old.unit, old.span))
                 w.confirmed_by[old.unit].add(number)
@@ -121,6 +126,17 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
         found.new.append(new)
 
 
+def _kept(w: Weighing, new: Statement, disputed: Sequence[int]) -> tuple[Statement, Statement, Dismissal] | None:
+    """Return the statement in whose favour a person has rejected this one, with that decision."""
+    if not w.setting.dismissals:
+        return None
+    for old in chain(w.index.near(new), *(w.index.statements(at) for at in disputed)):
+        dismissal = w.dismissal(old.reading.text, new.reading.text)
+        if dismissal is not None and dismissal.ruling == "existing":
+            return new, old, dismissal
+    return None
+
+
 def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFindings) -> bool:
     """Settle a statement by what the host has answered, or ask it; return whether either was done.
 
@@ -156,6 +172,7 @@ def _possible_versions(
             (one, old)
             for one, old in alike
             if (found.unit.section, old.reading.folded) not in w.said_by_content
+            and w.dismissal(old.reading.text, new.reading.text) is None
             and all(likeness(old.reading, other.reading) <= one for other in found.own[:MOST_OF_A_TEXT])
             and w.in_same_section(found.unit, old.unit)
         ),
@@ -218,6 +235,8 @@ def _contradicted(
         for old in w.index.statements(number):
             if new.reading.subject and old.reading.subject.isdisjoint(new.reading.subject):
                 continue
+            if w.dismissal(old.reading.text, new.reading.text) is not None:
+                continue
             for reading in _readings(w, old, new):
                 found = compare(reading.plain, new.reading.plain, existing_section=old.section, new_section=new.section)
                 if found.relation == "contradict" and (best is None or found.strength > best[1].strength):
@@ -243,7 +262,8 @@ def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator
     for doubt in w.evidence.doubts:
         if doubt.new == new.reading.text:
             for old in prose_statements(w):
-                if old.reading.text == doubt.existing and may_doubt(w, old, new, target):
+                dismissed = w.dismissal(old.reading.text, new.reading.text) is not None
+                if old.reading.text == doubt.existing and not dismissed and may_doubt(w, old, new, target):
                     reason = (
                         f"{doubt.by} says both cannot be true: they differ in {doubt.about} ({doubt.sure:.2f} sure)"
                     )
@@ -307,13 +327,15 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
     fresh = [*found.new, *_paraphrases_to_add(w, unit, found, replaced)]
     for new, old in found.outdated:
         w.retain(unit, old.unit, "older", new)
+    for new, old, dismissal in found.kept:
+        w.retain(unit, old.unit, dismissed(dismissal), new)
     for new, old in found.corrections:
         if old.unit != replaced:
             _correct(w, number, new, old)
     if fresh:
         _keep_new(w, number, unit, fresh, found=found, whole=len(fresh) == len(own))
     elif found.duplicates:
-        if contested or replaced is not None or found.corrections or found.outdated or found.paraphrases:
+        if contested or replaced is not None or found.corrections or found.outdated or found.kept or found.paraphrases:
             w.matched.setdefault(number, found.duplicates[0].unit)
         else:
             w.unchanged(number, *dict.fromkeys(old.unit for old in found.duplicates))

@@ -1,0 +1,1 @@
+"""Contradictions: found between pages, listed, dismissed by a person."""

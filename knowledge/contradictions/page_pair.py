@@ -1,0 +1,178 @@
+"""Finds the statements of two pages that contradict each other. Pure: another process may run it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from knowledge.history.ports import Tracked
+from knowledge.merge.claims.claim import claims_of, most_likely_language
+from knowledge.merge.claims.contradiction import SAMPLE, STATING, FoundContradiction, contradictions
+from knowledge.merge.claims.statements import StatementReading, likeness, read_statement
+from knowledge.merge.document.dated_log import dated_heading, dated_item, is_dated_name, is_log
+from knowledge.merge.document.unit_origins import PageFacts, presumed_origin, trace_origins
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.evidence.confidence import USER, Rules, confidence_in
+from knowledge.merge.model import Confidence, Contradiction, Origin, Side, Unit, cut_short, section_name
+from knowledge.offload import comparison_size
+from knowledge.writing.related.target_page import front_matter_of
+
+LEAST_SHARED, SAME_SUBJECT = 3, 0.75
+"""Words that the subjects of two statements share, and their likeness, from which they are about the same thing on two pages."""
+NEARLY_EQUAL = 0.95
+"""The likeness of subjects with one shared word less that differ in a figure: "the cache holds 5 GB", "... 6 GB"."""
+PARALLEL = 2
+_FIGURES = ("number", "unit", "date", "version")
+_UNVERSIONED = re.compile(r"[-_. ]*v?\d+(?:[-_.]\d+)*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPage:
+    """A page and what is recorded about it. `tracked_text` is the page that `tracked` belongs to; `appends`: it is a log."""
+
+    path: str
+    text: str
+    revision: str
+    tracked: Tracked | None
+    tracked_text: str | None
+    modified: datetime
+    rules: Rules
+    appends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PageUnits:
+    """Units of one page with their origins: all of them, or those that a write brought. `dated`: the page is of one time, or a log."""
+
+    path: str
+    revision: str
+    units: Sequence[tuple[Unit, Origin]]
+    dated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PagePair:
+    """A page, and the units of another one that are compared with it."""
+
+    page: RecordedPage
+    other: RecordedPage | PageUnits
+    now: datetime
+
+    @property
+    def size(self) -> int:
+        """Return the size of the step that compares them."""
+        known = len(self.page.text) + len(self.page.tracked_text or "")
+        if isinstance(self.other, RecordedPage):
+            new = len(self.other.text)
+            return comparison_size(len(self.page.text), new, read=known + new + len(self.other.tracked_text or ""))
+        new = sum(len(unit.text) for unit, _ in self.other.units)
+        return comparison_size(len(self.page.text), new, read=known + new)
+
+
+def pair_contradictions(pair: PagePair) -> list[Contradiction]:
+    """Return the contradictions between the two pages, the surest first; of each the better believed side is `existing`.
+
+    Two statements that are both dated, by their pages, their sections or themselves, do not contradict each other: each says
+    how things were then.
+    """
+    if _UNVERSIONED.sub("", pair.page.path) == _UNVERSIONED.sub("", pair.other.path):
+        return []  # `spec.md` and `spec-2.0.md` describe two versions
+    here = units_of(pair.page)
+    there = pair.other if isinstance(pair.other, PageUnits) else units_of(pair.other)
+    rules = pair.page.rules
+    other_rules = pair.other.rules if isinstance(pair.other, RecordedPage) else rules
+    pairs = contradictions([unit for unit, _ in here.units], [unit for unit, _ in there.units])
+    # Two pages that share several keys, of lines or of rows, say the same things about two subjects, as `timeout: 30` of two services.
+    short = [one for one in pairs if not _is_clear_alone(one)]
+    parallel = len({one.comparison.subject for one in short}) >= PARALLEL
+    found = []
+    for one in pairs:
+        (unit, origin), (other, other_origin) = here.units[one.existing], there.units[one.new]
+        if (here.dated or _is_dated(unit)) and (there.dated or _is_dated(other)):
+            continue
+        if (parallel and one in short) or not _share_a_subject(one, unit, other):
+            continue
+        weight = confidence_in(origin, now=pair.now, rules=rules)
+        other_weight = confidence_in(other_origin, now=pair.now, rules=other_rules)
+        comparison = one.comparison
+        sides = [
+            (_side(here, unit, one.said[0], weight, origin), comparison.values[0]),
+            (_side(there, other, one.said[1], other_weight, other_origin), comparison.values[1]),
+        ]
+        if other_weight.confidence > weight.confidence:
+            sides.reverse()
+        (existing, value), (new, other_value) = sides
+        about = f"About {comparison.subject!r}, " if comparison.subject else ""
+        reason = f"{about}{existing.path} says {value}, {new.path} says {other_value}."
+        found.append(Contradiction(comparison.kind, comparison.subject, reason, existing, new, comparison.strength))
+    return found
+
+
+def units_of(page: RecordedPage) -> PageUnits:
+    """Return the units of a page with their origins, presumed ones where none is recorded."""
+    document = cut(page.text)
+    here = units(document)
+    source = str(front_matter_of(page.text).get("source") or USER)
+    facts = PageFacts(page.path, source, page.modified, tracked=page.tracked is not None)
+    then = None if page.tracked_text is None else units(cut(page.tracked_text))
+    traced = trace_origins(here, page.tracked.origins if page.tracked else (), then)
+    origins = [origin or presumed_origin(unit, facts, page.rules) for unit, origin in zip(here, traced, strict=True)]
+    dated = page.appends or is_dated_name(page.path) or is_log(document)
+    return PageUnits(page.path, page.revision, list(zip(here, origins, strict=True)), dated)
+
+
+def decidable_texts(text: str) -> list[str]:
+    """Return the texts of a page that could contradict another: with a figure, a key, a cell, or a word that has an opposite."""
+    here = [unit for unit in units(cut(text)) if unit.kind in STATING]
+    language = most_likely_language(" ".join(unit.text for unit in here[:SAMPLE]))
+    return [
+        unit.text
+        for unit in here
+        if any(one.values or one.key or one.row or one.denied or one.poles for one in claims_of(unit.text, language))
+    ]
+
+
+def _is_clear_alone(found: FoundContradiction) -> bool:
+    """Return whether both statements name their subject. A row, `Version: 2` and "click Validate" do not."""
+    return all(not said.startswith("|") and _reading(said, found).is_clear_alone for said in found.said)
+
+
+def _reading(text: str, found: FoundContradiction) -> StatementReading:
+    return read_statement(text, most_likely_language(" ".join(found.said)))
+
+
+def _share_a_subject(found: FoundContradiction, unit: Unit, other: Unit) -> bool:
+    """Return whether two statements of different pages are about the same thing, not only in the same words.
+
+    On one page the page is the subject. Of two, the statements say what they are about, or the headings above them do.
+    """
+    ours, theirs = (_reading(said, found) for said in found.said)
+    if not _is_clear_alone(found):
+        names = [said.strip("| ").split(":")[0].split("|")[0] for said in found.said]
+        sections = (unit.section, other.section)
+        ours, theirs = (_reading(" ".join((*path, name)), found) for path, name in zip(sections, names, strict=True))
+    elif any(said.rstrip(" *_").endswith(":") for said in found.said):
+        return False  # it only leads to what follows
+    shared, alike = len(ours.subject & theirs.subject), likeness(ours, theirs)
+    if shared == LEAST_SHARED - 1 and found.comparison.kind in _FIGURES:
+        return alike >= NEARLY_EQUAL
+    return shared >= LEAST_SHARED and alike >= SAME_SUBJECT
+
+
+def _is_dated(unit: Unit) -> bool:
+    return any(map(dated_heading, unit.section)) or dated_item(unit.text) is not None
+
+
+def _side(page: PageUnits, unit: Unit, said: str, weight: Confidence, origin: Origin) -> Side:
+    return Side(
+        path=page.path,
+        section=section_name(unit.section),
+        text=cut_short(said),
+        source=origin.source,
+        authority=weight.authority,
+        observed_at=origin.observed_at,
+        confidence=weight.confidence,
+        revision=page.revision,
+    )

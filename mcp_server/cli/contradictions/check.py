@@ -1,0 +1,63 @@
+"""`check [PATH]`: find contradictions between the pages that there are, and list those that are open."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+import anyio
+
+from agents.engine.work.markdown import counted
+from knowledge.contradictions.sweep import SweepReport
+from knowledge.pages.paths import clean_path
+from knowledge.writing.answers import Disagreements
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.app import opened_app
+from mcp_server.cli.contradictions.contradictions import MOST_LISTED, print_disagreements
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
+from mcp_server.cli.terminal.console import progress_bars
+from mcp_server.cli.terminal.options import integer
+from mcp_server.cli.terminal.output import print_json, say
+
+OPEN = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    parser.add_argument("path", nargs="?", default="", metavar="PATH", help="a page or directory (default: all pages)")
+    parser.add_argument(
+        "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
+    )
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Check, and list what is open there, the most certain first; exit code 1 if something is."""
+    report, found = anyio.run(_check, args, settings)
+    if settings.json:
+        listed = [asdict(one) for one in found.contradictions]
+        print_json(
+            {"pages": report.pages, "skipped": report.skipped, "new": len(report.found), "contradictions": listed}
+        )
+        return OPEN if found.contradictions else 0
+    print_disagreements(found.contradictions)
+    for path in report.skipped:
+        say(f"{path} could not be checked")
+    print(f"checked {counted(report.pages, 'page')}, found {counted(len(report.found), 'new contradiction')}")
+    if found.contradictions:
+        more = ", the first of them above" if found.next_cursor else ""
+        print(f"open here{more}; if both claims hold: knowledge-forge contradictions dismiss ID --reason TEXT")
+    return OPEN if found.contradictions else 0
+
+
+async def _check(args: argparse.Namespace, settings: Settings) -> tuple[SweepReport, Disagreements]:
+    place = clean_path(args.path) if args.path else ""
+    async with opened_app(settings) as app:
+        async with held_lease(app.base) as lease:
+            if lease is None:
+                say("another process is indexing; pages that are not indexed yet are compared with less")
+            else:
+                await bring_up_to_date(app.base, lease)
+        with progress_bars("comparing pages", shown=not settings.json) as (on_page,):
+            report = await app.services.load_writing().sweep.check(place, on_page=on_page)
+        found = await app.services.contradictions.listed(place, limit=args.limit, cursor=None)
+    return report, found
