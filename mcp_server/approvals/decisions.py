@@ -93,7 +93,7 @@ class Decisions:
             await self._count(proposal, person, approved=False)
         if proposal.kind == "flag":
             for one in asked:
-                await self._executor.settle(one)
+                await self._executor.dismiss(one, by=f"{person.name} ({person.channel})", reason=note)
         return rejected
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:

@@ -6,12 +6,15 @@ import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from knowledge.contradictions.record import NotOpen
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
+from knowledge.history.ports import Flag
 from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import LONGEST_CLAIM_S, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
 from mcp_server.approvals.approvers import CannotDecide, require_trust
@@ -63,6 +66,7 @@ LOOK_THERE = "Look at {where}, and propose it again if it was not done"
 PROPOSE_AGAIN = "Propose it again if it is not"
 WHERE: Final = ("url", "place", "key", "path")
 """Fields of an answer that say where to look, the best first."""
+MOST_FLAGS = 500
 TAMPERED = "the stored proposal differs from the one that was decided; nothing was done"
 
 
@@ -386,16 +390,29 @@ class ProposalExecutor:
         return proposal
 
     async def settle(self, proposal: Proposal) -> None:
-        """Close the contradictions that a person decided on: those of this claim, not of others with the same sentence."""
+        """Close the contradictions of an approved claim, because the page says now what it claimed."""
+        if ids := [flag.id for flag in await self._flags(proposal)]:
+            await self.services.state.ledger.settle(ids, at=self.services.now())
+
+    async def dismiss(self, proposal: Proposal, *, by: str, reason: str) -> None:
+        """Dismiss the contradictions of a rejected claim: the existing text stays, and the same claim is not raised again."""
+        for flag in await self._flags(proposal):
+            with suppress(NotOpen):  # somebody has dismissed it in the meantime
+                await self.services.contradictions.dismiss(
+                    flag.id, "existing", by=by, reason=reason or f"{proposal.id} was rejected without a reason"
+                )
+
+    async def _flags(self, proposal: Proposal) -> list[Flag]:
+        """Return the open contradictions of this claim, not those of others with the same sentence."""
         call = calls_of(proposal)[-1]
         against, claimed = set(call.get(AGAINST, ())), _folded(str(call.get("content", "")))
-        ledger = self.services.state.ledger
-        for path in proposal.documents:
-            flags = await ledger.flags(path, limit=200)
-            sides = [(flag.id, flag.contradiction.existing.text, flag.contradiction.new.text) for flag in flags]
-            ids = [id_ for id_, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
-            if ids:
-                await ledger.settle(ids, at=self.services.now())
+        flags = [
+            flag
+            for path in proposal.documents
+            for flag in await self.services.state.ledger.flags(path, limit=MOST_FLAGS)
+        ]
+        sides = [(flag, flag.contradiction.existing.text, flag.contradiction.new.text) for flag in flags]
+        return [flag for flag, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
 
 
 def _folded(text: str) -> str:

@@ -29,7 +29,10 @@ from mcp_server.gate.trust.scores import grant_of, trust_record_of
 MOST_FLAGS = 200
 MOST_EARLIER = 200
 """Earlier proposals of a principal that are counted."""
-_ELSEWHERE = {"answer", "files", "sentence", RUN, PLACES, REPEATS, "blocks", "conflicts", "note", "diff"}
+_ELSEWHERE = {
+    *("answer", "files", "sentence", RUN, PLACES, REPEATS, "blocks", "conflicts", "note", "diff"),
+    "contradiction",
+}
 """Parts of a preview and of its answer that are shown separately."""
 _SAYS_NOTHING = {"status", "proposal", "verified", "path", "revision", "changed"}
 """Parts of an answer that mean nothing before the act."""
@@ -145,6 +148,9 @@ async def proposal_summary(
         against = {text for call in calls_in(proposal) for text in call.get(AGAINST, ())}
         flags = [flag for path in proposal.documents for flag in await state.ledger.flags(path, limit=MOST_FLAGS)]
         contradictions = [one.contradiction for one in flags if one.contradiction.existing.text in against]
+    elif proposal.tool == "kb_dismiss" and isinstance(flag_id := calls_in(proposal)[-1].get("contradiction_id"), int):
+        flag = await state.ledger.flag(flag_id)
+        contradictions = [] if flag is None else [flag.contradiction]
     passkeys = bool(await state.trust.passkeys())
     needs = requirement(proposal, channel, passkeys=passkeys)
     if present is None or not present.preview:

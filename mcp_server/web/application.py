@@ -105,6 +105,8 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
         Route("/contradictions", reads(records.contradictions)),
+        Route("/contradictions/dismiss", acts(records.dismiss, "/contradictions"), methods=["POST"]),
+        Route("/contradictions/reopen", acts(records.reopen, "/contradictions"), methods=["POST"]),
         Route("/passkeys", reads(keys.listed)),
         Route("/passkeys/new", acts(keys.begin, "/passkeys"), methods=["POST"]),
         Route("/passkeys", acts(keys.add, "/passkeys"), methods=["POST"]),

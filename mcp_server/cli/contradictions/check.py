@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 import anyio
 
@@ -13,7 +12,7 @@ from knowledge.pages.paths import clean_path
 from knowledge.writing.answers import Disagreements
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
-from mcp_server.cli.contradictions.contradictions import MOST_LISTED, print_disagreements
+from mcp_server.cli.contradictions.contradictions import MOST_LISTED, as_json, print_disagreements
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from mcp_server.cli.terminal.console import progress_bars
 from mcp_server.cli.terminal.options import integer
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Check, and list what is open there, the most certain first; exit code 1 if something is."""
     report, found = anyio.run(_check, args, settings)
     if settings.json:
-        listed = [asdict(one) for one in found.contradictions]
+        listed = [as_json(one) for one in found.contradictions]
         print_json(
             {"pages": report.pages, "skipped": report.skipped, "new": len(report.found), "contradictions": listed}
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import anyio
 
 from knowledge.contradictions.record import disagreement
+from knowledge.history.timestamps import utc_text
 from knowledge.merge.model import Ruling
 from knowledge.writing.answers import Disagreement
 from mcp_server.app.settings.settings import Settings
@@ -24,7 +26,10 @@ MOST_LISTED = 500
 LARGEST_ID = 2**62
 SHOWN = 300
 """Characters of each side."""
-ONLY_AT_A_TERMINAL = "nothing was changed: only a person at a terminal can decide; run this in one, or use `knowledge-forge review --web`"
+ONLY_AT_A_TERMINAL = (
+    "nothing was changed: only a person at a terminal can decide; run this in one, or use the page "
+    "(`knowledge-forge review --web`)"
+)
 
 Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 
@@ -65,7 +70,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
             args.path, limit=args.limit, cursor=None, dismissed=args.dismissed
         )
     if settings.json:
-        print_json([asdict(one) for one in found.contradictions])
+        print_json([as_json(one) for one in found.contradictions])
     elif not found.contradictions:
         print("no contradictions")
     else:
@@ -90,7 +95,7 @@ async def _dismiss(args: argparse.Namespace, settings: Settings) -> int:
         ruling: Ruling = "existing" if args.keep_existing else "both"
         done = await contradictions.dismiss(args.id, ruling, by=f"{os_user()} (terminal)", reason=args.reason)
     if settings.json:
-        print_json(asdict(disagreement(done)))
+        print_json(as_json(disagreement(done)))
     else:
         print(f"{args.id} is dismissed; to take that back: knowledge-forge contradictions reopen {args.id}")
     return 0
@@ -111,6 +116,14 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "dismiss": ("record that both claims hold, or that the existing one stays", _dismiss),
     "reopen": ("take a dismissal back", _reopen),
 }
+
+
+def as_json(found: Disagreement) -> dict[str, Any]:
+    """Return the contradiction as JSON has it, with times as text."""
+    fields = asdict(found)
+    for side in (fields["existing"], fields["new"]):
+        side["observed_at"] = None if side["observed_at"] is None else utc_text(side["observed_at"])
+    return fields
 
 
 def print_disagreements(found: Iterable[Disagreement]) -> None:

@@ -224,7 +224,8 @@ def _before(asker: Asker) -> str:
 
 def _sides(contradiction: Contradiction) -> Iterable[CardLine]:
     yield CardLine(f"{visible(contradiction.kind)}: {visible(contradiction.reason)}", "bold")
-    sides = (("In the knowledge base", contradiction.existing, "red"), ("New text", contradiction.new, "green"))
+    other = "New text" if contradiction.new.revision is None else "Also in the knowledge base"
+    sides = (("In the knowledge base", contradiction.existing, "red"), (other, contradiction.new, "green"))
     for name, side, style in sides:
         seen = f", observed {side.observed_at:%Y-%m-%d}" if side.observed_at else ""
         confidence = "unknown" if side.confidence is None else f"{side.confidence:.2f}"

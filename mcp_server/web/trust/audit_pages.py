@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 
 from starlette.responses import Response
 
+from knowledge.contradictions.record import LONGEST_REASON
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import AuditRecord, Ledger
+from knowledge.merge.model import Ruling
 from mcp_server.presenters.audit import audit_summary
-from mcp_server.web.page_context import PageRequest
+from mcp_server.web.page_context import Form, PageRequest, see
 
 PAGE = 50
 BLOCK = 500
@@ -58,10 +60,37 @@ async def _backwards(ledger: Ledger, before: int) -> AsyncIterator[AuditRecord]:
 
 
 async def contradictions(request: PageRequest) -> Response:
-    """Show open contradictions, newest first, both sides of each."""
-    cursor = request.query.get("cursor")
-    found = await request.services.contradictions.listed(None, limit=LISTED, cursor=cursor)
+    """Show open or dismissed contradictions, those of the highest confidence first, both sides of each."""
+    dismissed, cursor = request.query.get("dismissed") == "1", request.query.get("cursor")
+    found = await request.services.contradictions.listed(None, limit=LISTED, cursor=cursor, dismissed=dismissed)
     return await request.show(
         "contradictions.html",
-        {"here": "/contradictions", "disagreements": found.contradictions, "next": found.next_cursor},
+        {
+            "here": "/contradictions",
+            "disagreements": found.contradictions,
+            "next": found.next_cursor,
+            "dismissed": dismissed,
+            "longest_reason": LONGEST_REASON,
+        },
     )
+
+
+async def dismiss(request: PageRequest, form: Form) -> Response:
+    """Dismiss a contradiction: both claims hold, or the existing one stays."""
+    ruling: Ruling = "existing" if form.get("ruling") == "existing" else "both"
+    await request.services.contradictions.dismiss(
+        _number(form), ruling, by=f"{request.person().name} (page)", reason=form.get("reason", "")
+    )
+    return see("/contradictions")
+
+
+async def reopen(request: PageRequest, form: Form) -> Response:
+    """Take a dismissal back."""
+    await request.services.contradictions.reopen(_number(form), by=f"{request.person().name} (page)")
+    return see("/contradictions")
+
+
+def _number(form: Form) -> int:
+    """Return the id of the contradiction in a form; 0, which none has, if somebody changed it."""
+    text = form.get("id", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
