@@ -166,10 +166,12 @@ def _is_dated(unit: Unit) -> bool:
 
 
 def _side(page: PageUnits, unit: Unit, said: str, weight: Confidence, origin: Origin) -> Side:
+    # A statement is read without its markup. What is on record must be found in the page again, or it counts as changed.
+    in_page = " ".join(said.split()) in " ".join(unit.text.split())
     return Side(
         path=page.path,
         section=section_name(unit.section),
-        text=cut_short(said),
+        text=cut_short(said if in_page else unit.text),
         source=origin.source,
         authority=weight.authority,
         observed_at=origin.observed_at,

@@ -148,12 +148,12 @@ class Disagreements:
 
 @dataclass(frozen=True, slots=True)
 class DismissalAnswer:
-    """The outcome of dismissing a contradiction."""
+    """The outcome of dismissing a contradiction. `claims` are its two texts, each after its page."""
 
-    status: Status
+    status: Literal["done", "analysis", "proposed"]
     proposal: Any
-    contradiction: Disagreement
-    note: str | None = None
+    contradiction_id: int
+    claims: Sequence[str]
 
 
 def join_notes(*notes: str | None) -> str:

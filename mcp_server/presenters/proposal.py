@@ -31,7 +31,7 @@ MOST_EARLIER = 200
 """Earlier proposals of a principal that are counted."""
 _ELSEWHERE = {
     *("answer", "files", "sentence", RUN, PLACES, REPEATS, "blocks", "conflicts", "note", "diff"),
-    "contradiction",
+    *("contradiction_id", "claims"),
 }
 """Parts of a preview and of its answer that are shown separately."""
 _SAYS_NOTHING = {"status", "proposal", "verified", "path", "revision", "changed"}

@@ -332,14 +332,16 @@ async def plan_dismissal(
     """
     flag = await services.contradictions.one(arguments.contradiction_id)
     shown, reason = disagreement(flag), one_line(arguments.reason)
+    claims = [f"{side.path}: {one_line(side.text)}" for side in (shown.existing, shown.new)]
+    answer = DismissalAnswer("done", None, flag.id, claims)
     origins = await claimed_in(services, Disagreements([shown], None))
     if arguments.dry_run:
-        return CallPlan(answer=DismissalAnswer("analysis", None, shown), origins=origins)
+        return CallPlan(answer=replace(answer, status="analysis"), origins=origins)
 
     async def execute(carried: Call) -> DismissalAnswer:
         if carried.approval is None:
             raise TypeError("a dismissal is carried out for a person only")
-        found = await services.contradictions.dismiss(
+        await services.contradictions.dismiss(
             flag.id,
             "both",
             by=carried.approval.decision.removeprefix("approved by "),
@@ -348,13 +350,13 @@ async def plan_dismissal(
             proposal=carried.approval.proposal,
             decision=carried.approval.decision,
         )
-        return DismissalAnswer("done", None, disagreement(found))
+        return answer
 
     paths = " and ".join(dict.fromkeys((shown.existing.path, shown.new.path)))
     return CallPlan(
         execute=execute,
         preview=CallPreview(
-            answer=DismissalAnswer("done", None, shown),
+            answer=answer,
             sentence=f"dismiss a contradiction in {paths}: “{reason.replace('”', chr(39))}”",
             effect=pair_digest(f"{flag.id}", reason).hex(),
             documents=(),

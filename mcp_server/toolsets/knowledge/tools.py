@@ -19,9 +19,8 @@ else:
     search_answers = LateModule("knowledge.search.answers")
 
 CHANGE_NOTES = {
-    "proposal": "needs a person's approval; pass its id to proposal_status",
+    "proposal": "waits for a person; see proposal_status",
     "revision": "null if the page is gone",
-    "changed": "every page that was written",
 }
 
 KB_MAP = ToolSpec(
@@ -109,20 +108,20 @@ KB_MERGE = ToolSpec(
         "changes made since then are merged block by block. With source='user' the content is an edit of what you read. "
         "Content from any other source is evidence: it is weighed, placed where it belongs (if that is not clear, you are asked), "
         "and flagged if it contradicts existing text. Returns a status, a verdict for each block, the "
-        "diff, and the base_revision of your next merge. It cannot delete a page; use kb_delete."
+        "diff, and the base_revision of your next merge."
     ),
     arguments=schemas.MergeArguments,
     result=change_answers.Merged,
     result_notes={
-        "status": "partial: some blocks were written; conflict: none; analysis: none, see note",
-        "proposal": "needs a person's approval; pass its id to proposal_status",
+        "status": "partial: some blocks written; conflict, analysis: none",
+        "proposal": "waits for a person; see proposal_status",
         "revision": "base_revision of your next merge",
         "blocks.verdict": "retain keeps existing text; flag marks a contradiction; "
         "ask: not written, choose one of places or answer questions",
         "places.call": "arguments to send again",
         "conflicts.ours": "the page's text",
         "conflicts.theirs": "your text",
-        "verified": "read back from disk as planned; null if nothing was written",
+        "verified": "read back as planned; null: nothing written",
     },
     plan=handlers.plan_merge,
     joins=True,
@@ -205,12 +204,12 @@ KB_CONTRADICTIONS = ToolSpec(
     level=Trust.READ,
     toolset="knowledge",
     description=(
-        "Lists open contradictions, the most certain first: two claims that cannot both be true, each with its page, source and "
-        "confidence. Show both sides to the person, who settles them by an edit, or, if both hold, with kb_dismiss."
+        "Lists open contradictions, the most certain first: two claims that cannot both be true, with page, source and "
+        "confidence. The person settles them by an edit, or, if both hold, with kb_dismiss."
     ),
     arguments=schemas.ContradictionsArguments,
     result=change_answers.Disagreements,
-    result_notes={"contradictions.kind": "what differs, e.g. number or date"},
+    result_notes={"contradictions.kind": "e.g. number or date"},
     answer=handlers.contradictions,
     taints=handlers.claimed_in,
     read_only=True,
@@ -223,10 +222,9 @@ KB_DISMISS = ToolSpec(
     title="Dismiss a contradiction",
     level=Trust.EDIT,
     toolset="knowledge",
-    description=("Asks a person to agree that both claims hold; they are then not flagged again. Changes no page."),
+    description=("Asks a person to agree that both claims hold; they are then not flagged again."),
     arguments=schemas.DismissArguments,
     result=change_answers.DismissalAnswer,
-    result_notes={"proposal": "needs a person's approval; pass its id to proposal_status"},
     plan=handlers.plan_dismissal,
     idempotent=True,
 )

@@ -27,7 +27,7 @@ TRUST_STATUS = ToolSpec(
     result=schemas.TrustStatus,
     result_notes={
         "score": "0 to 5",
-        "frozen": "true: a person has set the score to 0 and stopped changes to it",
+        "frozen": "true: a person set the score to 0 and keeps it there",
         "needs": "level by tool",
     },
     answer=handlers.status,

@@ -241,6 +241,10 @@ async def test_one_that_has_been_decided_or_has_expired_is_not_joined(settings: 
     async with scene(settings) as here:
         first = await here.claim(here.one)
         await here.person.reject(first["id"])
+        # A rejected claim is not raised again, until a person reopens its contradiction.
+        contradictions = here.person.app.services.contradictions
+        (kept,) = (await contradictions.listed(None, limit=9, cursor=None, dismissed=True)).contradictions
+        await contradictions.reopen(kept.id, by="ana")
         second = await here.claim(here.two, "zulip:ops/x/3")
         assert second["id"] != first["id"]
         trust = here.person.app.base.state.trust

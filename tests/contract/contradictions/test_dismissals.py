@@ -55,7 +55,8 @@ async def test_a_host_may_propose_a_dismissal_and_only_a_person_makes_it(setting
         assert (await claim(host))["status"] == "conflict"
         (found,) = await contradictions(host)
         rehearsed = await host.call("kb_dismiss", contradiction_id=found["id"], reason="two services", dry_run=True)
-        assert (rehearsed["status"], rehearsed["contradiction"]["id"]) == ("analysis", found["id"])
+        assert (rehearsed["status"], rehearsed["contradiction_id"]) == ("analysis", found["id"])
+        assert rehearsed["claims"] == [f"{LIMITS}: {found[side]['text']}" for side in ("existing", "new")]
         waits = await host.call("kb_dismiss", contradiction_id=found["id"], reason="two  services”")
         assert waits["status"] == "proposed"
         assert "a person's decision" in waits["proposal"]["why"]
