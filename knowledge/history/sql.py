@@ -230,8 +230,9 @@ def _move_contradictions_in_sqlite(c: apsw.Connection, old: Sequence[str], new: 
     # All are read before the first is changed: two pages may change places.
     found: Any = c.execute("SELECT id, existing_path, new_path FROM contradiction WHERE settled_us IS NULL").fetchall()
     rows = [row for row in found if moved.keys() & {row[1], row[2]}]
+    # `same` names the former paths, where another page may be by now. From here on the row is known by `pair` and its paths.
     c.executemany(
-        "UPDATE contradiction SET existing_path = ?, new_path = ? WHERE id = ?",
+        "UPDATE contradiction SET existing_path = ?, new_path = ?, same = CAST('moved ' || id AS BLOB) WHERE id = ?",
         [(moved.get(existing, existing), moved.get(other, other), id_) for id_, existing, other in rows],
     )
     return []
@@ -243,7 +244,8 @@ _MOVE_CONTRADICTIONS = SqlPair(
 WITH moved (old, new) AS (SELECT * FROM unnest(%s::text[], %s::text[]))
 UPDATE forge.contradiction AS c SET
     existing_path = coalesce((SELECT new FROM moved WHERE old = c.existing_path), c.existing_path),
-    new_path = coalesce((SELECT new FROM moved WHERE old = c.new_path), c.new_path)
+    new_path = coalesce((SELECT new FROM moved WHERE old = c.new_path), c.new_path),
+    same = convert_to('moved ' || c.id, 'UTF8')
 WHERE settled_at IS NULL AND (existing_path IN (SELECT old FROM moved) OR new_path IN (SELECT old FROM moved))
 """,
 )

@@ -443,6 +443,9 @@ async def test_contradictions_follow_pages_that_move(ledger: Ledger) -> None:
     await ledger.commit(entry(contradictions=[contradiction("b.md", "a.md", 1), contradiction("a.md", "d/c.md", 2)]))
     assert list(await ledger.flags(None, limit=9)) == [found]
     assert len(await ledger.flags("b.md", limit=9, dismissed=True)) == 1
+    # Another page at a former path contradicts for itself.
+    await ledger.commit(entry(contradictions=[contradiction("b.md", "c.md", 2)]))
+    assert {flag.contradiction.new.path for flag in await ledger.flags(None, limit=9)} == {"d/c.md", "c.md"}
 
 
 # --- audit --------------------------------------------------------------------------------------------------------------
