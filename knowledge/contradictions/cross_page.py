@@ -9,12 +9,10 @@ from datetime import datetime
 
 import anyio
 
-from knowledge.contradictions.page_pair import PagePair, PageUnits, pair_contradictions
+from knowledge.contradictions.page_pair import PagePair, PageUnits, is_dated_page, pair_contradictions
 from knowledge.contradictions.page_records import PageRecords
 from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError, TooMuchWaiting, TooMuchWork
 from knowledge.history.ports import Actor, HistoryEntry, Ledger
-from knowledge.merge.document.dated_log import is_dated_name, is_log
-from knowledge.merge.document.units import cut
 from knowledge.merge.model import Contradiction, Origin, Unit
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.writing.related.related_pages import RelatedPages
@@ -110,7 +108,7 @@ class CrossPageClaims:
         """Return contradictions that are not on record yet."""
         page = await self._records.page(written.path)
         new = list(written.units)[:MOST_UNITS]
-        dated = page.appends or is_dated_name(page.path) or is_log(cut(page.text))
+        dated = await self._runner.run(is_dated_page, page, size=len(page.text), what=f"reading {page.path}")
         other = PageUnits(written.path, written.revision, new, dated)
         texts = [unit.text for unit, _ in new if len(unit.text.split()) >= LEAST_WORDS]
         found: list[Contradiction] = []

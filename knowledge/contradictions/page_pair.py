@@ -14,10 +14,10 @@ from knowledge.merge.claims.statements import StatementReading, likeness, read_s
 from knowledge.merge.document.dated_log import dated_heading, dated_item, is_dated_name, is_log
 from knowledge.merge.document.unit_origins import PageFacts, presumed_origin, trace_origins
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.evidence.confidence import USER, Rules, confidence_in
+from knowledge.merge.evidence.confidence import USER, confidence_in
 from knowledge.merge.model import Confidence, Contradiction, Origin, Side, Unit, cut_short, section_name
 from knowledge.offload import comparison_size
-from knowledge.writing.related.target_page import front_matter_of
+from knowledge.writing.related.target_page import Surroundings, front_matter_of
 
 LEAST_SHARED, SAME_SUBJECT = 3, 0.75
 """Words that the subjects of two statements share, and their likeness, from which they are about the same thing on two pages."""
@@ -30,7 +30,7 @@ _UNVERSIONED = re.compile(r"[-_. ]*v?\d+(?:[-_.]\d+)*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class RecordedPage:
-    """A page and what is recorded about it. `tracked_text` is the page that `tracked` belongs to; `appends`: it is a log."""
+    """A page and what is recorded about it. `tracked_text` is the page that `tracked` belongs to."""
 
     path: str
     text: str
@@ -38,8 +38,7 @@ class RecordedPage:
     tracked: Tracked | None
     tracked_text: str | None
     modified: datetime
-    rules: Rules
-    appends: bool
+    around: Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +80,8 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
         return []  # `spec.md` and `spec-2.0.md` describe two versions
     here = units_of(pair.page)
     there = pair.other if isinstance(pair.other, PageUnits) else units_of(pair.other)
-    rules = pair.page.rules
-    other_rules = pair.other.rules if isinstance(pair.other, RecordedPage) else rules
+    rules = pair.page.around.rules
+    other_rules = pair.other.around.rules if isinstance(pair.other, RecordedPage) else rules
     pairs = contradictions([unit for unit, _ in here.units], [unit for unit, _ in there.units])
     # Two pages that share several keys, of lines or of rows, say the same things about two subjects, as `timeout: 30` of two services.
     short = [one for one in pairs if not _is_clear_alone(one)]
@@ -118,9 +117,15 @@ def units_of(page: RecordedPage) -> PageUnits:
     facts = PageFacts(page.path, source, page.modified, tracked=page.tracked is not None)
     then = None if page.tracked_text is None else units(cut(page.tracked_text))
     traced = trace_origins(here, page.tracked.origins if page.tracked else (), then)
-    origins = [origin or presumed_origin(unit, facts, page.rules) for unit, origin in zip(here, traced, strict=True)]
-    dated = page.appends or is_dated_name(page.path) or is_log(document)
-    return PageUnits(page.path, page.revision, list(zip(here, origins, strict=True)), dated)
+    origins = [
+        origin or presumed_origin(unit, facts, page.around.rules) for unit, origin in zip(here, traced, strict=True)
+    ]
+    return PageUnits(page.path, page.revision, list(zip(here, origins, strict=True)), is_dated_page(page))
+
+
+def is_dated_page(page: RecordedPage) -> bool:
+    """Return whether the page is of one time, or a log."""
+    return is_dated_name(page.path) or page.around.appends(front_matter_of(page.text)) or is_log(cut(page.text))
 
 
 def decidable_texts(text: str) -> list[str]:

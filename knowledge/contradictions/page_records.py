@@ -10,7 +10,7 @@ import anyio.to_thread
 from knowledge.contradictions.page_pair import RecordedPage
 from knowledge.history.ports import Ledger
 from knowledge.pages.vault import Vault
-from knowledge.writing.related.target_page import PageLookup, front_matter_of
+from knowledge.writing.related.target_page import PageLookup
 
 
 class PageRecords:
@@ -29,7 +29,6 @@ class PageRecords:
         text = file.raw.decode("utf-8", "replace")
         tracked = await self._ledger.tracked(path)
         before = await self._ledger.content(path, tracked.revision) if tracked else None
-        around = await self._pages.surroundings(path)
         return RecordedPage(
             path=path,
             text=text,
@@ -37,6 +36,5 @@ class PageRecords:
             tracked=tracked,
             tracked_text=None if before is None else before.decode("utf-8", "replace"),
             modified=self._pages.modified(path) or self._now(),
-            rules=around.rules,
-            appends=around.appends(front_matter_of(text)),
+            around=await self._pages.surroundings(path),
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from knowledge.contradictions import cross_page as elsewhere
+from knowledge.contradictions import page_pair
 from knowledge.index import page_rows as prepare
 from knowledge.index.indexer import Indexer
 from knowledge.index.store.sqlite import SqliteIndexStore
@@ -47,7 +47,7 @@ def _only_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("worked out in the server")
 
     monkeypatch.setattr(writer, "find_damage", never)
-    monkeypatch.setattr(elsewhere, "contradictions", never)
+    monkeypatch.setattr(page_pair, "contradictions", never)
 
 
 @asynccontextmanager

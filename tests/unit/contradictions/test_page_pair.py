@@ -10,13 +10,14 @@ from knowledge.contradictions.page_pair import PagePair, RecordedPage, decidable
 from knowledge.merge.document.dated_log import is_dated_name
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.model import Contradiction
+from knowledge.writing.related.target_page import Surroundings
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 CACHE = "The image cache of the shop holds {} pictures.\n"
 
 
 def page(path: str, text: str, *, appends: bool = False) -> RecordedPage:
-    return RecordedPage(path, text, "0" * 16, None, None, NOW, DEFAULT_RULES, appends)
+    return RecordedPage(path, text, "0" * 16, None, None, NOW, Surroundings(DEFAULT_RULES, appends))
 
 
 def found(one: RecordedPage, other: RecordedPage) -> list[Contradiction]:
