@@ -171,6 +171,7 @@ def packed_intent(intent: Intent) -> bytes:
         "origins": {path: _origins_form(origins) for path, origins in entry.origins.items()},
         "contradictions": [_contradiction_form(c) for c in entry.contradictions],
         "standing": None if entry.trust_record is None else asdict(entry.trust_record),
+        **({"judged": entry.judgements} if entry.judgements else {}),
     }
     return pack(_json(form))
 
@@ -192,6 +193,7 @@ def unpacked_intent(packed: bytes) -> Intent:
         origins={path: _origins(origins) for path, origins in form["origins"].items()},
         contradictions=tuple(_contradiction(c) for c in form["contradictions"]),
         trust_record=TrustMove(**form["standing"]) if form.get("standing") else None,
+        judgements=tuple((pair, answer) for pair, answer in form.get("judged", ())),
     )
     return Intent(form["id"], datetime.fromisoformat(form["begun"]), entry)
 

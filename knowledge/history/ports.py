@@ -128,6 +128,8 @@ class HistoryEntry:
     """This and the next two are in the record only if they are set, so that records of acts on pages keep their form."""
     delivery: Delivery | None = None
     run: RunNote | None = None
+    judgements: tuple[tuple[str, str], ...] = ()
+    """How the host said that statements relate: the digest of the pair (hexadecimal), and its answer. Only where it was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class ActWork(Generic[T]):
     """Record `origins` although no file changes: a unit was corroborated."""
     repeats: tuple[str, ...] = ()
     """Origins of sentences that are new in the page and that its writer does not name as somebody else's."""
+    judgements: tuple[tuple[str, str], ...] = ()
+    """The host's answers, as `HistoryEntry` records them."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Real paths of the files when it was decided whether they may change: nothing is written anywhere else."""
 

@@ -61,6 +61,7 @@ def body_around(entry: HistoryEntry) -> tuple[str, str]:
         **({} if entry.trust_record is None else {"standing": asdict(entry.trust_record)}),
         **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
         **({} if entry.run is None else {"run": asdict(entry.run)}),
+        **({"judged": entry.judgements} if entry.judgements else {}),
     }
     head, _, tail = canonical(fields).partition(_SEQ)
     return head + _SEQ[:-2], "," + tail

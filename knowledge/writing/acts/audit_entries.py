@@ -35,6 +35,7 @@ def written(act: PageAct[T], work: ActWork[T], changes: Sequence[StagedChange], 
         outcome=work.outcome,
         origins={path: origins for path, origins in work.origins.items() if path in left},
         contradictions=work.contradictions,
+        judgements=work.judgements,
     )
 
 

@@ -236,4 +236,5 @@ def _combined(
         origins={path: tracked.origins} if written and (tracked := _tracked_after(works, path)) else last.origins,
         record=any(work.record for work in works) and not written,
         repeats=tuple(dict.fromkeys(origin for work in works for origin in work.repeats)),
+        judgements=tuple(dict.fromkeys(one for work in works for one in work.judgements)),
     )

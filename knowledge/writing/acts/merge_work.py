@@ -22,6 +22,7 @@ from knowledge.merge.model import (
     OfferedPlace,
     Origin,
     Unit,
+    pair_digest,
     unit_digest,
 )
 from knowledge.merge.plan import merge, plan_new_page
@@ -257,6 +258,7 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
         contradictions=flags,
         record=not written and _support(plan.origins) > _support(setting.origins),
         repeats=repeats,
+        judgements=tuple((pair_digest(one.existing, one.new).hex(), one.answer) for one in request.answers),
     )
 
 

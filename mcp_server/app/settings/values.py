@@ -72,7 +72,7 @@ def integer(least: int, most: int) -> Callable[[str], int]:
     """Return a reader of whole numbers within these bounds."""
 
     def read(text: str) -> int:
-        if not text.isdigit() or not least <= int(text) <= most:
+        if not text.isdecimal() or not least <= int(text) <= most:
             raise ValueError(f"{text!r} is not a whole number from {least} to {most}")
         return int(text)
 
@@ -97,7 +97,7 @@ def http_address(text: str) -> HttpAddress | None:
         return None
     host, colon, port = text.strip().rpartition(":")
     host = host.strip("[]")
-    if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
+    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321, nor stdio")
     if host not in LOOPBACK:
         raise ValueError(

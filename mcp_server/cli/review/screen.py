@@ -190,7 +190,8 @@ class Screen:
             self._remark = NOT_CONFIRMED
             return
         try:
-            done = await self._review.decide(await self._review.one(proposal.id), word, note)
+            # Not with the hash that the proposal has by now: if it is another one, the person has not seen what it says.
+            done = await self._review.decide(proposal, word, note)
             self._remark = visible(ending(done))
         except CannotDecide as error:
             self._remark = visible(str(error))

@@ -107,7 +107,7 @@ class ReviewSession:
         at = f"at {page}/proposals/{proposal.id}" if page else "on the review page"
         return f"{at} (knowledge-forge review --web opens it)"
 
-    async def decide(self, proposal: Proposal, word: Word, note: str) -> Proposal:
+    async def decide(self, proposal: Proposal | ProposalLine, word: Word, note: str) -> Proposal:
         """Decide on the proposal as it was shown, and return its final state.
 
         Raises:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
+from knowledge.history.audit.chain import fields_of
+from knowledge.merge.model import pair_digest
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
@@ -166,6 +168,10 @@ async def test_another_version_of_a_statement_is_asked_about_and_the_answer_is_f
         assert both["status"] == "done"
         assert NEWER in host.text(path)
         assert OLDER in host.text(path)
+        newest = fields_of((await host.app.services.state.ledger.records())[-1])
+        assert newest["judged"] == [[pair_digest(OLDER, NEWER).hex(), "both"]], (
+            "on record as the host's word, without the text"
+        )
 
 
 async def test_a_directory_is_answered_with_places_before_anything_is_indexed(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
         ({"FORGE_HTTP": "0.0.0.0:8000"}, "FORGE_HTTP", "loopback"),
         ({"FORGE_EMBEDDER": "oracle"}, "FORGE_EMBEDDER", "not available"),
         ({"FORGE_ANSWER_TOKENS": "many"}, "FORGE_ANSWER_TOKENS", "whole number"),
+        ({"FORGE_ANSWER_TOKENS": "900²"}, "FORGE_ANSWER_TOKENS", "whole number"),
         ({"FORGE_CONFIG": "/nowhere/forge.toml"}, "FORGE_CONFIG", "no file"),
     ],
 )
