@@ -361,7 +361,7 @@ async def plan_dismissal(
             effect=pair_digest(f"{flag.id}", reason).hex(),
             documents=(),
         ),
-        only_by_person="whether both claims hold is a person's decision",
+        only_by_person="Whether both claims hold is a person's decision",
         origins=origins,
     )
 
