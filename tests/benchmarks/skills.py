@@ -12,7 +12,8 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +25,14 @@ from agents.engine.events import Json, canonical
 from agents.engine.runner import Submission
 from agents.engine.state import get_state, without_content
 from agents.prompts.prompt import prompt
+from agents.store.ports import JourneyStore
 from tests.benchmarks.handbook import write_section
 from tests.support.agents.agent_harness import Led, leading
 from tests.support.agents.cognitive.host import Cast, acts
 from tests.support.agents.small_agents import noting
 from tests.support.journeys.graphs import ADA
+from tests.support.state.engines import journeys_in
+from tests.support.state.ledgers import open_shared
 
 CHAIN = {
     "clarify": "clarification",
@@ -51,12 +55,24 @@ class Taken:
     state_bytes: int
 
 
+@asynccontextmanager
+async def journeys_at(folder: Path) -> AsyncIterator[JourneyStore]:
+    """Open a SQLite database of journeys in the folder."""
+    state = await open_shared(str(folder), "journeys")
+    try:
+        yield journeys_in(state)
+    finally:
+        await state.close()
+
+
 async def led_to_the_end(folder: Path) -> list[Taken]:
     """Return what each step of the skill took, in order."""
     taken = []
     async with (
-        leading(built_in("deliver"), folder / "deliver") as led,
-        leading(noting(), folder / "noting") as small,
+        journeys_at(folder / "deliver") as store,
+        journeys_at(folder / "noting") as other,
+        leading(built_in("deliver"), store=store) as led,
+        leading(noting(), store=other) as small,
     ):
         while (state := await led.state()).status != "complete":
             led.look.called_before, led.look.called = [*led.look.called_before, *led.look.called], []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,14 +29,18 @@ class Mutant:
     source: str
 
 
-def mutants(source: str) -> Iterator[Mutant]:
-    """Yield every mutant of a file's functions."""
-    for number in range(len(list(_changes(ast.parse(source))))):
-        tree = ast.parse(source)
-        function, node, change = list(_changes(tree))[number]
-        before = ast.unparse(node).splitlines()[0]
-        after = change()
-        yield Mutant(function, node.lineno, f"{before}  ->  {after.splitlines()[0]}", ast.unparse(tree))
+def functions(source: str) -> Sequence[int]:
+    """Return the line of the function of every mutant of a file; the mutant's number is its place here."""
+    return [function for function, _, _ in _changes(ast.parse(source))]
+
+
+def mutant(source: str, number: int) -> Mutant:
+    """Return the mutant with that number."""
+    tree = ast.parse(source)
+    function, node, change = list(_changes(tree))[number]
+    before = ast.unparse(node).splitlines()[0]
+    after = change()
+    return Mutant(function, node.lineno, f"{before}  ->  {after.splitlines()[0]}", ast.unparse(tree))
 
 
 def _changes(tree: ast.AST) -> Iterator[tuple[int, ast.stmt | ast.expr, Callable[[], str]]]:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.mutations.calls import CALLERS_FILE
-from tests.bench.mutations.mutants import Mutant, mutants
+from tests.bench.mutations.contained import contained
+from tests.bench.mutations.mutants import Mutant, functions, mutant
 
 ROOT = Path(__file__).parents[3]
 COPIED = ("knowledge", "agents", "mcp_server", "tests", "kb", "pyproject.toml", "README.md")
@@ -36,6 +37,11 @@ def add(programs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--count", type=int, default=20, help="how many mutants to try (20)")
     parser.add_argument("--seed", type=int, default=0, help="which ones are drawn (0)")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that one mutant's tests may take (120)")
+    parser.add_argument(
+        "--contained",
+        action="store_true",
+        help="list the cases that kill and call no more than another one of their file: to be read, not a verdict",
+    )
     parser.set_defaults(run=run)
 
 
@@ -55,18 +61,21 @@ def run(given: argparse.Namespace) -> int:
             return 1
         callers: dict[str, list[str]] = json.loads((copy / "callers.json").read_text(encoding="utf-8"))
         every = list(all_mutants(given.room))
-        called = [(path, mutant) for path, mutant in every if f"{copy / path}:{mutant.function}" in callers]
+        called = [(path, number) for path, number, function in every if f"{copy / path}:{function}" in callers]
         print(f"{len(called):,} of {len(every):,} mutants are in functions that {' '.join(tests)} calls", flush=True)
         drawn = random.Random(given.seed).sample(called, min(given.count, len(called)))  # noqa: S311 - no secret
         kills: list[set[str]] = []
-        for number, (path, mutant) in enumerate(drawn, start=1):
+        for number, (path, place) in enumerate(drawn, start=1):
             began = time.monotonic()
-            killers = tried(copy / path, mutant, callers[f"{copy / path}:{mutant.function}"], copy, given.limit)
+            changed = mutant((copy / path).read_text(encoding="utf-8"), place)
+            killers = tried(copy / path, changed, callers[f"{copy / path}:{changed.function}"], copy, given.limit)
             kills.append(killers)
             outcome = f"killed by {len(killers)}" if killers else "SURVIVED"
             took = time.monotonic() - began
-            print(f"{number:3} {outcome:14} {took:5.1f} s  {path}:{mutant.line}  {mutant.change}", flush=True)
+            print(f"{number:3} {outcome:14} {took:5.1f} s  {path}:{changed.line}  {changed.change}", flush=True)
     report(kills)
+    if given.contained:
+        report_contained(callers, kills, copy)
     return 0
 
 
@@ -76,21 +85,21 @@ def own_tests(room: Path) -> str:
     return Path("tests/unit", *(parts if parts[0] == "agents" else parts[1:])).as_posix()
 
 
-def all_mutants(room: Path) -> Iterator[tuple[str, Mutant]]:
-    """Yield the mutants of the room's files, each with its file's path."""
+def all_mutants(room: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield each mutant of the room's files: the file's path, its number there, and the line of its function."""
     at = ROOT / room
     for file in [at] if at.is_file() else sorted(at.rglob("*.py")):
-        for mutant in mutants(file.read_text(encoding="utf-8")):
-            yield file.relative_to(ROOT).as_posix(), mutant
+        for number, function in enumerate(functions(file.read_text(encoding="utf-8"))):
+            yield file.relative_to(ROOT).as_posix(), number, function
 
 
-def tried(file: Path, mutant: Mutant, callers: Sequence[str], copy: Path, limit_s: float) -> set[str]:
+def tried(file: Path, changed: Mutant, callers: Sequence[str], copy: Path, limit_s: float) -> set[str]:
     """Return the tests that fail with the mutant: of those that call its function, or else of all in the same files.
 
     A fixture that several tests share calls functions only once, before the first of them.
     """
     original = file.read_bytes()
-    file.write_text(mutant.source, encoding="utf-8")
+    file.write_text(changed.source, encoding="utf-8")
     try:
         killers = pytest(copy, callers, limit_s)
         if killers == set():
@@ -108,7 +117,8 @@ def pytest(copy: Path, tests: Sequence[str], limit_s: float, *options: str) -> s
         **os.environ,
         "PYTHONPATH": str(copy),
         CALLERS_FILE: str(copy / "callers.json"),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        # Only the first run, of no mutant, writes what it compiles. The others read that, and compile the file that changed.
+        "PYTHONDONTWRITEBYTECODE": "" if "tests.bench.mutations.calls" in options else "1",
     }
     command = [sys.executable, "-m", "pytest", *OPTIONS, *options, "@tests.txt"]
     try:
@@ -133,3 +143,21 @@ def report(kills: Sequence[set[str]]) -> None:
         print(f"{count:6}  {alone[file]:5}  {file}")
     only = Counter(test for killers in kills if len(killers) == 1 for test in killers)
     print("\ntests that killed a mutant alone:", *(f"  {count} {test}" for test, count in only.most_common()), sep="\n")
+
+
+def report_contained(callers: Mapping[str, Sequence[str]], kills: Sequence[set[str]], copy: Path) -> None:
+    """Print the cases that the sample does not tell from another of their file, test by test, each with how many of its cases."""
+    calls: defaultdict[str, set[str]] = defaultdict(set)
+    for function, cases in callers.items():
+        # A test's own functions are no measure: each test has others.
+        for case in cases if not function.startswith(f"{copy}/tests/") else ():
+            calls[case].add(function)
+    of = Counter(case.partition("[")[0] for case in calls)
+    found = contained(calls, kills)
+    print(
+        f"\n{sum(map(len, found.values())):,} of {len(calls):,} cases kill and call no more than another of their file:"
+    )
+    for first, within in found.items():
+        print(f"  {first}")
+        for test, count in Counter(case.partition("[")[0] for case in within).items():
+            print(f"    {count:4} of {of[test]:4}  {test.partition('::')[2]}")

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any, Literal
 
 from agents.catalogue import cognitive_entries
@@ -31,14 +30,14 @@ from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState, get_state, restore_state
 from agents.engine.work.form import joined
 from agents.prompts.prompt import prompt
+from agents.store.ports import JourneyStore
 from knowledge.pages.document import parse
 from knowledge.search.query.keywords import keywords
 from knowledge.search.tiers import is_tainted
 from knowledge.tokens import count_tokens
 from tests.support.agents.small_agents import Only
 from tests.support.journeys.graphs import ADA
-from tests.support.state.engines import journeys_in
-from tests.support.state.ledgers import MINUTE, NOW, open_shared
+from tests.support.state.ledgers import MINUTE, NOW
 from tests.support.state.memory.journeys import MemoryJourneys, Publish
 
 TOOLS = frozenset(
@@ -297,16 +296,17 @@ def runner_of(agent: Agent, store: Any, look: Pages) -> Runner:
 
 @asynccontextmanager
 async def leading(
-    agent: Agent, folder: Path, *, look: Pages | None = None, brief: str = "Keep bees on the roof.", **inputs: Json
+    agent: Agent,
+    *,
+    look: Pages | None = None,
+    brief: str = "Keep bees on the roof.",
+    store: JourneyStore | None = None,
+    **inputs: Json,
 ) -> AsyncIterator[Led]:
-    """Begin a journey of the agent in a SQLite database in that folder."""
-    state = await open_shared(str(folder), "journeys")
-    try:
-        runner = runner_of(agent, journeys_in(state), seen := look or Pages())
-        begun = await runner.start(agent.name, brief, inputs, by=ADA)
-        yield Led(runner, begun.journey, seen)
-    finally:
-        await state.close()
+    """Begin a journey of the agent, in memory if no store is given: all of them keep a journey in the same way."""
+    runner = runner_of(agent, store or Remembering(nobody), seen := look or Pages())
+    begun = await runner.start(agent.name, brief, inputs, by=ADA)
+    yield Led(runner, begun.journey, seen)
 
 
 def cost(position: JourneyPosition) -> int:

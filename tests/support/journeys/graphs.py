@@ -65,6 +65,7 @@ class Walk:
 
     graph: PhaseGraph = RESEARCH
     log: list[Logged] = field(default_factory=list)
+    _folded: tuple[list[Logged], JourneyState | None] = ([], None)
 
     def __post_init__(self) -> None:
         if not self.log:
@@ -76,7 +77,14 @@ class Walk:
 
     @property
     def state(self) -> JourneyState:
-        return fold(self.log)
+        """The state after the log, folded from where it was last asked for."""
+        known, state = self._folded
+        if self.log[: len(known)] != known:
+            known, state = [], None
+        if state is None or len(self.log) > len(known):
+            state = fold(self.log[len(known) :], state)
+            self._folded = ([*self.log], state)
+        return state
 
     def step(self, events: Collection[Step]) -> JourneyState:
         """Record the events as one step."""

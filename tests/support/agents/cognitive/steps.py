@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from agents.engine.agent import Agent, Called, ConditionFinding, SubmitFacts
@@ -56,10 +55,10 @@ async def perform(led: Led, acts: Sequence[Act]) -> JourneyState:
     return await led.state()
 
 
-async def dearest(name: str, script: Script, folder: Path, **inputs: Any) -> int:
+async def dearest(name: str, script: Script, **inputs: Any) -> int:
     """Lead the whole agent through its own steps and return the most tokens that a step took in: prompt and schema."""
     agent, most = as_agent(cognitive(name)), 0
-    async with leading(agent, folder, brief="Why do the bees on the roof die? " * 600, **inputs) as led:
+    async with leading(agent, brief="Why do the bees on the roof die? " * 600, **inputs) as led:
         await led.submit(acknowledge=["Bees die in winter. " * 18])
         for phase in cognitive(name).own_steps:
             state = await led.state()

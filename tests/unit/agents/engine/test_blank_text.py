@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from agents.engine.work.form import blank
@@ -28,13 +26,13 @@ def test_what_anybody_sees_is_not(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\u2060\ufeff"])
-async def test_neither_brief_nor_discovery_nor_answer_is_made_of_what_nobody_sees(tmp_path: Path, text: str) -> None:
+async def test_neither_brief_nor_discovery_nor_answer_is_made_of_what_nobody_sees(text: str) -> None:
     """Else an agent would go on with nothing known, and an answer that no person gave."""
     agent = as_agent(appraisal())
     with pytest.raises(BadStart, match="the brief is empty"):
-        async with leading(agent, tmp_path / "blank", brief=text):
+        async with leading(agent, brief=text):
             pass
-    async with leading(agent, tmp_path / "led", brief="What is this clock worth?", domain=text) as led:
+    async with leading(agent, brief="What is this clock worth?", domain=text) as led:
         assert (await led.state()).work["LEARNING_INJECTION"].content["domain"] == "general"
         await led.submit(share=[text])
         assert (await led.state()).phase == "JOHARI_DISCOVERY"

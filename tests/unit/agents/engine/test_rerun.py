@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,9 +72,9 @@ async def repeated(led: Led, version: int, agent: Agent | None = None, look: Pag
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 5, 9])
-async def test_from_every_version_the_same_acts_lead_the_same_way(tmp_path: Path, version: int) -> None:
+async def test_from_every_version_the_same_acts_lead_the_same_way(version: int) -> None:
     """Stepwise re-execution from any of the checkpoints."""
-    async with leading(inquiry(), tmp_path) as led:
+    async with leading(inquiry()) as led:
         await whole_way(led)
         done = await repeated(led, version)
         assert [one.step.version for one in done] == list(range(version + 1, 11))
@@ -89,8 +88,8 @@ async def test_from_every_version_the_same_acts_lead_the_same_way(tmp_path: Path
         assert state.answers == first.answers
 
 
-async def test_acts_are_what_hosts_and_people_did_and_where_it_led(tmp_path: Path) -> None:
-    async with leading(inquiry(), tmp_path) as led:
+async def test_acts_are_what_hosts_and_people_did_and_where_it_led() -> None:
+    async with leading(inquiry()) as led:
         await whole_way(led)
         told = await acts(led, 1)
         assert [one.name for one in told] == [
@@ -115,13 +114,13 @@ async def test_acts_are_what_hosts_and_people_did_and_where_it_led(tmp_path: Pat
         assert str(told[0].outcome) == "ASK, waiting"
 
 
-async def test_where_conditions_are_others_today_the_first_difference_is_the_last_step(tmp_path: Path) -> None:
+async def test_where_conditions_are_others_today_the_first_difference_is_the_last_step() -> None:
     async def strict(facts: SubmitFacts, _look: Look) -> ConditionFinding:
         return ConditionFinding(int(facts.work.get("score", 0)) >= 95, ("a score of 95 passes",))
 
     now = inquiry()
     stricter = replace(now, conditions={**now.conditions, "passed": strict})
-    async with leading(now, tmp_path) as led:
+    async with leading(now) as led:
         await whole_way(led)
         done = await repeated(led, 8, stricter)
         assert [(one.step.version, one.same) for one in done] == [(9, True), (10, False)]
@@ -130,10 +129,10 @@ async def test_where_conditions_are_others_today_the_first_difference_is_the_las
         assert "missing now: a score of 95 passes" in done[-1].remarks
 
 
-async def test_work_that_is_refused_today_ends_it_with_the_reason(tmp_path: Path) -> None:
+async def test_work_that_is_refused_today_ends_it_with_the_reason() -> None:
     now = inquiry()
     narrow = replace(now, forms={**now.forms, "WRITE": now.forms["JUDGE"]})
-    async with leading(now, tmp_path) as led:
+    async with leading(now) as led:
         await whole_way(led)
         done = await repeated(led, 1, narrow)
         assert [one.same for one in done] == [True, True, False]
@@ -141,13 +140,13 @@ async def test_work_that_is_refused_today_ends_it_with_the_reason(tmp_path: Path
         assert "the work for WRITE is not valid" in done[-1].refused
 
 
-async def test_what_the_server_finds_by_itself_may_be_another_thing_now(tmp_path: Path) -> None:
+async def test_what_the_server_finds_by_itself_may_be_another_thing_now() -> None:
     look = Pages()
     now = inquiry()
     graph = now.graph
     ways = tuple(replace(way, target="LOOK") if way.condition == "hard" else way for way in graph.transitions)
     looking = replace(now, graph=replace(graph, transitions=ways))
-    async with leading(looking, tmp_path, look=look, pages=["plans/honey.md"]) as led:
+    async with leading(looking, look=look, pages=["plans/honey.md"]) as led:
         await led.submit(known=["x"])
         await led.submit(document=DOCUMENT)
         await led.submit(score=1)
@@ -156,8 +155,8 @@ async def test_what_the_server_finds_by_itself_may_be_another_thing_now(tmp_path
         assert done[0].remarks == ("what the server found in LOOK is different now",)
 
 
-async def test_a_word_that_needs_the_person_s_own_hand_is_not_relayed(tmp_path: Path) -> None:
-    async with leading(noting(own_hand=True), tmp_path) as led:
+async def test_a_word_that_needs_the_person_s_own_hand_is_not_relayed() -> None:
+    async with leading(noting(own_hand=True)) as led:
         await led.submit(notes=[{"id": "1", "text": "a"}, {"id": "2", "text": "b"}])
         await led.decide("approve")
         fork = await led.runner.start("", "", {FORK_OF: led.journey, AT_VERSION: 2}, by=ADA)
@@ -167,8 +166,8 @@ async def test_a_word_that_needs_the_person_s_own_hand_is_not_relayed(tmp_path: 
         assert "only the person can decide" in done[0].refused
 
 
-async def test_only_a_fork_of_the_journey_that_began_early_enough_is_gone_on_with(tmp_path: Path) -> None:
-    async with leading(inquiry(), tmp_path) as led:
+async def test_only_a_fork_of_the_journey_that_began_early_enough_is_gone_on_with() -> None:
+    async with leading(inquiry()) as led:
         await whole_way(led)
         fork = await led.runner.start("", "", {FORK_OF: led.journey, AT_VERSION: 4}, by=ADA)
         check_fork(led.journey, 4, fork.state, fork.journey)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -229,8 +228,8 @@ async def test_a_gap_that_was_named_before_or_left_out_does_not_lead_back() -> N
 # --- the way through --------------------------------------------------------------------------------------------------
 
 
-async def test_building_goes_from_concepts_to_what_is_made_and_tells_what_happens(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_building_goes_from_concepts_to_what_is_made_and_tells_what_happens() -> None:
+    async with leading(AGENT) as led:
         state = await led.submit(**GROUND)
         assert (state.phase, state.status) == (GROUNDING, "waiting")
         told = await led.told()
@@ -260,8 +259,8 @@ async def test_building_goes_from_concepts_to_what_is_made_and_tells_what_happen
     assert all(part in told for part in ("made s2: s2 is there (code:src/hive.py)", "kb_merge", "Hand it over"))
 
 
-async def test_a_gap_leads_back_to_grounding_and_what_was_made_is_kept(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_gap_leads_back_to_grounding_and_what_was_made_is_kept() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**GROUND)
         await led.decide("approve")
         state = await led.submit("conceptual_gap_discovered", made=MADE["made"][:1], gap=GAP)
@@ -284,8 +283,8 @@ async def test_a_gap_leads_back_to_grounding_and_what_was_made_is_kept(tmp_path:
         assert (await led.submit(made=MADE["made"][1:])).status == "complete"
 
 
-async def test_a_signal_alone_moves_nothing_and_a_gap_belongs_to_one_submit(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_signal_alone_moves_nothing_and_a_gap_belongs_to_one_submit() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**GROUND)
         await led.decide("approve")
         state = await led.submit("conceptual_gap_discovered", made=MADE["made"][:1])
@@ -295,8 +294,8 @@ async def test_a_signal_alone_moves_nothing_and_a_gap_belongs_to_one_submit(tmp_
         assert (await led.submit(made=MADE["made"][1:])).status == "complete"
 
 
-async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**GROUND)
         state = await led.decide("reject", "no acid on my roof")
         assert (state.phase, state.status) == (GROUNDING, "active")
@@ -316,8 +315,8 @@ async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back(t
         assert "the step s2 rests on concepts that do not exist: k2" in await led.missing()
 
 
-async def test_a_work_of_another_form_is_refused_and_nothing_is_recorded(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_work_of_another_form_is_refused_and_nothing_is_recorded() -> None:
+    async with leading(AGENT) as led:
         with pytest.raises(BadWork, match="two items of 'plan' have the id s1"):
             await led.submit(plan=[step("s1", "a", "k1"), step("s1", "b", "k1")])
         assert (await led.state()).version == 1
@@ -334,7 +333,7 @@ async def test_a_work_of_another_form_is_refused_and_nothing_is_recorded(tmp_pat
 LONG = "lengthy words about bees in the winter of the year before last " * 15
 
 
-async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_record(tmp_path: Path) -> None:
+async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
     concepts = [concept(f"k{n}", f"{n} {LONG}"[:990], WINTER, VARROA, FLOWERS) for n in range(20)]
@@ -345,7 +344,7 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
     broken = [made(f"s{n}", shown_by=[ALTERED, ELSEWHERE, NOWHERE]) for n in range(30)]
     gap = {"concept": "k99", "text": LONG[:990], "step": "s29"}
     shown = [{**made(f"s{n}", **SEEN), "result": LONG * 3} for n in range(30)]
-    async with leading(AGENT, tmp_path, brief=LONG * 20) as led:
+    async with leading(AGENT, brief=LONG * 20) as led:
 
         async def note(at: str) -> None:
             costs[at] = cost(await led.position())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -404,8 +403,8 @@ async def rising(led: Led) -> JourneyState:
     return await led.submit(**ANSWERS)
 
 
-async def test_research_goes_from_the_tree_to_the_frontier_and_tells_what_happens(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_research_goes_from_the_tree_to_the_frontier_and_tells_what_happens() -> None:
+    async with leading(AGENT) as led:
         state = await led.submit(**TREE)
         assert (state.phase, state.status) == (DECOMPOSE, "waiting")
         with pytest.raises(WaitsForPerson):
@@ -440,8 +439,8 @@ async def test_research_goes_from_the_tree_to_the_frontier_and_tells_what_happen
     assert all(part in told for part in ("insight c1 (Winter): Feed them.", "next question a3", "kb_merge", "3 of 3"))
 
 
-async def test_a_category_found_while_answering_leads_back_and_its_answers_are_kept(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_category_found_while_answering_leads_back_and_its_answers_are_kept() -> None:
+    async with leading(AGENT) as led:
         await answering(led)
         await led.submit(answers=[answer("q1", WINTER)])
         state = await led.submit("new_category_discovered", answers=[answer("q2", VARROA)], new_categories=[NEW])
@@ -469,8 +468,8 @@ async def test_a_category_found_while_answering_leads_back_and_its_answers_are_k
         assert "left open q9 (c3): Who has to be asked? Searched: permit roof, bees law" in await led.told()
 
 
-async def test_the_synthesis_asks_for_more_answers_and_takes_them_in(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_the_synthesis_asks_for_more_answers_and_takes_them_in() -> None:
+    async with leading(AGENT) as led:
         await rising(led)
         more = question("m1", "c2", "How do bees drink?")
         state = await led.submit(**INSIGHTS, more_questions=[more])
@@ -489,8 +488,8 @@ async def test_the_synthesis_asks_for_more_answers_and_takes_them_in(tmp_path: P
         assert Tree(state.works).insights["c1"]["rests_on"] == ["q1", "q2"]
 
 
-async def test_the_synthesis_finds_a_category_missing_which_comes_before_more_answers(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_the_synthesis_finds_a_category_missing_which_comes_before_more_answers() -> None:
+    async with leading(AGENT) as led:
         await rising(led)
         more = question("m1", "c2", "How do bees drink?")
         state = await led.submit(**INSIGHTS, more_questions=[more], missing_categories=[NEW])
@@ -503,8 +502,8 @@ async def test_the_synthesis_finds_a_category_missing_which_comes_before_more_an
         assert (await led.submit()).phase == EXPAND
 
 
-async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed() -> None:
+    async with leading(AGENT) as led:
         await answering(led)
         state = await led.submit("new_category_discovered", answers=[answer("q1", WINTER)])
         assert state.phase == ANSWER
@@ -515,8 +514,8 @@ async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed(tmp_
         assert "the signal synthesis_requires_more_answers is not confirmed" in (await led.missing())[0]
 
 
-async def test_a_person_may_change_or_refuse_the_tree_and_send_the_coverage_back(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_person_may_change_or_refuse_the_tree_and_send_the_coverage_back() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**TREE)
         state = await led.decide("reject", "ask about the law, too")
         assert (state.phase, state.status) == (DECOMPOSE, "active")
@@ -540,8 +539,8 @@ async def test_a_person_may_change_or_refuse_the_tree_and_send_the_coverage_back
         assert (state.phase, state.backward_trigger) == (DECOMPOSE, "revisit")
 
 
-async def test_two_items_with_one_id_are_refused_and_nothing_is_recorded(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_two_items_with_one_id_are_refused_and_nothing_is_recorded() -> None:
+    async with leading(AGENT) as led:
         with pytest.raises(BadWork, match="two items of 'categories' have the id c1"):
             await led.submit(categories=[category("c1", "Winter"), category("c1", "Summer")])
         with pytest.raises(BadWork, match="must say something"):
@@ -558,12 +557,12 @@ LARGE: Work = {
 }
 
 
-async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_record(tmp_path: Path) -> None:
+async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
     answers = [answer(f"q{n}", WINTER, VARROA, WATER, text=f"{n} {LONG}" * 3) for n in range(40)]
     more = [question(f"m{n}", f"c{n % 8}", f"more {n} {LONG}"[:590]) for n in range(10)]
-    async with leading(AGENT, tmp_path, brief=LONG * 30) as led:
+    async with leading(AGENT, brief=LONG * 30) as led:
 
         async def note(at: str) -> None:
             costs[at] = cost(await led.position())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -462,8 +461,8 @@ async def teaching(led: Led) -> JourneyState:
     return await led.submit(**DIAGNOSED)
 
 
-async def test_a_learner_is_led_objective_by_objective_to_the_end_and_it_is_told(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_learner_is_led_objective_by_objective_to_the_end_and_it_is_told() -> None:
+    async with leading(AGENT) as led:
         state = await led.submit(**CALIBRATED)
         assert (state.phase, state.status) == (CALIBRATE, "waiting")
         told = await led.told()
@@ -513,8 +512,8 @@ async def test_a_learner_is_led_objective_by_objective_to_the_end_and_it_is_told
     ]
 
 
-async def test_a_wrong_level_leads_back_is_set_right_and_the_person_confirms_it(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_wrong_level_leads_back_is_set_right_and_the_person_confirms_it() -> None:
+    async with leading(AGENT) as led:
         await diagnosing(led)
         state = await led.submit(**CONTRADICTING)
         assert (state.phase, state.visit, state.backward_trigger) == (CALIBRATE, 2, "calibration_was_inaccurate")
@@ -534,8 +533,8 @@ async def test_a_wrong_level_leads_back_is_set_right_and_the_person_confirms_it(
         assert (await led.submit(**DIAGNOSED)).phase == TEACH
 
 
-async def test_a_failed_check_leads_to_new_probes_and_another_lesson(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_failed_check_leads_to_new_probes_and_another_lesson() -> None:
+    async with leading(AGENT) as led:
         await teaching(led)
         state = await led.submit(**FAILED)
         assert (state.phase, state.visit, state.backward_trigger) == (DIAGNOSE, 2, "check_question_failed")
@@ -552,8 +551,8 @@ async def test_a_failed_check_leads_to_new_probes_and_another_lesson(tmp_path: P
         assert Course(state.works).passed == ["o1"]
 
 
-async def test_a_gap_comes_before_a_failed_check_and_becomes_the_next_objective(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_gap_comes_before_a_failed_check_and_becomes_the_next_objective() -> None:
+    async with leading(AGENT) as led:
         await teaching(led)
         state = await led.submit(**FAILED, gap=GAP)
         assert (state.phase, state.backward_trigger) == (CALIBRATE, "fundamental_prerequisite_gap")
@@ -581,10 +580,8 @@ async def test_a_gap_comes_before_a_failed_check_and_becomes_the_next_objective(
         assert (await led.submit(drop=["k1"])).status == "waiting"
 
 
-async def test_a_lesson_with_a_wrong_quote_is_mended_and_the_objective_stays_the_same_for_every_host(
-    tmp_path: Path,
-) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_lesson_with_a_wrong_quote_is_mended_and_the_objective_stays_the_same_for_every_host() -> None:
+    async with leading(AGENT) as led:
         await teaching(led)
         wrong = lesson("o1", *CHECKS, citations=[ALTERED])
         state = await led.submit(lessons=[wrong])
@@ -594,8 +591,8 @@ async def test_a_lesson_with_a_wrong_quote_is_mended_and_the_objective_stays_the
         assert (await led.submit(**TAUGHT)).phase == DIAGNOSE
 
 
-async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed() -> None:
+    async with leading(AGENT) as led:
         await diagnosing(led)
         assert (await led.submit("calibration_was_inaccurate", objective="o1")).phase == DIAGNOSE
         assert (await led.missing())[0].startswith(
@@ -610,8 +607,8 @@ async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed(tmp_
         assert "the signal check_question_failed is not confirmed" in (await led.missing())[1]
 
 
-async def test_the_learner_may_change_refuse_and_come_back_even_after_the_end(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_the_learner_may_change_refuse_and_come_back_even_after_the_end() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**CALIBRATED)
         state = await led.decide("reject", "I know more than that")
         assert (state.phase, state.status) == (CALIBRATE, "active")
@@ -632,18 +629,16 @@ async def test_the_learner_may_change_refuse_and_come_back_even_after_the_end(tm
         assert (await led.submit(**TAUGHT)).status == "complete"
 
 
-async def test_changes_of_a_person_that_break_the_calibration_are_told_and_it_goes_on_once_mended(
-    tmp_path: Path,
-) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_changes_of_a_person_that_break_the_calibration_are_told_and_it_goes_on_once_mended() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**CALIBRATED)
         state = await led.decide("modify", changes={"objectives": CALIBRATED["objectives"][1:]})
         assert (state.phase, state.status) == (CALIBRATE, "active")
         assert "o2 needs objectives that do not exist: o1" in (await led.missing())[0]
 
 
-async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded() -> None:
+    async with leading(AGENT) as led:
         with pytest.raises(BadWork, match=re.escape("knows[k1].level")):
             await led.submit(knows=[known("k1", "honey", "expert")])
         with pytest.raises(BadWork, match="two items of 'objectives' have the id o1"):
@@ -654,8 +649,8 @@ async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(
             await led.submit(diagnoses=[DIAGNOSIS])
 
 
-async def test_what_was_done_is_enough_for_another_host_to_go_on(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_what_was_done_is_enough_for_another_host_to_go_on() -> None:
+    async with leading(AGENT) as led:
         await teaching(led)
         await led.submit(**TAUGHT)
         assert list(done(await led.state())) == [
@@ -694,10 +689,10 @@ def much_taught(n: int, at: int, *, correct: bool = True, source: Work = WINTER,
     return {"lessons": [{**lesson(f"o{n}", *checks, citations=[source] * 6), "taught": LONG * 8}], **more}
 
 
-async def test_calibrating_is_resumed_within_its_budget_however_much_is_on_record(tmp_path: Path) -> None:
+async def test_calibrating_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
-    async with leading(AGENT, tmp_path, brief=LONG * 30) as led:
+    async with leading(AGENT, brief=LONG * 30) as led:
         costs["CALIBRATE"] = cost(await led.position())
         await led.decide("answer", LONG * 3)
         bad = {**_large(), "objectives": [{**one, "source": ALTERED} for one in _large()["objectives"]]}
@@ -720,10 +715,10 @@ async def test_calibrating_is_resumed_within_its_budget_however_much_is_on_recor
     assert max(costs.values()) <= ANSWER_TOKENS, costs
 
 
-async def test_teaching_is_resumed_within_its_budget_however_much_is_on_record(tmp_path: Path) -> None:
+async def test_teaching_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
-    async with leading(AGENT, tmp_path, brief=LONG * 30) as led:
+    async with leading(AGENT, brief=LONG * 30) as led:
         await led.submit(**_large())
         await led.decide("approve")
         await led.submit(**much_diagnosed(0, 2))

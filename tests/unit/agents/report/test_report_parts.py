@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from agents.engine.events import StepUsage
 from agents.engine.progress.conversations import conversations
 from agents.engine.progress.metrics import PhaseRow, by_part, costliest, slowest
@@ -46,9 +44,9 @@ async def judged(led: Led) -> None:
     await spend(led, 800, 80, score=90)
 
 
-async def test_tokens_of_each_phase_are_those_that_were_reported(tmp_path: Path) -> None:
+async def test_tokens_of_each_phase_are_those_that_were_reported() -> None:
     """Tokens per phase match what was reported."""
-    async with leading(inquiry(), tmp_path) as led:
+    async with leading(inquiry()) as led:
         await judged(led)
         text = await said(led)
     rows = [line.split(" | ") for line in section(text, "Time and tokens") if line.startswith("| ")]
@@ -63,8 +61,8 @@ async def test_tokens_of_each_phase_are_those_that_were_reported(tmp_path: Path)
     assert "Most tokens went into JUDGE: 1,760; 3 visits, 587 on average." in text
 
 
-async def test_what_went_wrong_is_told_by_its_kind(tmp_path: Path) -> None:
-    async with leading(inquiry(), tmp_path) as led:
+async def test_what_went_wrong_is_told_by_its_kind() -> None:
+    async with leading(inquiry()) as led:
         await led.submit(known=["x"])
         await led.submit(document="no")
         await spend(led, 1, 1, document=DOCUMENT)
@@ -84,8 +82,8 @@ async def test_what_went_wrong_is_told_by_its_kind(tmp_path: Path) -> None:
     ]
 
 
-async def test_conversations_answers_documents_and_what_the_server_did_are_told(tmp_path: Path) -> None:
-    async with leading(inquiry(), tmp_path) as led:
+async def test_conversations_answers_documents_and_what_the_server_did_are_told() -> None:
+    async with leading(inquiry()) as led:
         await judged(led)
         text = await said(led)
         told = conversations(await led.runner.store.events(led.journey))
@@ -110,9 +108,9 @@ async def test_conversations_answers_documents_and_what_the_server_did_are_told(
     assert "(tokens: 700 in, 70 out; model: m; reasoning: it is so; confidence: 0.7)" in text
 
 
-async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phases(tmp_path: Path) -> None:
+async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phases() -> None:
     """Bottleneck analysis right on a constructed case."""
-    async with leading(chained("first", "second"), tmp_path) as led:
+    async with leading(chained("first", "second")) as led:
         for tokens in (10, 1_000):
             await spend(led, tokens, 1, known=["x"])
             await spend(led, 2 * tokens, 1, document=f"{DOCUMENT}{tokens}")
@@ -134,8 +132,8 @@ def test_the_sums_of_parts_are_those_of_their_phases() -> None:
     assert (slowest(sums), costliest(sums)) == (sums[0], sums[0])
 
 
-async def test_a_move_by_the_last_way_of_several_says_so(tmp_path: Path) -> None:
+async def test_a_move_by_the_last_way_of_several_says_so() -> None:
     """Where there are other transitions, `always` is taken when no other condition is met."""
-    async with leading(inquiry(), tmp_path) as led:
+    async with leading(inquiry()) as led:
         text = await said(led)
     assert "Moved from LOOK to ASK: any work leads there." in text

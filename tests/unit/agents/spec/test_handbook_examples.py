@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,8 +66,8 @@ async def writing(led: Led) -> None:
     assert (await led.decide("approve")).phase == "WRITE"
 
 
-async def test_a_decision_is_led_from_options_to_a_page(tmp_path: Path) -> None:
-    async with leading(DECIDE, tmp_path, brief="Mites.", page=PAGE) as led:
+async def test_a_decision_is_led_from_options_to_a_page() -> None:
+    async with leading(DECIDE, brief="Mites.", page=PAGE) as led:
         assert "Put the question of the brief so that it can be decided." in await led.told()
         state = await led.submit(**FRAMED)
         assert (state.phase, state.checkpoint is not None and state.checkpoint.kind) == ("WEIGH", "optional")
@@ -100,8 +99,8 @@ async def test_a_decision_is_led_from_options_to_a_page(tmp_path: Path) -> None:
         ]
 
 
-async def test_an_option_that_nobody_named_leads_back_to_be_added(tmp_path: Path) -> None:
-    async with leading(DECIDE, tmp_path, page=PAGE) as led:
+async def test_an_option_that_nobody_named_leads_back_to_be_added() -> None:
+    async with leading(DECIDE, page=PAGE) as led:
         await weighing(led)
         state = await led.submit(**MISSING_OPTION)
         assert (state.phase, state.backward_trigger) == ("FRAME", "option_missing")
@@ -120,8 +119,8 @@ async def test_an_option_that_nobody_named_leads_back_to_be_added(tmp_path: Path
         assert "missing_option" not in state.work["WEIGH"].content, "it belonged to one submit only"
 
 
-async def test_what_a_person_rejects_is_framed_anew_and_what_they_change_goes_on(tmp_path: Path) -> None:
-    async with leading(DECIDE, tmp_path, page=PAGE) as led:
+async def test_what_a_person_rejects_is_framed_anew_and_what_they_change_goes_on() -> None:
+    async with leading(DECIDE, page=PAGE) as led:
         await weighing(led)
         await led.submit(**WEIGHED)
         state = await led.decide("reject", "you forgot the neighbours")
@@ -134,8 +133,8 @@ async def test_what_a_person_rejects_is_framed_anew_and_what_they_change_goes_on
         assert state.work["WEIGH"].content["choice"] == {"option": "o1", "reason": "all three hold"}
 
 
-async def test_a_page_that_a_person_refuses_leads_back_to_the_weighing(tmp_path: Path) -> None:
-    async with leading(DECIDE, tmp_path, page=PAGE) as led:
+async def test_a_page_that_a_person_refuses_leads_back_to_the_weighing() -> None:
+    async with leading(DECIDE, page=PAGE) as led:
         await writing(led)
         led.look.called.append(merged("proposed", proposal="p-1"))
         led.look.fates["p-1"] = Fate("kb_merge", "pending")
@@ -240,8 +239,8 @@ async def agreeing(led: Led) -> None:
     assert (await led.submit(**EXPLAINED)).phase == "AGREE"
 
 
-async def test_an_incident_is_led_from_a_timeline_to_actions_that_a_person_accepts_themselves(tmp_path: Path) -> None:
-    async with leading(REVIEW, tmp_path, brief="The swarm of 30 May.", system="hive 2") as led:
+async def test_an_incident_is_led_from_a_timeline_to_actions_that_a_person_accepts_themselves() -> None:
+    async with leading(REVIEW, brief="The swarm of 30 May.", system="hive 2") as led:
         assert "Collect what happened, in order." in await led.told()
         await led.submit(**COLLECTED)
         assert "- e1: The hive was opened; at: 2026-05-30 14:02 UTC" in await led.told()
@@ -259,8 +258,8 @@ async def test_an_incident_is_led_from_a_timeline_to_actions_that_a_person_accep
         assert restore_state(get_state(state)) == state
 
 
-async def test_a_gap_in_the_timeline_leads_back_to_collecting(tmp_path: Path) -> None:
-    async with leading(REVIEW, tmp_path) as led:
+async def test_a_gap_in_the_timeline_leads_back_to_collecting() -> None:
+    async with leading(REVIEW) as led:
         await led.submit(**COLLECTED)
         state = await led.submit(**GAP)
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (
@@ -277,8 +276,8 @@ async def test_a_gap_in_the_timeline_leads_back_to_collecting(tmp_path: Path) ->
         assert "- e4: The neighbour saw it leave" in await led.told()
 
 
-async def test_an_action_for_a_cause_that_nobody_explained_leads_back_to_explaining(tmp_path: Path) -> None:
-    async with leading(REVIEW, tmp_path) as led:
+async def test_an_action_for_a_cause_that_nobody_explained_leads_back_to_explaining() -> None:
+    async with leading(REVIEW) as led:
         await agreeing(led)
         strange = {"id": "a3", "cause": "c3", "what": "Move the hive", "owner": "Ada", "due": "2026-07-01"}
         state = await led.submit(actions=[*AGREED["actions"], strange])
@@ -289,8 +288,8 @@ async def test_an_action_for_a_cause_that_nobody_explained_leads_back_to_explain
         assert (await led.submit(actions=AGREED["actions"])).status == "waiting", "what was recorded is joined"
 
 
-async def test_actions_that_a_person_rejects_lead_back_to_the_causes(tmp_path: Path) -> None:
-    async with leading(REVIEW, tmp_path) as led:
+async def test_actions_that_a_person_rejects_lead_back_to_the_causes() -> None:
+    async with leading(REVIEW) as led:
         await agreeing(led)
         await led.submit(**AGREED)
         state = await led.decide("reject", "these are not the causes")
@@ -300,8 +299,8 @@ async def test_actions_that_a_person_rejects_lead_back_to_the_causes(tmp_path: P
         assert (state.phase, state.backward_trigger) == ("COLLECT", "revisit")
 
 
-async def test_the_optional_checkpoint_lets_a_person_send_the_causes_back(tmp_path: Path) -> None:
-    async with leading(REVIEW, tmp_path) as led:
+async def test_the_optional_checkpoint_lets_a_person_send_the_causes_back() -> None:
+    async with leading(REVIEW) as led:
         await agreeing(led)
         state = await led.decide("modify", "say why nobody was there")
         assert (state.phase, state.backward_trigger) == ("EXPLAIN", "modify")
@@ -368,8 +367,8 @@ async def test_a_review_is_held_up_by_near_misses(
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_bad_submit_names_each_wrong_field_and_changes_nothing(tmp_path: Path) -> None:
-    async with leading(REVIEW, tmp_path) as led:
+async def test_a_bad_submit_names_each_wrong_field_and_changes_nothing() -> None:
+    async with leading(REVIEW) as led:
         before = await led.state()
         with pytest.raises(BadWork) as refused:
             await led.submit(events=[{"id": "e1", "at": 5, "wat": "x"}], impct="y")
@@ -385,12 +384,10 @@ async def test_a_bad_submit_names_each_wrong_field_and_changes_nothing(tmp_path:
 @pytest.mark.parametrize(
     ("agent", "works"), [(DECIDE, [FRAMED, WEIGHED]), (REVIEW, [COLLECTED, EXPLAINED])], ids=["decide", "review"]
 )
-async def test_to_resume_costs_at_most_what_the_issue_allows(
-    tmp_path: Path, agent: Agent, works: Sequence[Mapping[str, Any]]
-) -> None:
+async def test_to_resume_costs_at_most_what_the_issue_allows(agent: Agent, works: Sequence[Mapping[str, Any]]) -> None:
     """2,500 tokens; with a brief and texts as long as they may be told."""
     inputs: dict[str, Any] = {"page": PAGE} if agent is DECIDE else {}
-    async with leading(agent, tmp_path, brief="Why? " * DETAIL_TOKENS * 4, **inputs) as led:
+    async with leading(agent, brief="Why? " * DETAIL_TOKENS * 4, **inputs) as led:
         for work in works:
             assert cost(await led.position()) <= ANSWER_TOKENS
             await led.submit(**work)

@@ -516,8 +516,8 @@ def test_the_guide_names_every_key() -> None:
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_recorded_fills_the_next_phase_s_prompt_and_inputs_are_told(tmp_path: Path) -> None:
-    async with leading(agent(), tmp_path, topic="the hive") as led:
+async def test_what_was_recorded_fills_the_next_phase_s_prompt_and_inputs_are_told() -> None:
+    async with leading(agent(), topic="the hive") as led:
         assert "Note what you see of the hive." in await led.told()
         await led.submit(notes=[GOOD_NOTE, {"id": "n2", "text": "It is {{ warm }}."}])
         here = await led.position()
@@ -588,10 +588,8 @@ GIVING_UP = (
 )
 
 
-async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and_not_on_the_other(
-    tmp_path: Path,
-) -> None:
-    async with leading(agent(GIVING_UP), tmp_path) as led:
+async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and_not_on_the_other() -> None:
+    async with leading(agent(GIVING_UP)) as led:
         assert (await led.submit(questions=[])).phase == "TELL"
         state = await led.submit(text="")
         assert (state.status, state.phase) == ("waiting", "TELL")
@@ -602,15 +600,15 @@ async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and
         with pytest.raises(NeedsOwnHand):
             await led.decide("approve", channel="relayed")
         assert (await led.decide("approve")).phase == "GIVEN_UP"
-    async with leading(agent(GIVING_UP), tmp_path / "other") as led:
+    async with leading(agent(GIVING_UP)) as led:
         await led.submit(questions=[])
         assert (await led.submit(text="There are nine.")).phase == "JUDGE"
 
 
-async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations(tmp_path: Path) -> None:
+async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations() -> None:
     """What the engine can, a team can."""
     question = {"id": "q1", "question": "How many hives?"}
-    async with leading(agent(ASKING), tmp_path) as led:
+    async with leading(agent(ASKING)) as led:
         asker = (await led.state()).conversation
         assert (await led.submit(questions=[question])).status == "waiting"
         assert (await led.decide("answer", changes={"q1": "Nine of them"})).phase == "TELL"

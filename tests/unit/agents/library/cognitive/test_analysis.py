@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,9 +37,9 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
     assert (agent.advice.model_class, agent.advice.example) == ("largest", "opus")
 
 
-async def test_the_script_leads_it_step_by_step_to_the_end(tmp_path: Path) -> None:
+async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
     constraints = ["Nobody is stung on the roof.", "Cheap"]
-    async with leading(ANALYSIS, tmp_path, constraints=constraints) as led:
+    async with leading(ANALYSIS, constraints=constraints) as led:
         assert await follow(led, acts, constraints=constraints) == list(WORKS)
 
 
@@ -101,8 +100,8 @@ BACKS = [
 
 
 @pytest.mark.parametrize("back", BACKS, ids=lambda back: back.why)
-async def test_what_an_earlier_step_lacks_leads_back_and_has_to_be_added(tmp_path: Path, back: Back) -> None:
-    async with leading(ANALYSIS, tmp_path) as led:
+async def test_what_an_earlier_step_lacks_leads_back_and_has_to_be_added(back: Back) -> None:
+    async with leading(ANALYSIS) as led:
         await upto(led, back.source)
         state = await led.submit(**back.work)
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (
@@ -116,8 +115,8 @@ async def test_what_an_earlier_step_lacks_leads_back_and_has_to_be_added(tmp_pat
         assert (await led.submit(**back.added)).phase != back.target
 
 
-async def test_an_assumption_that_a_page_disproves_has_to_go(tmp_path: Path) -> None:
-    async with leading(ANALYSIS, tmp_path) as led:
+async def test_an_assumption_that_a_page_disproves_has_to_go() -> None:
+    async with leading(ANALYSIS) as led:
         await upto(led, "DRIVERS")
         state = await led.submit(**REFUTED)
         assert (state.phase, state.backward_trigger_detail) == ("BOUND", "the winter was long")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,7 +66,7 @@ def full(state: JourneyState, tokens: int) -> JourneyState:
 
 
 @pytest.mark.parametrize("name", names())
-async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorded(tmp_path: Path, name: str) -> None:
+async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorded(name: str) -> None:
     """Context budgets are enforced, trimmed by priority, and it is said so."""
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {
@@ -76,7 +75,7 @@ async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorde
         "constraints": ["Cheap", "Nobody is stung."],
     }
     trimmed = steps = 0
-    async with leading(agent, tmp_path, **inputs) as led:
+    async with leading(agent, **inputs) as led:
         while (state := await led.state()).status != "complete":
             steps += 1
             assert steps <= 30, await led.missing()
@@ -109,11 +108,11 @@ LARGEST = PhaseSetting(
 
 
 @pytest.mark.parametrize("name", names())
-async def test_a_skill_that_says_as_much_as_it_may_leaves_no_agent_without_room(tmp_path: Path, name: str) -> None:
+async def test_a_skill_that_says_as_much_as_it_may_leaves_no_agent_without_room(name: str) -> None:
     """What a team writes into a skill is told at each step of an agent, however small its budget is."""
     agent, cast = as_agent(cognitive(name), LARGEST), Cast({"": name})
     steps = 0
-    async with leading(agent, tmp_path, domain="bees") as led:
+    async with leading(agent, domain="bees") as led:
         while (state := await led.state()).status != "complete":
             steps += 1
             assert steps <= 30, await led.missing()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,9 +52,9 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
     assert (agent.advice.model_class, agent.advice.example) == ("balanced", "sonnet")
 
 
-async def test_the_script_leads_it_step_by_step_to_the_end(tmp_path: Path) -> None:
+async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
     constraints = ["The neighbours are not stung.", "Cheap"]
-    async with leading(CLARIFICATION, tmp_path, constraints=constraints) as led:
+    async with leading(CLARIFICATION, constraints=constraints) as led:
         assert await follow(led, acts, constraints=constraints) == list(WORKS)
 
 
@@ -66,9 +65,9 @@ async def upto(led: Led, phase: str) -> None:
     assert (await led.state()).phase == phase
 
 
-async def test_questions_wait_for_the_person_and_nobody_else_answers_them(tmp_path: Path) -> None:
+async def test_questions_wait_for_the_person_and_nobody_else_answers_them() -> None:
     """With clarifying questions the agent halts until the person has answered."""
-    async with leading(CLARIFICATION, tmp_path) as led:
+    async with leading(CLARIFICATION) as led:
         await upto(led, "ASK")
         assert (await led.submit(**ASK)).status == "waiting"
         assert "- q1: How many hives at most?" in await led.told()
@@ -81,8 +80,8 @@ async def test_questions_wait_for_the_person_and_nobody_else_answers_them(tmp_pa
         assert f"q1: How many hives at most? {ANSWERED['q1']}" in await led.told()
 
 
-async def test_without_a_doubt_nobody_is_asked_anything(tmp_path: Path) -> None:
-    async with leading(CLARIFICATION, tmp_path) as led:
+async def test_without_a_doubt_nobody_is_asked_anything() -> None:
+    async with leading(CLARIFICATION) as led:
         await led.submit(**READ)
         await led.submit(unclear=[], nothing_unclear="the keeper said it all before")
         state = await led.submit(questions=[], assumptions=[])
@@ -92,8 +91,8 @@ async def test_without_a_doubt_nobody_is_asked_anything(tmp_path: Path) -> None:
         assert (await led.submit(goal="Bees.", requirements=[only])).status == "complete"
 
 
-async def test_questions_that_the_person_rejects_lead_back_to_the_doubts(tmp_path: Path) -> None:
-    async with leading(CLARIFICATION, tmp_path) as led:
+async def test_questions_that_the_person_rejects_lead_back_to_the_doubts() -> None:
+    async with leading(CLARIFICATION) as led:
         await upto(led, "ASK")
         await led.submit(**ASK)
         state = await led.decide("reject", "that is for the town to say")
@@ -107,8 +106,8 @@ async def test_questions_that_the_person_rejects_lead_back_to_the_doubts(tmp_pat
         assert (await led.submit(drop=["q1"], assumptions=[assumed])).phase == "SETTLE"
 
 
-async def test_words_that_no_point_has_lead_back_to_read_them(tmp_path: Path) -> None:
-    async with leading(CLARIFICATION, tmp_path) as led:
+async def test_words_that_no_point_has_lead_back_to_read_them() -> None:
+    async with leading(CLARIFICATION) as led:
         await led.submit(**READ)
         state = await led.submit(**MISSED)
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (
@@ -124,8 +123,8 @@ async def test_words_that_no_point_has_lead_back_to_read_them(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("source", "why"), [("SETTLE", "answer_raises_doubt"), ("SPECIFY", "specification_raises_doubt")]
 )
-async def test_a_new_doubt_leads_back_and_has_to_be_asked_or_assumed(tmp_path: Path, source: str, why: str) -> None:
-    async with leading(CLARIFICATION, tmp_path) as led:
+async def test_a_new_doubt_leads_back_and_has_to_be_asked_or_assumed(source: str, why: str) -> None:
+    async with leading(CLARIFICATION) as led:
         await upto(led, source)
         state = await led.submit(**RAISED, **({"settled": []} if source == "SETTLE" else {}))
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == ("DOUBT", why, "which roof")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,9 +62,9 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
     assert (agent.advice.model_class, agent.advice.example) == ("balanced", "sonnet")
 
 
-async def test_the_script_leads_it_to_the_end_and_mends_what_the_first_review_found(tmp_path: Path) -> None:
+async def test_the_script_leads_it_to_the_end_and_mends_what_the_first_review_found() -> None:
     given = ["Not longer than a page.", "Cheap"]
-    async with leading(GENERATION, tmp_path, constraints=given) as led:
+    async with leading(GENERATION, constraints=given) as led:
         went = await follow(led, acts, constraints=given)
         assert went == ["SPECIFY", "PLAN", "PRODUCE", "REVIEW", "PRODUCE", "REVIEW", "DELIVER"]
         state = await led.state()
@@ -75,8 +74,8 @@ async def test_the_script_leads_it_to_the_end_and_mends_what_the_first_review_fo
         ]
 
 
-async def test_what_was_given_as_a_constraint_is_an_item_of_the_specification(tmp_path: Path) -> None:
-    async with leading(GENERATION, tmp_path, constraints=["Not longer than a page."]) as led:
+async def test_what_was_given_as_a_constraint_is_an_item_of_the_specification() -> None:
+    async with leading(GENERATION, constraints=["Not longer than a page."]) as led:
         assert (await led.submit(**SPECIFIED)).phase == "SPECIFY"
         assert await led.missing() == ["no item of items covers number 1 of inputs.constraints: copy its words"]
 
@@ -90,14 +89,14 @@ BACKS: list[Back] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(tmp_path: Path, back: Back) -> None:
-    async with leading(GENERATION, tmp_path) as led:
+async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(back: Back) -> None:
+    async with leading(GENERATION) as led:
         await settle(led, WORKS, back[0])
         await go_back(led, back, WORKS)
 
 
-async def test_an_artefact_that_failed_must_change_and_is_reviewed_anew(tmp_path: Path) -> None:
-    async with leading(GENERATION, tmp_path) as led:
+async def test_an_artefact_that_failed_must_change_and_is_reviewed_anew() -> None:
+    async with leading(GENERATION) as led:
         await settle(led, WORKS, "REVIEW", PRODUCE={"made": [TREATMENT, VAGUE]})
         await led.submit(reviews=FAILED)
         assert (await led.submit()).phase == "PRODUCE"
@@ -115,8 +114,8 @@ async def test_an_artefact_that_failed_must_change_and_is_reviewed_anew(tmp_path
         assert (await led.submit(reviews=MET)).phase == "DELIVER"
 
 
-async def test_the_artefact_may_come_part_by_part(tmp_path: Path) -> None:
-    async with leading(GENERATION, tmp_path) as led:
+async def test_the_artefact_may_come_part_by_part() -> None:
+    async with leading(GENERATION) as led:
         await settle(led, WORKS, "PRODUCE")
         assert (await led.submit(made=[TREATMENT])).phase == "PRODUCE"
         assert await led.missing() == ["made.as=text has nothing for m2 of PLAN.parts.as=text"]
@@ -127,8 +126,8 @@ def merged(status: str = "done", path: str = PAGE, **more: str) -> Called:
     return Called("kb_merge", "PRODUCE", {"status": status, "path": path, **more})
 
 
-async def test_a_page_counts_when_it_was_written_and_says_what_is_quoted(tmp_path: Path) -> None:
-    async with leading(GENERATION, tmp_path) as led:
+async def test_a_page_counts_when_it_was_written_and_says_what_is_quoted() -> None:
+    async with leading(GENERATION) as led:
         await settle(led, WORKS, "PRODUCE", PLAN=ON_PAGE)
         assert (await led.submit(**MADE_PAGE)).phase == "PRODUCE", "the model's word that it wrote is nothing"
         assert await led.missing() == [
@@ -145,8 +144,8 @@ async def test_a_page_counts_when_it_was_written_and_says_what_is_quoted(tmp_pat
         assert (await led.submit(reviews=[MET[0], {**shown[1], "evidence": [SAYS]}])).phase == "DELIVER"
 
 
-async def test_a_page_that_a_person_refuses_is_planned_anew(tmp_path: Path) -> None:
-    async with leading(GENERATION, tmp_path) as led:
+async def test_a_page_that_a_person_refuses_is_planned_anew() -> None:
+    async with leading(GENERATION) as led:
         await settle(led, WORKS, "PRODUCE", PLAN=ON_PAGE)
         led.look.called.append(merged("proposed", proposal="p-1"))
         led.look.fates["p-1"] = Fate("kb_merge", "rejected", "not on that page", path=PAGE)
@@ -266,11 +265,11 @@ def test_each_condition_has_near_misses() -> None:
     assert {condition for condition, *_ in MISSES} == set(GENERATION.conditions)
 
 
-async def test_no_step_takes_in_more_than_its_budget(tmp_path: Path) -> None:
+async def test_no_step_takes_in_more_than_its_budget() -> None:
     """Whatever is given: the table, 4,000 tokens."""
     given = [f"{n}: not longer than a page. " * 9 for n in range(4)]
     much = "A calendar of the whole year. " * 300
-    most = await dearest("generation", mended, tmp_path, constraints=given, specification=much, findings=much)
+    most = await dearest("generation", mended, constraints=given, specification=much, findings=much)
     assert 3_400 < most <= 4_000
 
 

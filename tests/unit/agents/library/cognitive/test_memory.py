@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,9 +67,9 @@ def test_each_step_leaves_most_of_its_small_budget_to_what_it_looks_back_on() ->
         assert count_tokens(canonical(dict(WORKS[phase]))) <= 200, "a few lines of work"
 
 
-async def test_the_script_leads_it_step_by_step_to_the_end(tmp_path: Path) -> None:
+async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
     """Started alone it looks back on what the brief tells."""
-    async with leading(MEMORY, tmp_path, brief="We have put two hives of bees on the roof.") as led:
+    async with leading(MEMORY, brief="We have put two hives of bees on the roof.") as led:
         led.look.called.append(MERGED)
         script = {"OUTPUT": {**OUTPUT, "says": [{"id": "s1", "words": "two hives of bees"}]}}
         went = []
@@ -89,8 +88,8 @@ async def upto(led: Led, phase: str) -> None:
     assert (await led.state()).phase == phase
 
 
-async def test_a_statement_that_was_missed_leads_back_to_take_it_in(tmp_path: Path) -> None:
-    async with leading(MEMORY, tmp_path, brief=DOCUMENTS["analysis"]) as led:
+async def test_a_statement_that_was_missed_leads_back_to_take_it_in() -> None:
+    async with leading(MEMORY, brief=DOCUMENTS["analysis"]) as led:
         await upto(led, "GOAL")
         state = await led.submit(**MISSED)
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (
@@ -103,8 +102,8 @@ async def test_a_statement_that_was_missed_leads_back_to_take_it_in(tmp_path: Pa
         assert (await led.submit(says=[MISSED["missed"]])).phase == "GOAL"
 
 
-async def test_what_is_open_and_was_forgotten_leads_back_to_the_goal(tmp_path: Path) -> None:
-    async with leading(MEMORY, tmp_path, brief=DOCUMENTS["analysis"]) as led:
+async def test_what_is_open_and_was_forgotten_leads_back_to_the_goal() -> None:
+    async with leading(MEMORY, brief=DOCUMENTS["analysis"]) as led:
         await upto(led, "NEXT")
         state = await led.submit(**FORGOTTEN)
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (
@@ -272,12 +271,12 @@ BRIEF = "We want bees on the roof of the school before May."
 
 
 @pytest.mark.parametrize("name", ["clarification", "research-cognitive", "analysis"])
-async def test_it_looks_back_on_what_each_agent_really_left(tmp_path: Path, name: str) -> None:
+async def test_it_looks_back_on_what_each_agent_really_left(name: str) -> None:
     """The memory agent runs after every other agent's completion, and keeps to its budget."""
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {"domain": "bees", "constraints": ["Nobody is stung on the roof."]}
     went = []
-    async with leading(agent, tmp_path, brief=BRIEF, **inputs) as led:
+    async with leading(agent, brief=BRIEF, **inputs) as led:
         while (state := await led.state()).status != "complete":
             went.append(state.phase)
             assert len(went) <= 30, await led.missing()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,8 +61,8 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
     assert (agent.advice.model_class, agent.advice.example) == ("balanced", "sonnet")
 
 
-async def test_the_script_leads_it_step_by_step_to_the_end(tmp_path: Path) -> None:
-    async with leading(RESEARCH, tmp_path) as led:
+async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
+    async with leading(RESEARCH) as led:
         assert await follow(led, acts) == list(WORKS)
 
 
@@ -74,8 +73,8 @@ async def upto(led: Led, phase: str) -> None:
     assert (await led.state()).phase == phase
 
 
-async def test_evidence_that_raises_a_question_leads_back_to_plan_for_it(tmp_path: Path) -> None:
-    async with leading(RESEARCH, tmp_path) as led:
+async def test_evidence_that_raises_a_question_leads_back_to_plan_for_it() -> None:
+    async with leading(RESEARCH) as led:
         await upto(led, "GATHER")
         state = await led.submit(**GATHER, **NEW)
         assert (state.phase, state.backward_trigger) == ("QUESTIONS", "evidence_raises_question")
@@ -91,8 +90,8 @@ async def test_evidence_that_raises_a_question_leads_back_to_plan_for_it(tmp_pat
         assert "evidence.question or nothing.question has nothing for q3 of QUESTIONS.questions" in await led.missing()
 
 
-async def test_a_question_that_no_search_finds_leads_back_to_put_it_otherwise(tmp_path: Path) -> None:
-    async with leading(RESEARCH, tmp_path) as led:
+async def test_a_question_that_no_search_finds_leads_back_to_put_it_otherwise() -> None:
+    async with leading(RESEARCH) as led:
         await upto(led, "PLAN")
         state = await led.submit(**UNASKABLE)
         assert (state.phase, state.backward_trigger) == ("QUESTIONS", "question_unaskable")
@@ -106,8 +105,8 @@ async def test_a_question_that_no_search_finds_leads_back_to_put_it_otherwise(tm
         assert (await led.submit(questions=[{**second, "text": "Within which range do hives cost?"}])).phase == "PLAN"
 
 
-async def test_a_question_that_no_search_finds_may_be_taken_out_as_well(tmp_path: Path) -> None:
-    async with leading(RESEARCH, tmp_path) as led:
+async def test_a_question_that_no_search_finds_may_be_taken_out_as_well() -> None:
+    async with leading(RESEARCH) as led:
         await upto(led, "PLAN")
         await led.submit(**UNASKABLE)
         assert (await led.submit(drop=["q2"], questions=[THIRD])).phase == "PLAN"
@@ -121,9 +120,9 @@ async def test_a_question_that_no_search_finds_may_be_taken_out_as_well(tmp_path
     ],
 )
 async def test_a_query_that_nobody_planned_leads_back_and_is_planned(
-    tmp_path: Path, source: str, work: Mapping[str, Any], why: str, query: str
+    source: str, work: Mapping[str, Any], why: str, query: str
 ) -> None:
-    async with leading(RESEARCH, tmp_path, look=Pages(scents={"hive shop catalogue": "sufficient"})) as led:
+    async with leading(RESEARCH, look=Pages(scents={"hive shop catalogue": "sufficient"})) as led:
         await upto(led, source)
         state = await led.submit(**work)
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == ("PLAN", why, query)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,14 +68,14 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
     assert (agent.advice.model_class, agent.advice.example) == ("largest", "opus")
 
 
-async def test_the_script_leads_it_step_by_step_to_the_end(tmp_path: Path) -> None:
+async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
     given = ["Nobody is stung on the roof.", "Cheap"]
-    async with leading(SYNTHESIS, tmp_path, constraints=given) as led:
+    async with leading(SYNTHESIS, constraints=given) as led:
         assert await follow(led, acts, constraints=given) == list(WORKS)
 
 
-async def test_what_was_given_as_a_constraint_cannot_be_left_out(tmp_path: Path) -> None:
-    async with leading(SYNTHESIS, tmp_path, constraints=["Nobody is stung on the roof.", "Cheap"]) as led:
+async def test_what_was_given_as_a_constraint_cannot_be_left_out() -> None:
+    async with leading(SYNTHESIS, constraints=["Nobody is stung on the roof.", "Cheap"]) as led:
         assert (await led.submit(**COLLECTED)).phase == "COLLECT"
         assert await led.missing() == [
             "no item of constraints covers number 1, 2 of inputs.constraints: copy its words"
@@ -93,14 +92,14 @@ BACKS: list[Back] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(tmp_path: Path, back: Back) -> None:
-    async with leading(SYNTHESIS, tmp_path) as led:
+async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(back: Back) -> None:
+    async with leading(SYNTHESIS) as led:
         await settle(led, WORKS, back[0])
         await go_back(led, back, WORKS)
 
 
-async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_anew(tmp_path: Path) -> None:
-    async with leading(SYNTHESIS, tmp_path) as led:
+async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_anew() -> None:
+    async with leading(SYNTHESIS) as led:
         await settle(led, WORKS, "CONSTRAIN")
         await led.submit(**BROKEN)
         assert "the bowl is deep" in (await led.told()).partition("Feedback so far:")[2]
@@ -111,8 +110,8 @@ async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_anew(
         assert (await led.submit(**CHECKED)).phase == "DECIDE"
 
 
-async def test_a_constraint_is_given_up_only_by_the_person(tmp_path: Path) -> None:
-    async with leading(SYNTHESIS, tmp_path) as led:
+async def test_a_constraint_is_given_up_only_by_the_person() -> None:
+    async with leading(SYNTHESIS) as led:
         await settle(led, WORKS, "CONSTRAIN")
         assert (await led.submit(checks=GIVEN_UP["checks"])).phase == "CONSTRAIN"
         assert "ask is not in this submit" in await led.missing()
@@ -126,8 +125,8 @@ async def test_a_constraint_is_given_up_only_by_the_person(tmp_path: Path) -> No
         assert (state.phase, state.answers["CONSTRAIN"]["c1"]["answer"]) == ("DECIDE", "Now and then, yes.")
 
 
-async def test_a_person_who_keeps_the_constraint_sends_the_design_back(tmp_path: Path) -> None:
-    async with leading(SYNTHESIS, tmp_path) as led:
+async def test_a_person_who_keeps_the_constraint_sends_the_design_back() -> None:
+    async with leading(SYNTHESIS) as led:
         await settle(led, WORKS, "CONSTRAIN")
         await led.submit(**GIVEN_UP)
         state = await led.decide("reject", "no bee drowns")
@@ -301,10 +300,10 @@ async def test_a_conflict_may_keep_both_positions_each_for_its_case() -> None:
     assert (await judge(SYNTHESIS, "conflicts_settled", "RECONCILE", work, works=before("RECONCILE"))).met
 
 
-async def test_no_step_takes_in_more_than_its_budget(tmp_path: Path) -> None:
+async def test_no_step_takes_in_more_than_its_budget() -> None:
     """Whatever is given: the seed's table, 3,000 tokens."""
     given = [f"{n}: nobody is stung on the roof. " * 9 for n in range(4)]
-    most = await dearest("synthesis", acts, tmp_path, constraints=given, findings="They starve in spring. " * 800)
+    most = await dearest("synthesis", acts, constraints=given, findings="They starve in spring. " * 800)
     assert 2_500 < most <= 3_000
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,15 +55,15 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
 
 
 @pytest.mark.parametrize(("script", "verdict"), [(acts, "pass"), (failing, "fail")])
-async def test_the_script_leads_it_step_by_step_to_its_verdict(tmp_path: Path, script: Any, verdict: str) -> None:
+async def test_the_script_leads_it_step_by_step_to_its_verdict(script: Any, verdict: str) -> None:
     inputs: dict[str, Any] = {"criteria": ["Polite", "Names no person."], "constraints": ["Not longer than a page."]}
-    async with leading(VALIDATION, tmp_path, **inputs) as led:
+    async with leading(VALIDATION, **inputs) as led:
         assert await follow(led, script, **inputs) == list(WORKS)
         assert (await led.state()).work["CONCLUDE"].content["verdict"] == verdict
 
 
-async def test_no_criterion_or_constraint_that_was_given_can_be_left_out(tmp_path: Path) -> None:
-    async with leading(VALIDATION, tmp_path, criteria=["Polite", "Names no person."], constraints=["Short"]) as led:
+async def test_no_criterion_or_constraint_that_was_given_can_be_left_out() -> None:
+    async with leading(VALIDATION, criteria=["Polite", "Names no person."], constraints=["Short"]) as led:
         assert (await led.submit(**HELD)).phase == "CRITERIA"
         assert await led.missing() == [
             "no item of criteria covers number 1, 2 of inputs.criteria: copy its words",
@@ -81,14 +80,14 @@ BACKS: list[Back] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(tmp_path: Path, back: Back) -> None:
-    async with leading(VALIDATION, tmp_path) as led:
+async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(back: Back) -> None:
+    async with leading(VALIDATION) as led:
         await settle(led, WORKS, back[0])
         await go_back(led, back, {**WORKS, "EXAMINE": {**WORKS["EXAMINE"], "drop": ["v9"]}})
 
 
-async def test_who_comes_back_to_examine_brings_something_and_judges_it(tmp_path: Path) -> None:
-    async with leading(VALIDATION, tmp_path) as led:
+async def test_who_comes_back_to_examine_brings_something_and_judges_it() -> None:
+    async with leading(VALIDATION) as led:
         await settle(led, WORKS, "JUDGE")
         await led.submit(**DOUBT)
         assert (await led.submit()).phase == "EXAMINE"
@@ -235,7 +234,7 @@ async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> No
     assert await shown(shows="absent"), "that something is not there can be looked for, not quoted"
 
 
-async def test_after_generation_it_is_shown_the_artefact_itself(tmp_path: Path) -> None:
+async def test_after_generation_it_is_shown_the_artefact_itself() -> None:
     """Its conversation is another than the maker's: what is not told is not seen."""
     maker = as_agent(cognitive("generation"), PhaseSetting(skill="check", phase="make", agent_mode=True))
     before_it = (Predecessor("generation", "make", "make.CLOSING"),)
@@ -244,7 +243,7 @@ async def test_after_generation_it_is_shown_the_artefact_itself(tmp_path: Path) 
     )
     parts = [AgentPart("make.", maker), AgentPart("check.", checker)]
     chain = composed("check", "Check", "Makes and checks.", parts, Phase("COMPLETE"))
-    async with leading(chain, tmp_path) as led:
+    async with leading(chain) as led:
         while (state := await led.state()).phase != "check.CRITERIA":
             _, _, phase = state.phase.partition(".")
             scene = Scene(led.journey, await led.told(), state.visit)
@@ -264,13 +263,13 @@ async def test_after_generation_it_is_shown_the_artefact_itself(tmp_path: Path) 
         assert f'## Pages made\n{VARROA["path"]} "{VARROA["quote"]}"' in told_then
 
 
-async def test_no_step_takes_in_more_than_its_budget(tmp_path: Path) -> None:
+async def test_no_step_takes_in_more_than_its_budget() -> None:
     """Whatever is given: the table, 2,500 tokens."""
     inputs: dict[str, Any] = {
         "criteria": [f"{n}: names no person. " * 9 for n in range(4)],
         "artifact": "A page about bees. " * 700,
     }
-    most = await dearest("validation", acts, tmp_path, **inputs)
+    most = await dearest("validation", acts, **inputs)
     assert 2_000 < most <= 2_500
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -120,8 +119,8 @@ async def acting(led: Led, kind: str, path: str | None = None) -> JourneyState:
     return await led.submit(**reasoned(kind, path))
 
 
-async def test_a_question_goes_by_map_page_and_passages_to_a_verified_change(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief="Say when mites are treated.") as led:
+async def test_a_question_goes_by_map_page_and_passages_to_a_verified_change() -> None:
+    async with leading(AGENT, brief="Say when mites are treated.") as led:
         assert (await led.submit(**ROUTED)).phase == ORIENT
         told = await led.told()
         assert f"Question: {ASKED}" in told
@@ -166,8 +165,8 @@ async def test_a_question_goes_by_map_page_and_passages_to_a_verified_change(tmp
     ]
 
 
-async def test_discovery_dives_at_once_and_an_answer_needs_no_merge(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_discovery_dives_at_once_and_an_answer_needs_no_merge() -> None:
+    async with leading(AGENT) as led:
         assert (await led.submit(**SOUGHT)).phase == DEEP_DIVE
         assert (await led.submit(**DIVED)).phase == REASON
         assert (await led.submit(**reasoned("answer"))).phase == ACT
@@ -176,8 +175,8 @@ async def test_discovery_dives_at_once_and_an_answer_needs_no_merge(tmp_path: Pa
         assert "the person was told: In December" in await led.told()
 
 
-async def test_lost_scent_leads_back_to_the_map_and_from_there_to_other_pages(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_lost_scent_leads_back_to_the_map_and_from_there_to_other_pages() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**SOUGHT)
         state = await led.submit(evidence=[evidence("e1", WINTER)], missing=MISSING)
         assert (state.phase, state.visit, state.backward_trigger) == (ORIENT, 1, "missing_context")
@@ -201,8 +200,8 @@ async def test_lost_scent_leads_back_to_the_map_and_from_there_to_other_pages(tm
         assert len(CurationRecord((await led.state()).works).evidence) == 2
 
 
-async def test_the_work_waits_for_the_person_and_goes_on_with_their_yes(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_the_work_waits_for_the_person_and_goes_on_with_their_yes() -> None:
+    async with leading(AGENT) as led:
         await acting(led, "merge", BEES)
         led.look.called = [call("kb_merge", BEES, "proposed", proposal="x1")]
         led.look.fates["x1"] = PENDING
@@ -220,8 +219,8 @@ async def test_the_work_waits_for_the_person_and_goes_on_with_their_yes(tmp_path
         assert state.status == "complete"
 
 
-async def test_a_refusal_leads_back_to_reasoning_with_the_persons_words(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_refusal_leads_back_to_reasoning_with_the_persons_words() -> None:
+    async with leading(AGENT) as led:
         await acting(led, "merge", BEES)
         led.look.called = [call("kb_merge", BEES, "proposed", proposal="x1")]
         led.look.fates["x1"] = PENDING
@@ -245,8 +244,8 @@ async def test_a_refusal_leads_back_to_reasoning_with_the_persons_words(tmp_path
         assert (await led.submit(drop=["a1"])).status == "complete"
 
 
-async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed() -> None:
+    async with leading(AGENT) as led:
         await led.submit(**SOUGHT)
         led.look.scents[MISSING] = "sufficient"
         assert (await led.submit("missing_context", missing=MISSING)).phase == DEEP_DIVE
@@ -261,8 +260,8 @@ async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed(tmp_
         assert "is no call of this visit" in (await led.missing())[1]
 
 
-async def test_a_person_may_send_the_work_back_and_it_goes_on_from_there(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_a_person_may_send_the_work_back_and_it_goes_on_from_there() -> None:
+    async with leading(AGENT) as led:
         await acting(led, "answer")
         await led.submit(said="In December.")
         state = await led.decide("revisit", "I meant the flowers", changes={"phase": ROUTE})
@@ -278,8 +277,8 @@ async def test_a_person_may_send_the_work_back_and_it_goes_on_from_there(tmp_pat
         ]
 
 
-async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded() -> None:
+    async with leading(AGENT) as led:
         with pytest.raises(BadWork, match="mode"):
             await led.submit(question=ASKED, mode="guess")
         with pytest.raises(BadWork, match="must say something"):
@@ -290,8 +289,8 @@ async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(
             await led.submit(acts=[deed("a1", "kb_search")])
 
 
-async def test_what_was_done_is_enough_for_another_host_to_go_on(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path) as led:
+async def test_what_was_done_is_enough_for_another_host_to_go_on() -> None:
+    async with leading(AGENT) as led:
         state = await acting(led, "merge", BEES)
         assert list(done(state)) == [
             f"question: {ASKED}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -79,10 +78,10 @@ async def costly(led: Led, costs: dict[str, int], at: str, **work: Json) -> Jour
     return state
 
 
-async def test_looking_is_resumed_within_its_budget_however_much_is_on_record(tmp_path: Path) -> None:
+async def test_looking_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
-    async with leading(AGENT, tmp_path, look=(look := much()), brief=LONG * 30) as led:
+    async with leading(AGENT, look=(look := much()), brief=LONG * 30) as led:
         costs["ROUTE"] = cost(await led.position())
         await costly(led, costs, "ROUTE", question=LONG * 3, mode="navigation", place=PATHS[0])
         await costly(led, costs, "ORIENT", candidates=[{**one, "path": f"x{one['path']}"} for one in PLACES])
@@ -101,11 +100,11 @@ async def test_looking_is_resumed_within_its_budget_however_much_is_on_record(tm
     assert max(costs.values()) <= ANSWER_TOKENS, costs
 
 
-async def test_acting_is_resumed_within_its_budget_however_much_is_on_record(tmp_path: Path) -> None:
+async def test_acting_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
     act = {"kind": "merge", "path": PATHS[0], "why": LONG[:590]}
-    async with leading(AGENT, tmp_path, look=(look := much()), brief=LONG * 30) as led:
+    async with leading(AGENT, look=(look := much()), brief=LONG * 30) as led:
         await led.submit(question=LONG * 3, mode="discovery")
         await costly(led, costs, "DEEP_DIVE", evidence=MUCH)
         wrong = [f"x{n}" for n in range(20)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -85,8 +84,8 @@ def conversations(events: Sequence[object]) -> list[tuple[str, str]]:
     return [(e.target, e.conversation) for e in events if isinstance(e, PhaseChanged)]
 
 
-async def test_the_happy_path_has_one_visit_of_each_phase(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_the_happy_path_has_one_visit_of_each_phase() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         begun = await led.state()
         assert re.fullmatch(r"planner_iter1_\w+", begun.conversation)
         assert (await led.submit(**PLAN)).phase == IMPLEMENTING
@@ -105,8 +104,8 @@ async def test_the_happy_path_has_one_visit_of_each_phase(tmp_path: Path) -> Non
     assert state.feedback == ()
 
 
-async def test_an_invalid_plan_comes_back_to_the_same_planner_with_what_it_breaks(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_an_invalid_plan_comes_back_to_the_same_planner_with_what_it_breaks() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         first = (await led.state()).conversation
         state = await led.submit(**BROKEN)
         assert (state.phase, state.visit, state.iteration, state.conversation) == (PLANNING, 2, 2, first)
@@ -125,16 +124,16 @@ async def test_an_invalid_plan_comes_back_to_the_same_planner_with_what_it_break
     assert thoughts == ["returning to PLANNING, plan_invalid: the plan breaks 1 rule"]
 
 
-async def test_what_breaks_one_rule_in_several_ways_is_counted_and_named_once(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_what_breaks_one_rule_in_several_ways_is_counted_and_named_once() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         state = await led.submit(goal="g", requirements=REQUIREMENTS, steps=[{"id": "s1", "covers": ["r1", "r2"]}])
         assert [one.text for one in state.feedback] == ["the plan breaks 1 rule: step-fields:s1"]
         told = await led.told()
     assert all(f"step s1 lacks {name}" in told for name in ("step", "done_when", "duration"))
 
 
-async def test_the_same_failures_three_times_in_a_row_are_the_end(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_the_same_failures_three_times_in_a_row_are_the_end() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         await led.submit(**BROKEN)
         state = await led.submit(goal="The hive lives.")
         assert state.backward_trigger_detail == "the plan breaks 1 rule, the same as before: 2 times in a row"
@@ -145,8 +144,8 @@ async def test_the_same_failures_three_times_in_a_row_are_the_end(tmp_path: Path
         assert (await led.submit(**PLAN)).phase == IMPLEMENTING, "who mends it goes on"
 
 
-async def test_other_failures_between_them_give_another_chance(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_other_failures_between_them_give_another_chance() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         for number in range(2):
             await led.submit(**BROKEN)
             await led.submit(steps=[step("s1", "Weigh the hive", covers=["r1"], duration="soon")])
@@ -154,8 +153,8 @@ async def test_other_failures_between_them_give_another_chance(tmp_path: Path) -
         assert (await led.submit(**PLAN)).phase == IMPLEMENTING
 
 
-async def test_a_soft_failure_goes_on_in_the_implementer_s_conversation_and_is_judged_afresh(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_a_soft_failure_goes_on_in_the_implementer_s_conversation_and_is_judged_afresh() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         implementer = (await led.submit(**PLAN)).conversation
         judge_ = (await led.submit(**DONE)).conversation
         state = await led.submit(**SOFT)
@@ -176,8 +175,8 @@ async def test_a_soft_failure_goes_on_in_the_implementer_s_conversation_and_is_j
         assert (await led.submit(**GOOD)).phase == SUCCEEDED
 
 
-async def test_a_hard_failure_plans_anew_in_new_conversations_that_are_told_what_was_wrong(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_a_hard_failure_plans_anew_in_new_conversations_that_are_told_what_was_wrong() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         planner = (await led.state()).conversation
         implementer = (await led.submit(**PLAN)).conversation
         await led.submit(**DONE)
@@ -203,8 +202,8 @@ async def test_a_hard_failure_plans_anew_in_new_conversations_that_are_told_what
     assert len(judges) == len(set(judges)) == 2
 
 
-async def test_a_step_that_was_done_may_not_become_another_one_under_its_id(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_a_step_that_was_done_may_not_become_another_one_under_its_id() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         await led.submit(**PLAN)
         await led.submit(**DONE)
         await led.submit(**HARD)
@@ -217,8 +216,8 @@ async def test_a_step_that_was_done_may_not_become_another_one_under_its_id(tmp_
         assert (await led.submit(steps=steps)).phase == IMPLEMENTING, "another length is no other step"
 
 
-async def test_who_gives_up_waits_for_a_person_who_may_see_a_way(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_who_gives_up_waits_for_a_person_who_may_see_a_way() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         state = await led.submit(**PLAN, cannot=CANNOT)
         assert (state.phase, state.status) == (PLANNING, "waiting")
         told = await led.told()
@@ -231,7 +230,7 @@ async def test_who_gives_up_waits_for_a_person_who_may_see_a_way(tmp_path: Path)
         await led.submit(cannot=CANNOT)
         state = await led.decide("modify", changes={"cannot": None})
         assert state.phase == IMPLEMENTING, "the person struck it out, and the plan is good"
-    async with leading(AGENT, tmp_path / "b", brief=BRIEF) as led:
+    async with leading(AGENT, brief=BRIEF) as led:
         await led.submit(**PLAN, cannot=CANNOT)
         with pytest.raises(NotToDecide):
             await led.decide("answer", changes={"r2": "yes"})
@@ -241,8 +240,8 @@ async def test_who_gives_up_waits_for_a_person_who_may_see_a_way(tmp_path: Path)
         assert [e.kind for e in await led.events() if isinstance(e, CheckpointReached)] == ["blocking"]
 
 
-async def test_who_gives_up_after_planning_got_no_further_is_told_their_own_reason(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_who_gives_up_after_planning_got_no_further_is_told_their_own_reason() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         for _ in range(3):
             await led.submit(**BROKEN)
         assert "broke the same rules 3 times in a row" in await led.told()
@@ -276,9 +275,9 @@ async def test_who_gives_up_after_planning_got_no_further_is_told_their_own_reas
     ],
 )
 async def test_a_budget_that_is_used_up_ends_the_work_unless_it_passes(
-    tmp_path: Path, budget: Work, works: list[Work], visited: list[str], gone: str
+    budget: Work, works: list[Work], visited: list[str], gone: str
 ) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF, budget=budget) as led:
+    async with leading(AGENT, brief=BRIEF, budget=budget) as led:
         for work in works:
             state = await led.submit(**work)
         assert [e.target for e in await led.events() if isinstance(e, PhaseChanged)] == visited
@@ -290,8 +289,8 @@ async def test_a_budget_that_is_used_up_ends_the_work_unless_it_passes(
             assert "The budget ended before the work was good enough" in told
 
 
-async def test_what_ended_for_its_budget_may_be_sent_back_to_be_refined_and_judged_once_more(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF, budget={"tokens": 1_500}) as led:
+async def test_what_ended_for_its_budget_may_be_sent_back_to_be_refined_and_judged_once_more() -> None:
+    async with leading(AGENT, brief=BRIEF, budget={"tokens": 1_500}) as led:
         await led.submit(**PLAN)
         await led.submit(**DONE)
         assert (await led.submit(**SOFT)).phase == BUDGET_EXHAUSTED
@@ -305,10 +304,10 @@ async def test_what_ended_for_its_budget_may_be_sent_back_to_be_refined_and_judg
     assert (state.phase, state.status) == (SUCCEEDED, "complete")
 
 
-async def test_a_team_s_rules_hold_and_its_broken_file_is_told_of(tmp_path: Path) -> None:
+async def test_a_team_s_rules_hold_and_its_broken_file_is_told_of() -> None:
     rule = "{id: owner, kind: required, of: steps, fields: [details.owner], message: 'who does {{ about }}?'}"
     texts = {**PAGES, TEAM_FILE: f"rules:\n  - {rule}\n  - {{id: x, kind: usefull, message: m}}\n"}
-    async with leading(AGENT, tmp_path, look=Pages(texts=texts), brief=BRIEF) as led:
+    async with leading(AGENT, look=Pages(texts=texts), brief=BRIEF) as led:
         state = await led.submit(**PLAN)
         assert state.phase == PLANNING
         told = await led.told()
@@ -322,11 +321,11 @@ async def test_a_team_s_rules_hold_and_its_broken_file_is_told_of(tmp_path: Path
         assert any("could not be read" in f.text for f in state.feedback if f.version == state.version)
 
 
-async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the_same(tmp_path: Path) -> None:
+async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the_same() -> None:
     look = Pages()
     off = [f"  - {{id: {id_}, kind: useful, severity: 'off'}}\n" for id_ in ("some-requirement", "useful")]
     look.texts[TEAM_FILE] = "rules:\n" + "".join(off)
-    async with leading(AGENT, tmp_path, look=look, brief="Weigh the hive.") as led:
+    async with leading(AGENT, look=look, brief="Weigh the hive.") as led:
         assert (await led.submit(goal="We know.", steps=[step("s1", "Weigh it")])).phase == IMPLEMENTING
         await led.submit(done=[{"id": "s1", "result": "35 kilograms", "shown_by": [WINTER]}])
         await led.submit(judged=[], issues=[issue("i1", "s1")], score=100, reasons="So it is.")
@@ -334,8 +333,8 @@ async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the
         assert (await led.submit(judged=[], issues=[], score=100, reasons="So it is.")).phase == SUCCEEDED
 
 
-async def test_whoever_judges_is_told_what_the_planner_left_out(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_whoever_judges_is_told_what_the_planner_left_out() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         out = [{"id": "l1", "words": "Mites have to be treated", "why": "nobody wants it"}]
         await led.submit(goal="g", requirements=REQUIREMENTS[:1], left_out=out, steps=PLAN["steps"][:1])
         await led.submit(done=DONE["done"][:1])
@@ -346,12 +345,10 @@ async def test_whoever_judges_is_told_what_the_planner_left_out(tmp_path: Path) 
     )
 
 
-async def test_where_a_team_lets_a_step_be_called_as_its_requirement_the_work_can_still_be_judged(
-    tmp_path: Path,
-) -> None:
+async def test_where_a_team_lets_a_step_be_called_as_its_requirement_the_work_can_still_be_judged() -> None:
     look = Pages()
     look.texts[TEAM_FILE] = "rules:\n  - {id: distinct, kind: useful, severity: 'off'}\n"
-    async with leading(AGENT, tmp_path, look=look, brief="Weigh the hive today.") as led:
+    async with leading(AGENT, look=look, brief="Weigh the hive today.") as led:
         needed = [{"id": "r1", "text": "t", "words": "Weigh the hive today."}]
         await led.submit(goal="We know.", requirements=needed, steps=[step("r1", "Weigh it", covers=["r1"])])
         await led.submit(done=[{"id": "r1", "result": "35 kilograms", "shown_by": [WINTER]}])
@@ -362,9 +359,9 @@ async def test_where_a_team_lets_a_step_be_called_as_its_requirement_the_work_ca
         assert state.phase == SUCCEEDED
 
 
-async def test_a_journey_s_own_rules_and_scores_hold(tmp_path: Path) -> None:
+async def test_a_journey_s_own_rules_and_scores_hold() -> None:
     rules = [{"id": "few", "kind": "count", "of": "steps", "most": 1, "message": "{{ count }} steps, {{ wanted }}"}]
-    async with leading(AGENT, tmp_path, brief=BRIEF, rules=rules, pass_score=60, soft_score=30) as led:
+    async with leading(AGENT, brief=BRIEF, rules=rules, pass_score=60, soft_score=30) as led:
         assert (await led.submit(**PLAN)).phase == PLANNING
         assert "- 2 steps, at most 1" in await led.told()
         await led.submit(drop=["s2"], steps=[step("s1", "Weigh and treat it", covers=["r1", "r2"])])
@@ -397,14 +394,14 @@ async def test_a_journey_s_own_rules_and_scores_hold(tmp_path: Path) -> None:
         ({"deadline": "soon"}, "deadline"),
     ],
 )
-async def test_inputs_of_another_form_begin_nothing(tmp_path: Path, inputs: Work, said: str) -> None:
+async def test_inputs_of_another_form_begin_nothing(inputs: Work, said: str) -> None:
     with pytest.raises(BadStart, match=said):
-        async with leading(AGENT, tmp_path, brief=BRIEF, **inputs):
+        async with leading(AGENT, brief=BRIEF, **inputs):
             pass
 
 
-async def test_work_of_another_form_is_refused_and_nothing_is_recorded(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+async def test_work_of_another_form_is_refused_and_nothing_is_recorded() -> None:
+    async with leading(AGENT, brief=BRIEF) as led:
         with pytest.raises(BadWork, match="two items have the id s1"):
             await led.submit(steps=[step("s1", "a"), step("s1", "b")])
         with pytest.raises(BadWork, match="no phase can be skipped"):
@@ -417,9 +414,9 @@ async def test_work_of_another_form_is_refused_and_nothing_is_recorded(tmp_path:
             await led.submit(**VALID)
 
 
-async def test_a_version_has_every_work_whole_with_what_was_said_of_it(tmp_path: Path) -> None:
+async def test_a_version_has_every_work_whole_with_what_was_said_of_it() -> None:
     """Complete responses, and the feedback, are part of every checkpoint."""
-    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+    async with leading(AGENT, brief=BRIEF) as led:
         await led.submit(**BROKEN)
         await led.submit(**PLAN)
         versions = [(await led.runner.position(led.journey, version=n)).state for n in (1, 2, 3)]

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -56,8 +55,8 @@ async def refine(led: Led, number: int) -> JourneyState:
     return await led.submit(answers=[{"id": f"j{number}", "step": "s2", "how": "otherwise"}])
 
 
-async def test_of_feedback_over_its_budget_the_newest_is_kept_and_told_how_much_is_left_out(tmp_path: Path) -> None:
-    async with leading(AGENT, tmp_path, brief=BRIEF, budget={"iterations": 40}) as led:
+async def test_of_feedback_over_its_budget_the_newest_is_kept_and_told_how_much_is_left_out() -> None:
+    async with leading(AGENT, brief=BRIEF, budget={"iterations": 40}) as led:
         await led.submit(**BROKEN)
         await led.submit(**PLAN)
         await led.submit(**DONE)
@@ -78,7 +77,7 @@ async def test_of_feedback_over_its_budget_the_newest_is_kept_and_told_how_much_
 # --- what it costs ----------------------------------------------------------------------------------------------------
 
 
-async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_record(tmp_path: Path) -> None:
+async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
     given_ = [{"id": f"r{n}", "text": f"{n} {LONG}"[:300]} for n in range(12)]
@@ -96,7 +95,7 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
     judged = [judgement(f"r{n}", "partly", observed=LONG) for n in range(12)]
     issues = [issue(f"i{n}", f"r{n}", "minor", LONG[:990]) for n in range(12)]
 
-    async with leading(AGENT, tmp_path, brief=LONG * 15, requirements=given_) as led:
+    async with leading(AGENT, brief=LONG * 15, requirements=given_) as led:
 
         async def note(at: str) -> None:
             costs[at] = cost(await led.position())

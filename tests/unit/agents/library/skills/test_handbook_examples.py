@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,10 +71,10 @@ async def follow(led: Led, scripts: Scripts, until: str = "COMPLETE") -> Journey
     raise AssertionError(f"{until} was never reached")
 
 
-async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_helped(tmp_path: Path) -> None:
+async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_helped() -> None:
     """A team's agent, then two of ours: each is given what the one before left, and the way back is shown to be needed."""
     skill = await team_catalogue(Vault.open(HANDBOOK)).agent("incident-to-runbook")
-    async with leading(skill, tmp_path, brief="A swarm left the hive.", system="hive 2") as led:
+    async with leading(skill, brief="A swarm left the hive.", system="hive 2") as led:
         await led.submit(**COLLECTED)
         await led.submit(**EXPLAINED)
         await led.submit(**AGREED)
@@ -119,30 +118,28 @@ async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_hel
     ],
     ids=["pass", "fail"],
 )
-async def test_assess_looks_for_causes_only_where_something_is_not_met(
-    tmp_path: Path, check: Script, parts: list[str]
-) -> None:
+async def test_assess_looks_for_causes_only_where_something_is_not_met(check: Script, parts: list[str]) -> None:
     scripts: Scripts = {
         "clarify": ("clarification", clarification.acts),
         "check": ("validation", check),
         "explain": ("analysis", analysis.acts),
     }
     brief = "Is this enough to keep bees on the roof?"
-    async with leading(built_in("assess"), tmp_path, brief=brief, artifact="A page about mites.") as led:
+    async with leading(built_in("assess"), brief=brief, artifact="A page about mites.") as led:
         state = await follow(led, scripts)
         assert state.status == "complete"
         assert {phase.rpartition(".")[0] for phase in state.phase_visits} == {*parts, ""}
         assert "Tell the person the verdict" in await led.told()
 
 
-async def test_decide_well_goes_from_a_question_to_a_decision(tmp_path: Path) -> None:
+async def test_decide_well_goes_from_a_question_to_a_decision() -> None:
     scripts: Scripts = {
         "clarify": ("clarification", clarification.acts),
         "research": ("research-cognitive", research_cognitive.acts),
         "analyse": ("analysis", analysis.acts),
         "decide": ("synthesis", synthesis.acts),
     }
-    async with leading(built_in("decide-well"), tmp_path, brief="Shall we keep bees on the roof?") as led:
+    async with leading(built_in("decide-well"), brief="Shall we keep bees on the roof?") as led:
         state = await follow(led, scripts)
         assert state.status == "complete"
         assert set(scripts) <= set((await led.position()).agent.documents(state))

@@ -227,8 +227,8 @@ async def _second(led: Led) -> None:
     await led.submit(text="Bees are fine.")
 
 
-async def test_agents_follow_each_other_and_each_leaves_a_document_that_the_server_writes(tmp_path: Path) -> None:
-    async with leading(skill(), tmp_path, topic="bees") as led:
+async def test_agents_follow_each_other_and_each_leaves_a_document_that_the_server_writes() -> None:
+    async with leading(skill(), topic="bees") as led:
         told = await led.told()
         assert "Note what you see of bees." in told
         assert "Look most at: what is new; what is old; what is blue." in told
@@ -267,11 +267,9 @@ async def test_agents_follow_each_other_and_each_leaves_a_document_that_the_serv
         "x" * 5_000,
     ],
 )
-async def test_whatever_was_recorded_the_document_that_the_server_writes_is_sound(tmp_path: Path, hostile: str) -> None:
+async def test_whatever_was_recorded_the_document_that_the_server_writes_is_sound(hostile: str) -> None:
     agent = replace(noting(), done=lambda _state: [hostile, f"note: {hostile}"])
-    async with leading(
-        skill(workers={**WORKERS, "noting": agent}), tmp_path, brief=f"Bees {hostile}", topic="bees"
-    ) as led:
+    async with leading(skill(workers={**WORKERS, "noting": agent}), brief=f"Bees {hostile}", topic="bees") as led:
         await _second(led)
         document = str((await led.state()).work["first.CLOSING"].content["document"])
         expected = Expected("Noting", "NOTING_COMPLETE", ("COLLECT", "WRITE"), (led.journey,))
@@ -279,8 +277,8 @@ async def test_whatever_was_recorded_the_document_that_the_server_writes_is_soun
         assert "Rely on the step overview" in section(document, "Downstream Directives")
 
 
-async def test_a_way_back_leads_into_the_middle_of_an_agent_and_says_why(tmp_path: Path) -> None:
-    async with leading(skill(), tmp_path, topic="bees") as led:
+async def test_a_way_back_leads_into_the_middle_of_an_agent_and_says_why() -> None:
+    async with leading(skill(), topic="bees") as led:
         await _second(led)
         await led.submit(**TWO)
         await led.submit(verdict="bad")
@@ -297,8 +295,8 @@ async def test_a_way_back_leads_into_the_middle_of_an_agent_and_says_why(tmp_pat
         assert "WRITE: worked on 2 times" in str(state.work["first.CLOSING"].content["document"])
 
 
-async def test_a_way_forward_passes_by_what_is_not_needed(tmp_path: Path) -> None:
-    async with leading(skill(), tmp_path, topic="bees") as led:
+async def test_a_way_forward_passes_by_what_is_not_needed() -> None:
+    async with leading(skill(), topic="bees") as led:
         await _second(led)
         await led.submit(**TWO)
         await led.submit(verdict="good")
@@ -308,8 +306,8 @@ async def test_a_way_forward_passes_by_what_is_not_needed(tmp_path: Path) -> Non
         assert "Say that it is done." in await led.told()
 
 
-async def test_what_follows_gets_the_documents_that_its_pattern_names(tmp_path: Path) -> None:
-    async with leading(skill(), tmp_path, topic="bees") as led:
+async def test_what_follows_gets_the_documents_that_its_pattern_names() -> None:
+    async with leading(skill(), topic="bees") as led:
         await _second(led)
         await led.submit(**TWO)
         await led.submit(verdict="so so")
@@ -320,9 +318,9 @@ async def test_what_follows_gets_the_documents_that_its_pattern_names(tmp_path: 
         assert "From first:" not in told, "`last` is the newest alone"
 
 
-async def test_a_phase_that_comes_back_is_given_what_came_after_it(tmp_path: Path) -> None:
+async def test_a_phase_that_comes_back_is_given_what_came_after_it() -> None:
     """By `all` who comes back from a later agent has that agent's document before them."""
-    async with leading(skill(), tmp_path, topic="bees") as led:
+    async with leading(skill(), topic="bees") as led:
         await _second(led)
         await led.submit(**TWO)
         await led.submit(verdict="bad")
@@ -330,8 +328,8 @@ async def test_a_phase_that_comes_back_is_given_what_came_after_it(tmp_path: Pat
         assert "From second:" in await led.told()
 
 
-async def test_a_skill_does_not_let_anybody_pass_by_a_checkpoint_of_its_agents(tmp_path: Path) -> None:
-    async with leading(skill(), tmp_path, topic="bees") as led:
+async def test_a_skill_does_not_let_anybody_pass_by_a_checkpoint_of_its_agents() -> None:
+    async with leading(skill(), topic="bees") as led:
         await led.submit(**TWO)
         assert (await led.state()).status == "waiting"
         await led.decide("approve")
@@ -377,9 +375,9 @@ ways:
 """
 
 
-async def test_a_way_may_look_at_the_end_in_which_an_agent_ended(tmp_path: Path) -> None:
+async def test_a_way_may_look_at_the_end_in_which_an_agent_ended() -> None:
     agents = {"try": agent(TWO_ENDS)}
-    async with leading(skill(TRYING, agents), tmp_path) as led:
+    async with leading(skill(TRYING, agents)) as led:
         state = await led.submit(worked=False)
         assert (state.phase, state.backward_trigger) == ("once.TRY", "once.once_more")
         assert state.work["once.CLOSING"].content["ended_in"] == "FAILED"
@@ -403,14 +401,14 @@ FIRST = {"id": "first", "agent": "noting"}
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in main_entries()])
-async def test_whoever_begins_in_a_skill_is_told_no_more_than_fits(tmp_path: Path, name: str) -> None:
+async def test_whoever_begins_in_a_skill_is_told_no_more_than_fits(name: str) -> None:
     """Instructions as long as a skill may give them, and a long document from the agent before."""
     long = "word " * 119
     focus, terms = [f"{n} {long[:110]}" for n in range(5)], [f"{n} {long[:50]}" for n in range(10)]
     said = {"id": "second", "agent": name, "instructions": long, "output": long, "focus": focus, "terms": terms}
     text = json.dumps({"title": "Long", "summary": "Long.", "without_memory": "all", "phases": [FIRST, said]})
     talking = replace(noting(), done=lambda _state: [f"{n} {long}" for n in range(99)])
-    async with leading(skill(text, {"noting": talking, name: built_in(name)}), tmp_path, brief=long * 9) as led:
+    async with leading(skill(text, {"noting": talking, name: built_in(name)}), brief=long * 9) as led:
         await _second(led)
         state = await led.state()
         assert state.phase.startswith("second.")
@@ -433,9 +431,9 @@ def test_the_same_agent_may_work_twice_and_each_keeps_to_its_own() -> None:
 ID = re.compile(r"(.+)_iter(\d+)_(\w+)")
 
 
-async def test_the_same_agent_goes_on_in_another_conversation_in_each_of_its_places(tmp_path: Path) -> None:
+async def test_the_same_agent_goes_on_in_another_conversation_in_each_of_its_places() -> None:
     """Nobody goes on in the context of the agent before, nor in that of its own other place."""
-    async with leading(skill(), tmp_path, topic="bees") as led:
+    async with leading(skill(), topic="bees") as led:
         spoken = [(await led.state()).conversation]
         while (state := await led.state()).status != "complete":
             if state.status == "waiting":
@@ -608,9 +606,9 @@ def test_inside_a_skill_nothing_is_routed() -> None:
     assert built_in("analysis").graph.initial == "ROUTING"
 
 
-async def test_a_skill_begins_by_itself_and_asks_first_of_all(tmp_path: Path) -> None:
+async def test_a_skill_begins_by_itself_and_asks_first_of_all() -> None:
     pages = Pages()
-    async with leading(built_in("deliver"), tmp_path, look=pages, brief="A page on how we keep bees in winter.") as led:
+    async with leading(built_in("deliver"), look=pages, brief="A page on how we keep bees in winter.") as led:
         state = await led.state()
         assert state.phase == "clarify.JOHARI_DISCOVERY"
         assert state.work["clarify.LEARNING_INJECTION"].automatic
@@ -627,9 +625,9 @@ async def test_a_skill_begins_by_itself_and_asks_first_of_all(tmp_path: Path) ->
         assert questions_asked(state) == {"q1": "For whom?"}
 
 
-async def test_a_quote_still_has_to_stand_where_it_says(tmp_path: Path) -> None:
+async def test_a_quote_still_has_to_stand_where_it_says() -> None:
     """What conditions look at is told to the agents of a skill as it is to agents alone."""
-    async with leading(skill(), tmp_path, topic="bees") as led:
+    async with leading(skill(), topic="bees") as led:
         state = await led.submit(**TWO, quotes=[ALTERED])
         assert (state.status, state.phase) == ("active", "first.COLLECT")
         assert any("bees.md" in text for text in await led.missing())
