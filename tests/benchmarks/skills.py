@@ -28,7 +28,7 @@ from agents.prompts.prompt import prompt
 from agents.store.ports import JourneyStore
 from tests.benchmarks.handbook import write_section
 from tests.support.agents.agent_harness import Led, leading
-from tests.support.agents.cognitive.host import Cast, acts
+from tests.support.agents.cognitive.cast import Cast, acts
 from tests.support.agents.small_agents import noting
 from tests.support.journeys.graphs import ADA
 from tests.support.state.engines import journeys_in

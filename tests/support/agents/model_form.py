@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -38,6 +38,11 @@ class PhaseWork(Part):
     drop: Annotated[list[Id], Field(description="Ids of recorded items to remove.")] = Field(default_factory=list)
 
 
+@cache
+def _schema_of(model: type[PhaseWork]) -> Mapping[str, Json]:
+    return lean_input(model.model_json_schema())
+
+
 class ModelForm:
     """The form of a work that is a pydantic model."""
 
@@ -49,10 +54,10 @@ class ModelForm:
         """Return the fields that the next submit does not inherit."""
         return self.model.ASKS
 
-    @cached_property
+    @property
     def schema(self) -> Mapping[str, Json]:
         """Return the JSON Schema, lean."""
-        return lean_input(self.model.model_json_schema())
+        return _schema_of(self.model)
 
     def problems(self, work: Json) -> Sequence[str]:
         """Return a short sentence for each wrong field."""

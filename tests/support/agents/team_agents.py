@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from agents.engine.agent import Agent
@@ -101,6 +102,7 @@ def read(text: str | bytes = SMALL, *, file: str = FILE, **beside: str) -> Defin
     return defined(file, files, OWN_TOOLS, {"research", "build"})
 
 
+@cache
 def agent(text: str = SMALL) -> Agent:
     """Return the agent of that text, which has no problems."""
     definition = read(text)

@@ -13,7 +13,8 @@ from agents.catalogue import built_in
 from agents.engine.events import WorkRecorded
 from agents.library.cognitive.model import CLOSING
 from tests.support.agents.agent_harness import PAGES
-from tests.support.agents.cognitive.host import MODEL, TOKENS_IN, TOKENS_OUT, Cast, Course, Host, Played, lead
+from tests.support.agents.cognitive.cast import Cast
+from tests.support.agents.cognitive.host import MODEL, TOKENS_IN, TOKENS_OUT, Course, Host, Played, lead
 from tests.support.hosts.writers import let_in
 from tests.support.journeys import hosts as journey_hosts
 from tests.support.journeys.hosts import SdkHost, Site

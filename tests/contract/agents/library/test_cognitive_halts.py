@@ -13,7 +13,8 @@ from agents.catalogue import built_in
 from mcp_server.app.settings.settings import Settings
 from tests.contract.protocol.test_server import in_memory
 from tests.support.agents.agent_harness import PAGES
-from tests.support.agents.cognitive.host import Cast, acts, costs
+from tests.support.agents.cognitive.cast import Cast, acts
+from tests.support.agents.cognitive.host import costs
 from tests.support.agents.cognitive.scripts import Scene, shared
 from tests.support.hosts.writers import Refused, let_in
 from tests.support.journeys.hosts import SdkHost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from agents.library.cognitive.definition import Described, described_in
@@ -76,6 +77,7 @@ def read(text: str = AGENT, *, folder: str = FOLDER, **beside: str) -> Described
     return described_in(folder, {"agent.yaml": text.encode(), **others}, TOOLS)
 
 
+@cache
 def appraisal(text: str = AGENT) -> Cognitive:
     """Return the small agent, which has no problems."""
     found = read(text)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Protocol
 
 from knowledge.tokens import count_tokens
-from tests.support.agents.cognitive.scripts import Act, Scene, Script, shared
+from tests.support.agents.cognitive.cast import Cast, acts
+from tests.support.agents.cognitive.scripts import Act
 from tests.support.hosts.writers import Refused
 
 AROUND_TOKENS = 400
@@ -28,29 +28,6 @@ class Host(Protocol):
 
 Connecting = Callable[[], AbstractAsyncContextManager[Host]]
 """Starts a host, with a server of its own or not."""
-
-
-@dataclass(frozen=True)
-class Cast:
-    """The agents that play in a journey, by prefix of phase names, longest first."""
-
-    parts: Mapping[str, str]
-
-    def of(self, phase: str) -> tuple[str, str]:
-        """Return the agent whose phase that is, and the phase by its own name."""
-        prefix = next(p for p in sorted(self.parts, key=len, reverse=True) if phase.startswith(p))
-        return self.parts[prefix], phase.removeprefix(prefix)
-
-    @staticmethod
-    def alone(agent: str) -> Cast:
-        """Return who plays where the agent is started by itself."""
-        return Cast({"": agent} if agent == "memory" else {"": agent, "memory.": "memory"})
-
-    @staticmethod
-    def skill(phases: Mapping[str, str]) -> Cast:
-        """Return who plays in a skill: the agent of each phase, and the memory agent after it."""
-        own = {f"{id_}.": agent for id_, agent in phases.items()}
-        return Cast({**own, **{f"{prefix}memory.": "memory" for prefix in own}})
 
 
 @dataclass(frozen=True)
@@ -73,22 +50,6 @@ class Course:
     submits: dict[str, int] = field(default_factory=dict)
     waited: list[str] = field(default_factory=list)
     last: Mapping[str, Any] = field(default_factory=dict)
-
-
-def script_of(agent: str) -> Script:
-    """Return the script of an agent's own phases."""
-    module = import_module(f"tests.support.agents.cognitive.scripts.{agent.replace('-', '_')}")
-    script: Script = module.acts
-    return script
-
-
-def acts(cast: Cast, told: Mapping[str, Any], inputs: Mapping[str, Any]) -> Sequence[Act]:
-    """Return the acts for the journey's present phase."""
-    agent, phase = cast.of(told["phase"])
-    scene = Scene(told["journey_id"], told["prompt"], told["visit"], inputs=inputs)
-    if phase in shared.PHASES:
-        return shared.acts(agent, phase, scene)
-    return script_of(agent)(phase, scene)
 
 
 async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], None] | None = None) -> Course:

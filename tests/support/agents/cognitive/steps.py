@@ -11,7 +11,7 @@ from agents.engine.work.form import joined
 from agents.library.cognitive.agent import as_agent
 from agents.library.cognitive.library import cognitive
 from tests.support.agents.agent_harness import AROUND_TOKENS, Led, Pages, cost, leading
-from tests.support.agents.cognitive.host import Cast, script_of
+from tests.support.agents.cognitive.cast import Cast, script_of
 from tests.support.agents.cognitive.scripts import Act, Scene, Script, shared
 
 Work = Mapping[str, Any]

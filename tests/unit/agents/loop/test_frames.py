@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -31,7 +32,6 @@ from agents.loop.record.frames import (
 )
 from agents.loop.record.run import Run, begun, fold
 from agents.loop.record.transcript import LAST_STEP, build_transcript, message_tokens, transcript_tokens
-from tests.support.hosts.persons import ROOT
 from tests.support.runs.records import ODD, SECOND, Walk, header, walks
 from tests.support.state.ledgers import NOW
 
@@ -115,7 +115,7 @@ def test_a_run_is_told_in_words_from_its_frames_alone(walk: Walk) -> None:
 
 def test_the_handbook_names_every_field_of_every_frame() -> None:
     """Programs rely on the format: kb/reference/file-formats.md says that it is stable."""
-    page = (ROOT / "kb/reference/file-formats.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "kb/reference/file-formats.md").read_text(encoding="utf-8")
     section = page.partition("\n## Frames of a run (stable)\n")[2].partition("\n## ")[0]
     intro, _, rest = section.partition("| `type` |")
     rows = {row.split("`")[1]: row.split(" | ")[-1] for row in rest.splitlines() if row.startswith("| `")}

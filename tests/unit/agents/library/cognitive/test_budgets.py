@@ -17,7 +17,7 @@ from agents.library.skills.skill import MOST_TOLD
 from agents.prompts.prompt import CUT, prompt
 from knowledge.tokens import count_tokens
 from tests.support.agents.agent_harness import leading
-from tests.support.agents.cognitive.host import Cast
+from tests.support.agents.cognitive.cast import Cast
 from tests.support.agents.cognitive.steps import play
 
 REQUIRED = (
@@ -82,14 +82,14 @@ async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorde
             budget, schema = agent.budgets[state.phase], canonical(dict(agent.forms[state.phase].schema))
             large = full(state, budget.tokens_out)
             again = replace(large, backward_trigger="found_out_later", backward_trigger_detail=FILLER * 20)
-            for there in (state, large, again):
-                told = prompt(agent, there)
+            prompts = [prompt(agent, there) for there in (state, large, again)]
+            for told in prompts:
                 assert count_tokens(told) + count_tokens(schema) <= budget.tokens_in, state.phase
                 missing = [title for title in REQUIRED if f"\n## {title}\n" not in told]
                 assert missing == [], (state.phase, told)
                 trimmed += "Context budget of" in told or CUT in told
             last = agent.texts[agent.graph.phase(state.phase).prompt].rpartition("}}")[2].strip()
-            assert state.visit > 1 or last[-60:] in prompt(agent, large), "what is to be done is told whole"
+            assert state.visit > 1 or last[-60:] in prompts[1], "what is to be done is told whole"
             await play(led, cast, **inputs)
     assert trimmed > 10, "there was more than fits, and it is said"
 

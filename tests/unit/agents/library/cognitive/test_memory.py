@@ -18,7 +18,7 @@ from agents.library.cognitive.library import cognitive, described
 from agents.library.cognitive.setting import PhaseSetting, Predecessor
 from knowledge.tokens import count_tokens
 from tests.support.agents.agent_harness import Led, Pages, change, leading, walk
-from tests.support.agents.cognitive.host import Cast
+from tests.support.agents.cognitive.cast import Cast
 from tests.support.agents.cognitive.scripts import Scene
 from tests.support.agents.cognitive.scripts.memory import WORKS as LATER
 from tests.support.agents.cognitive.scripts.memory import acts

@@ -1,0 +1,49 @@
+"""Who plays in a journey of cognitive agents, and what each of them does by its script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tests.support.agents.cognitive.scripts import Act, Scene, Script, shared
+
+
+@dataclass(frozen=True)
+class Cast:
+    """The agents that play in a journey, by prefix of phase names, longest first."""
+
+    parts: Mapping[str, str]
+
+    def of(self, phase: str) -> tuple[str, str]:
+        """Return the agent whose phase that is, and the phase by its own name."""
+        prefix = next(p for p in sorted(self.parts, key=len, reverse=True) if phase.startswith(p))
+        return self.parts[prefix], phase.removeprefix(prefix)
+
+    @staticmethod
+    def alone(agent: str) -> Cast:
+        """Return who plays where the agent is started by itself."""
+        return Cast({"": agent} if agent == "memory" else {"": agent, "memory.": "memory"})
+
+    @staticmethod
+    def skill(phases: Mapping[str, str]) -> Cast:
+        """Return who plays in a skill: the agent of each phase, and the memory agent after it."""
+        own = {f"{id_}.": agent for id_, agent in phases.items()}
+        return Cast({**own, **{f"{prefix}memory.": "memory" for prefix in own}})
+
+
+def script_of(agent: str) -> Script:
+    """Return the script of an agent's own phases."""
+    module = import_module(f"tests.support.agents.cognitive.scripts.{agent.replace('-', '_')}")
+    script: Script = module.acts
+    return script
+
+
+def acts(cast: Cast, told: Mapping[str, Any], inputs: Mapping[str, Any]) -> Sequence[Act]:
+    """Return the acts for the journey's present phase."""
+    agent, phase = cast.of(told["phase"])
+    scene = Scene(told["journey_id"], told["prompt"], told["visit"], inputs=inputs)
+    if phase in shared.PHASES:
+        return shared.acts(agent, phase, scene)
+    return script_of(agent)(phase, scene)
