@@ -50,11 +50,11 @@ def test_a_diff_applied_gives_what_is_after(before: str, after: str, context: in
 
 
 def test_it_reads_as_diffs_do() -> None:
-    before, after = "one\ntwo\nthree\nfour\nfive\nsix\n", "one\ntwo\n3\nfour\nfive\nsix"
+    before, after = "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\ntwo\n3\n4\n5\nsix\n7\n8\n9"
     theirs = "".join(difflib.unified_diff(lines_of(before), lines_of(after), "notes/a.md", "notes/a.md", n=1))
     ours = unified_diff(before, after, "notes/a.md", context=1)
     assert ours.replace("\n\\ No newline at end of file", "") == theirs
-    assert ours.endswith("-six\n+six\n\\ No newline at end of file")
+    assert ours.endswith("-9\n+9\n\\ No newline at end of file")
 
 
 def test_a_line_end_that_changes_is_named() -> None:

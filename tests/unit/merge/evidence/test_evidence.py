@@ -486,6 +486,12 @@ def test_sections_with_the_same_keys_speak_of_different_things() -> None:
     assert words(weighed("## Beta\n\n- port: 81\n", page=page)) == ["integrate"]
 
 
+def test_a_block_where_the_page_has_none_of_its_kind_is_new() -> None:
+    plan = weighed("```\nforge init\n```\n", page="# Setup\n\nRun this first.\n", section="Setup")
+    assert plan.text == "# Setup\n\nRun this first.\n\n```\nforge init\n```\n"
+    assert [verdict.reason.partition("; ")[2] for verdict in plan.verdicts] == ['placed under "Setup", as named']
+
+
 def test_a_section_that_was_asked_for_is_kept_to() -> None:
     plan = weighed("A quota is counted anew on the first of a month.", section="Plans")
     assert plan.form == "section"

@@ -225,12 +225,14 @@ def test_of_the_pages_of_a_directory_the_best_three_places_are_offered() -> None
     assert len(found) == 3
     assert (found[0].path, found[0].section) == ("ops/backups.md", "Backups > Restore")
     assert found[0].call == 'path="ops/backups.md", section="Backups > Restore"'
+    assert found[0].why.startswith('its words resemble those of section "Backups > Restore" of ops/backups.md (')
     assert [place.fit for place in found] == sorted((place.fit for place in found), reverse=True)
 
 
 def test_text_with_a_heading_of_its_own_is_offered_pages() -> None:
     found = places_among_pages(UnplacedText("## Zebras\n\nZebras graze at night.\n", PAGES_THERE))
     assert (found[0].path, found[0].section, found[0].call) == ("zoo.md", "", 'path="zoo.md"')
+    assert found[0].why.startswith("its words resemble those of zoo.md (")
 
 
 def test_logs_are_told_from_pages() -> None:

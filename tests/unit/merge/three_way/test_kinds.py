@@ -90,6 +90,10 @@ def test_check_boxes_and_texts_of_one_task_join() -> None:
 def test_items_are_counted_through_only_where_they_were() -> None:
     base = "1. a\n2. b\n3. c\n"
     assert clean(base, "1. new\n2. a\n3. b\n4. c\n", "1. a\n2. b\n3. c\n4. d\n") == "1. new\n2. a\n3. b\n4. c\n5. d\n"
+    from_0 = "0. we count it\n1. b\n"
+    assert clean(from_0, "0. x\n1. we count it now\n2. b\n", "0. y\n1. z\n2. so we count it\n3. b\n") == (
+        "0. x\n1. y\n2. z\n3. so we count it now\n4. b\n"
+    )
     ones = "1. a\n1. b\n1. c\n"
     assert clean(ones, "1. new\n1. a\n1. b\n1. c\n", "1. a\n1. b\n1. c\n1. d\n") == "1. new\n1. a\n1. b\n1. c\n1. d\n"
 
@@ -116,6 +120,12 @@ def test_keys_join_and_untouched_ones_keep_their_bytes() -> None:
     )
 
 
+def test_an_entry_joins_a_key_whose_own_line_the_other_side_changed() -> None:
+    front = "---\ntags:\n- x\nowner: ann\n---\n\ntext\n"
+    key, entry = ("tags:", "tags: # of the team"), ("- x\n", "- x\n- y\n")
+    assert clean(front, with_(front, key), with_(front, entry)) == with_(front, key, entry)
+
+
 def test_a_key_that_both_changed_is_a_conflict_of_its_own() -> None:
     found = joined(FRONT, with_(FRONT, ("ann", "bob")), with_(FRONT, ("ann", "eve"), ("A page", "Their page")))
     assert found.text == with_(FRONT, ("ann", "bob"), ("A page", "Their page"))
@@ -138,6 +148,7 @@ def test_different_sentences_of_one_line_join_and_the_same_one_does_not() -> Non
 def test_words_next_to_each_other_are_not_joined() -> None:
     base = "the quick brown fox jumps over the lazy dog\n"
     conflict(base, with_(base, ("quick", "slow")), with_(base, ("brown", "red")))
+    conflict(base, with_(base, ("quick", "slow")), with_(base, ("jumps", "hops")))
     assert clean(base, with_(base, ("quick", "slow")), with_(base, ("lazy", "idle"))) == with_(
         base, ("quick", "slow"), ("lazy", "idle")
     )
@@ -203,6 +214,11 @@ def test_what_both_added_is_there_once() -> None:
     page = "# T\n\nfirst\n"
     assert clean(page, page + "\nsame\n\nours\n", page + "\nsame\n\ntheirs\n") == page + "\nsame\n\nours\n\ntheirs\n"
     assert clean("- a\n", "- a\n- b\n", "- a\n- b\n- c\n") == "- a\n- b\n- c\n"
+
+
+def test_lines_join_where_one_side_made_an_item_of_the_paragraph() -> None:
+    base = "Bees live\non the roof.\n"
+    assert clean(base, f"{base}Since 2019.\n", f"- {base}") == f"- {base}Since 2019.\n"
 
 
 def test_blocks_are_not_glued_together() -> None:
