@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import time
@@ -64,9 +65,22 @@ async def correct(index: IndexStore, word: str) -> Sequence[str]:
     return Vocabulary(await index.vocabulary()).near(word)
 
 
+def written(folder: Path) -> Base:
+    return Base(write(folder / "kb", {**PAGES, "same.md": f"# A\n\n{TWICE}\n\n# B\n\n{TWICE}\n"}))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    """A base that tests only read: indexing takes longer than all that they ask."""
+    made = written(tmp_path_factory.mktemp("read"))
+    asyncio.run(made.index_all())
+    return made
+
+
 @pytest.fixture
-async def base(tmp_path: Path) -> Base:
-    made = Base(write(tmp_path / "kb", {**PAGES, "same.md": f"# A\n\n{TWICE}\n\n# B\n\n{TWICE}\n"}))
+async def own_base(tmp_path: Path) -> Base:
+    """A base that the test may change."""
+    made = written(tmp_path)
     await made.index_all()
     return made
 
@@ -129,14 +143,15 @@ async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> No
     assert answer.hits[0].path == "guides/deploy.md"
 
 
-async def test_forms_are_those_of_the_language_that_is_asked_in(base: Base) -> None:
+async def test_forms_are_those_of_the_language_that_is_asked_in(own_base: Base) -> None:
     """A stray page in Italian makes no English typing error a rightly spelled word."""
-    write(base.folder, {f"{n}.md": "# Filters\n\nThe lattice filters of the other part are here.\n" for n in "pqr"})
+    write(own_base.folder, {f"{n}.md": "# Filters\n\nThe lattice filters of the other part are here.\n" for n in "pqr"})
     write(
-        base.folder, {"it.md": "# Il latte\n\nIl latte che non è della casa ma di questo paese si beve con il pane.\n"}
+        own_base.folder,
+        {"it.md": "# Il latte\n\nIl latte che non è della casa ma di questo paese si beve con il pane.\n"},
     )
-    await base.index_all()
-    questions = Questions(base.index, correct)
+    await own_base.index_all()
+    questions = Questions(own_base.index, correct)
     assert {"en", "it"} <= set(await questions.languages())
     assert (await questions.ask("low pass lattie filters")).corrected == "low pass lattice filters"
     assert (await questions.ask("quando si beve questo latti")).corrected is None
@@ -150,15 +165,15 @@ async def test_what_one_page_says_twice_is_shown_once(base: Base) -> None:
     assert (await paths(base, "alpha beta gamma delta")).count("same.md") == 1
 
 
-async def test_later_pages_repeat_nothing_though_the_index_has_changed(base: Base) -> None:
+async def test_later_pages_repeat_nothing_though_the_index_has_changed(own_base: Base) -> None:
     seen: list[tuple[str, int]] = []
     cursor = None
     for round_ in range(4):
-        answer = await base.finder.search("sentence about gardening", limit=3, cursor=cursor)
+        answer = await own_base.finder.search("sentence about gardening", limit=3, cursor=cursor)
         seen += [(hit.path, hit.line_start) for hit in answer.hits]
         cursor = answer.next_cursor
-        (base.folder / f"new{round_}.md").write_text("A sentence about gardening, and another.\n", encoding="utf-8")
-        await base.index_all()
+        (own_base.folder / f"new{round_}.md").write_text("A sentence about gardening, and another.\n", encoding="utf-8")
+        await own_base.index_all()
         if cursor is None:
             break
     assert len(seen) >= 9
@@ -257,13 +272,15 @@ async def test_chunks_of_a_page_stand_together_with_the_line_of_each_page(base: 
     assert answer.pages[0].path == answer.hits[0].path
 
 
-async def test_a_page_indexed_anew_is_not_shown_again(base: Base) -> None:
+async def test_a_page_indexed_anew_is_not_shown_again(own_base: Base) -> None:
     """Cursors name what was shown by what it says: a new number for the same text is not news."""
-    first = await base.finder.search("sentence about gardening", mode="discovery", limit=5)
-    page = base.folder / "long.md"
+    first = await own_base.finder.search("sentence about gardening", mode="discovery", limit=5)
+    page = own_base.folder / "long.md"
     page.write_text(page.read_text(encoding="utf-8") + "\n## Part 99\n\nUnrelated.\n", encoding="utf-8")
-    await base.indexer.reconcile(1)
-    second = await base.finder.search("sentence about gardening", mode="discovery", limit=50, cursor=first.next_cursor)
+    await own_base.indexer.reconcile(1)
+    second = await own_base.finder.search(
+        "sentence about gardening", mode="discovery", limit=50, cursor=first.next_cursor
+    )
     assert not {hit.snippet for hit in first.hits} & {hit.snippet for hit in second.hits}
     assert not {hit.section for hit in first.hits} & {hit.section for hit in second.hits}
 
@@ -283,6 +300,6 @@ class NoEmbedder(MemoryEmbedder):
         raise EmbedderUnavailable("weights", f"{len(texts)} texts, no weights")
 
 
-async def test_without_an_embedder_the_words_must_do(base: Base) -> None:
-    base.embedder = NoEmbedder()
-    assert (await paths(base, "backpressure between checkout and billing"))[0] == "decisions/0001-queue.md"
+async def test_without_an_embedder_the_words_must_do(own_base: Base) -> None:
+    own_base.embedder = NoEmbedder()
+    assert (await paths(own_base, "backpressure between checkout and billing"))[0] == "decisions/0001-queue.md"

@@ -225,7 +225,6 @@ async def test_all_questions_are_answered_by_quotes_that_stand_there_or_by_real_
         ({}, ["not answered yet: q1, q2, q3"]),
         (without(ANSWERS, "answers", 1), ["not answered yet: q2"]),
         (change(ANSWERS, "answers", 0, citations=[ALTERED]), ["answers[q1].citations[0]", "is not in"]),
-        (change(ANSWERS, "answers", 0, citations=[ELSEWHERE]), ["answers[q1]", "but in section 'Bees > Winter'"]),
         (change(ANSWERS, "answers", 2, citations=[WATER, NOWHERE]), ["answers[q3].citations[1]", "no page"]),
         (change(ANSWERS, "answers", 2, citations=[{**WATER, "quote": "Water."}]), ["answers[q3]", "too short"]),
         (change(ANSWERS, "answers", 0, citations=[]), ["no citation: q1"]),

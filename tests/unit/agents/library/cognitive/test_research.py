@@ -15,8 +15,6 @@ from agents.engine.state import JourneyState
 from agents.library.cognitive.library import cognitive, described
 from tests.support.agents.agent_harness import (
     ALTERED,
-    ELSEWHERE,
-    NOWHERE,
     VARROA,
     WINTER,
     Led,
@@ -157,8 +155,6 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("evidence_gathered", "GATHER", change(GATHER, "evidence", 1, claim="mites are the main cause."), "evidence[e2].claim says"),
     ("evidence_gathered", "GATHER", change(GATHER, "evidence", 0, quotes=[]), "evidence[e1]: quotes rests on 0"),
     ("evidence_gathered", "GATHER", change(GATHER, "evidence", 0, quotes=[VARROA, ALTERED]), "evidence[e1]: quotes[1]: the quote"),
-    ("evidence_gathered", "GATHER", change(GATHER, "evidence", 0, quotes=[ELSEWHERE]), "is not in section 'Varroa'"),
-    ("evidence_gathered", "GATHER", change(GATHER, "evidence", 0, quotes=[NOWHERE]), "there is no page"),
     ("evidence_gathered", "GATHER", change(GATHER, "nothing", 0, tried=["bees"], nearest=[WINTER]), "nothing[n1]: tried has 1"),
     ("evidence_gathered", "GATHER", change(GATHER, "nothing", 0, tried=["bees", "x"], nearest=[]), "nothing[n1]: the server finds"),
     ("evidence_gathered", "GATHER", change(GATHER, "nothing", 0, tried=["bees", "x"], nearest=[ALTERED]), "nothing[n1]: the ser"),
