@@ -27,7 +27,7 @@ from tests.support.knowledge_bases.folders import write
 
 ERAS = ["auto", "legacy"]
 CHANGING = {
-    *("kb_merge", "kb_move", "kb_delete", "kb_revert", "proposal_withdraw"),
+    *("kb_merge", "kb_move", "kb_delete", "kb_revert", "kb_dismiss", "proposal_withdraw"),
     *("journey_start", "journey_submit", "journey_decide"),
 }
 """The tools that do more than look."""

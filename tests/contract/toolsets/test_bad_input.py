@@ -250,6 +250,8 @@ SOUND = {
     "agent": "research",
     "brief": "Why do deployments wait?",
     "journey_id": "research-01234567",
+    "contradiction_id": 1,
+    "reason": "two products",
     "version": 1,
     "work": {},
     "decision": "answer",
