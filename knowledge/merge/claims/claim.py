@@ -52,10 +52,10 @@ _KEY_LINE = re.compile(r"[\w*`][^:.!?;,|]{0,50}:\s+\S[^.]{0,60}$")
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])[\"'\u201d\u201c)]*\s+(?=[\"'\u201e\u201c(\[`]*[A-Z\u00c0-\u00de\u0410-\u042f\d`_*$<])|[\u3002\uff01\uff1f]"
 )
-# "e.g. Linux", "am 3. Mai", "approx. 5 MB" end no sentence.
+# "e.g. Linux", "am 3. Mai", "1 Mar. 2019", "approx. 5 MB" end no sentence.
 _ABBREVIATED = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|ca|approx|no|nr|abs|art|dr|mr|mrs|ms|fig|sec|st|inc|max|min|bzw|usw|z\.\s?b|d\.\s?h|u\.\s?a|vgl|ggf|evtl|"
-    r"inkl|zzgl|mio|mrd|std|s|jan|feb|aug|sept?|oct|okt|nov|dec|dez)|(?<!\w)\d{1,2})\.$",
+    r"inkl|zzgl|mio|mrd|std|s|jan|feb|m[a\u00e4]r|mrz|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez)|(?<!\w)\d{1,2})\.$",
     re.IGNORECASE,
 )
 _LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt", "sv", "da", "pl", "ru")

@@ -48,10 +48,10 @@ _SENTENCE_END = re.compile(
 )
 _NO_END = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|no|nos|fig|approx|ca|dr|mr|mrs|ms|st|prof|inc|z\.\s?b|d\.\s?h|u\.\s?a|bzw|nr|abb|vgl|"
-    r"ggf|evtl|max|min|[a-z])\.$",
+    r"ggf|evtl|max|min|jan|feb|m[a\u00e4]r|mrz|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez|[a-z])\.$",
     re.IGNORECASE,
 )
-_GERMAN_DAY = re.compile(r"\s+(?:Jan|Feb|M\u00e4r|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
+_GERMAN_DAY = re.compile(r"\s+(?:Jan|Feb|M\u00e4r|Mrz|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _KEY_LINE = re.compile(r"[ \t]*[*_`]{0,2}[^\W\d_][\w ./()-]{0,60}?[*_`]{0,2}[ \t]*[:=][*_]{0,2}[ \t]+\S")
 _VALUE = re.compile(r"[<>\u2264\u2265~\u00b1+-]?\d[\d.,:/\u2013-]*[^\W\d_%]*%?")
 _SIGNS = "<>+-~\u00b1\u2264\u2265"

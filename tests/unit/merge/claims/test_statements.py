@@ -39,6 +39,8 @@ def says_already(existing: str, new: str) -> bool:
         ("Releases happen every week, security fixes every day.", "Security fixes happen every week."),
         ("The limit is 5 MB for free users and 50 MB for paid users.", "The limit is 50 MB for free users."),
         ("Deploys run on Monday, reviews on Friday.", "Deploys run on Friday."),
+        ("The tool was released on 1 Mar. 2019.", "The tool was released on 1 Mar. 2020."),
+        ("Am 3. Mrz. 2019 wurde das Werkzeug freigegeben.", "Am 3. Mrz. 2020 wurde das Werkzeug freigegeben."),
     ],
 )
 def test_a_statement_in_which_a_deciding_word_differs_is_not_said_already(existing: str, new: str) -> None:
