@@ -44,6 +44,9 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
         return
     compared = (compare(a, b) for a, b in islice(product(only_old, only_new), MOST_COMPARED))
     contradiction = next((one for one in compared if one.relation == "contradict"), None)
+    dismissal = w.dismissal(w.units[at].text, unit.text)
+    if dismissal is not None and dismissal.ruling == "both":
+        contradiction = None
     if contradiction is not None and not w.corrects(unit, at) and not w.is_elsewhere(unit, at):
         w.flag(unit, [Dispute(unit.text, at, w.units[at].text, contradiction)])
         return
