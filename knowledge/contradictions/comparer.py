@@ -1,23 +1,42 @@
-"""Reads pages with what is recorded about them."""
+"""Compares pages, each with what is recorded about it, and leaves out what is on record already."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import anyio.to_thread
 
-from knowledge.contradictions.page_pair import RecordedPage
+from knowledge.contradictions.page_pair import PagePair, RecordedPage, decidable_texts, pair_contradictions
+from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError
 from knowledge.history.ports import Ledger
+from knowledge.merge.model import Contradiction
+from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.vault import Vault
 from knowledge.writing.related.target_page import PageLookup
 
+LEAST_SURE = 0.5
+"""How sure a contradiction between pages must be to be reported. A list that is mostly wrong is not read."""
+MOST_FLAGS = 10_000
+"""Contradictions on record that new ones are compared with."""
 
-class PageRecords:
-    """Reads a page from its file and the ledger."""
+log = logging.getLogger(__name__)
 
-    def __init__(self, vault: Vault, ledger: Ledger, pages: PageLookup, now: Callable[[], datetime]) -> None:
+
+class PageComparer:
+    """Reads pages from their files and the ledger; compares them by `runner`."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        ledger: Ledger,
+        pages: PageLookup,
+        now: Callable[[], datetime],
+        runner: StepRunner | None = None,
+    ) -> None:
         self._vault, self._ledger, self._pages, self._now = vault, ledger, pages, now
+        self._runner = runner or InlineRunner()
 
     async def page(self, path: str) -> RecordedPage:
         """Return the page.
@@ -26,15 +45,51 @@ class PageRecords:
             KnowledgeError: it is gone or cannot be read.
         """
         file = await anyio.to_thread.run_sync(self._vault.read, path)
-        text = file.raw.decode("utf-8", "replace")
         tracked = await self._ledger.tracked(path)
         before = await self._ledger.content(path, tracked.revision) if tracked else None
         return RecordedPage(
             path=path,
-            text=text,
+            text=file.raw.decode("utf-8", "replace"),
             revision=file.revision,
             tracked=tracked,
             tracked_text=None if before is None else before.decode("utf-8", "replace"),
             modified=self._pages.modified(path) or self._now(),
             around=await self._pages.surroundings(path),
         )
+
+    async def decidable_texts(self, page: RecordedPage) -> Sequence[str]:
+        """Return the texts of the page that could contradict another page."""
+        return await self._runner.run(decidable_texts, page.text, size=len(page.text), what=f"reading {page.path}")
+
+    async def contradictions(
+        self, page: RecordedPage, others: Iterable[str], *, only: frozenset[bytes] | None = None
+    ) -> Sequence[Contradiction]:
+        """Return the contradictions between the page and the others that are neither open nor dismissed, each once.
+
+        With `only`, those of the page's units with these digests. Others that are gone, or take too long, are left out.
+
+        Raises:
+            EngineUnavailable, StorageError: the index or the database can't be asked now.
+        """
+        found: dict[tuple[frozenset[str], bytes], Contradiction] = {}
+        for path in others:
+            try:
+                pair = PagePair(await self.page(path), page, self._now(), only)
+                what = f"comparing {page.path} with {path}"
+                for one in await self._runner.run(pair_contradictions, pair, size=pair.size, what=what):
+                    if one.sure >= LEAST_SURE:
+                        found.setdefault(_name(one), one)
+            except (EngineUnavailable, StorageError):
+                raise
+            except KnowledgeError as error:
+                log.info("contradictions between %s and %s are not looked for: %s", page.path, path, error)
+        known = await self._on_record(page.path) if found else frozenset()
+        return [one for name, one in found.items() if name not in known]
+
+    async def _on_record(self, path: str) -> frozenset[tuple[frozenset[str], bytes]]:
+        lists = [await self._ledger.flags(path, limit=MOST_FLAGS, dismissed=dismissed) for dismissed in (False, True)]
+        return frozenset(_name(flag.contradiction) for flags in lists for flag in flags)
+
+
+def _name(found: Contradiction) -> tuple[frozenset[str], bytes]:
+    return frozenset((found.existing.path, found.new.path)), found.pair

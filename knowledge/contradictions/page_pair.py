@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +14,7 @@ from knowledge.merge.document.dated_log import dated_heading, dated_item, is_dat
 from knowledge.merge.document.unit_origins import PageFacts, presumed_origin, trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import USER, confidence_in
-from knowledge.merge.model import Confidence, Contradiction, Origin, Side, Unit, cut_short, section_name
+from knowledge.merge.model import Contradiction, Side, Unit, cut_short, section_name, unit_digest
 from knowledge.offload import comparison_size
 from knowledge.writing.related.target_page import Surroundings, front_matter_of
 
@@ -24,6 +23,7 @@ LEAST_SHARED, SAME_SUBJECT = 3, 0.75
 NEARLY_EQUAL = 0.95
 """The likeness of subjects with one shared word less that differ in a figure: "the cache holds 5 GB", "... 6 GB"."""
 PARALLEL = 2
+"""Keys that two pages have in common if they say the same things about two subjects."""
 _FIGURES = ("number", "unit", "date", "version")
 _UNVERSIONED = re.compile(r"[-_. ]*v?\d+(?:[-_.]\d+)*", re.IGNORECASE)
 
@@ -42,32 +42,20 @@ class RecordedPage:
 
 
 @dataclass(frozen=True, slots=True)
-class PageUnits:
-    """Units of one page with their origins: all of them, or those that a write brought. `dated`: the page is of one time, or a log."""
-
-    path: str
-    revision: str
-    units: Sequence[tuple[Unit, Origin]]
-    dated: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PagePair:
-    """A page, and the units of another one that are compared with it."""
+    """Two pages that are compared; with `only`, the units of the other one that have these digests."""
 
     page: RecordedPage
-    other: RecordedPage | PageUnits
+    other: RecordedPage
     now: datetime
+    only: frozenset[bytes] | None = None
 
     @property
     def size(self) -> int:
-        """Return the size of the step that compares them."""
-        known = len(self.page.text) + len(self.page.tracked_text or "")
-        if isinstance(self.other, RecordedPage):
-            new = len(self.other.text)
-            return comparison_size(len(self.page.text), new, read=known + new + len(self.other.tracked_text or ""))
-        new = sum(len(unit.text) for unit, _ in self.other.units)
-        return comparison_size(len(self.page.text), new, read=known + new)
+        """The size of the step that compares them."""
+        one, other = len(self.page.text), len(self.other.text)
+        tracked = sum(len(page.tracked_text or "") for page in (self.page, self.other))
+        return comparison_size(one, other, read=one + other + tracked)
 
 
 def pair_contradictions(pair: PagePair) -> list[Contradiction]:
@@ -78,54 +66,69 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
     """
     if _UNVERSIONED.sub("", pair.page.path) == _UNVERSIONED.sub("", pair.other.path):
         return []  # `spec.md` and `spec-2.0.md` describe two versions
-    here = units_of(pair.page)
-    there = pair.other if isinstance(pair.other, PageUnits) else units_of(pair.other)
-    rules = pair.page.around.rules
-    other_rules = pair.other.around.rules if isinstance(pair.other, RecordedPage) else rules
-    pairs = contradictions([unit for unit, _ in here.units], [unit for unit, _ in there.units])
+    here, there = (_PageReading(page, pair.now) for page in (pair.page, pair.other))
+    pairs = contradictions(here.units, there.units)
     # Two pages that share several keys, of lines or of rows, say the same things about two subjects, as `timeout: 30` of two services.
-    short = [one for one in pairs if not _is_clear_alone(one)]
+    short = {one for one in pairs if not _is_clear_alone(one)}
     parallel = len({one.comparison.subject for one in short}) >= PARALLEL
     found = []
     for one in pairs:
-        (unit, origin), (other, other_origin) = here.units[one.existing], there.units[one.new]
-        if (here.dated or _is_dated(unit)) and (there.dated or _is_dated(other)):
+        unit, other = here.units[one.existing], there.units[one.new]
+        if pair.only is not None and unit_digest(other.text) not in pair.only:
+            continue
+        if here.dates(unit) and there.dates(other):
             continue
         if (parallel and one in short) or not _share_a_subject(one, unit, other):
             continue
-        weight = confidence_in(origin, now=pair.now, rules=rules)
-        other_weight = confidence_in(other_origin, now=pair.now, rules=other_rules)
-        comparison = one.comparison
+        said, comparison = one.said, one.comparison
         sides = [
-            (_side(here, unit, one.said[0], weight, origin), comparison.values[0]),
-            (_side(there, other, one.said[1], other_weight, other_origin), comparison.values[1]),
+            (here.side(one.existing, said[0]), comparison.values[0]),
+            (there.side(one.new, said[1]), comparison.values[1]),
         ]
-        if other_weight.confidence > weight.confidence:
-            sides.reverse()
-        (existing, value), (new, other_value) = sides
+        # Stable, so that of two sides that are believed alike the first page's stays first.
+        (existing, value), (new, other_value) = sorted(sides, key=lambda side: -(side[0].confidence or 0.0))
         about = f"About {comparison.subject!r}, " if comparison.subject else ""
         reason = f"{about}{existing.path} says {value}, {new.path} says {other_value}."
         found.append(Contradiction(comparison.kind, comparison.subject, reason, existing, new, comparison.strength))
     return found
 
 
-def units_of(page: RecordedPage) -> PageUnits:
-    """Return the units of a page with their origins, presumed ones where none is recorded."""
-    document = cut(page.text)
-    here = units(document)
-    source = str(front_matter_of(page.text).get("source") or USER)
-    facts = PageFacts(page.path, source, page.modified, tracked=page.tracked is not None)
-    then = None if page.tracked_text is None else units(cut(page.tracked_text))
-    traced = trace_origins(here, page.tracked.origins if page.tracked else (), then)
-    origins = [
-        origin or presumed_origin(unit, facts, page.around.rules) for unit, origin in zip(here, traced, strict=True)
-    ]
-    return PageUnits(page.path, page.revision, list(zip(here, origins, strict=True)), is_dated_page(page))
+class _PageReading:
+    """The units of a page with their origins, presumed ones where none is recorded."""
 
+    def __init__(self, page: RecordedPage, now: datetime) -> None:
+        self._page, self._now = page, now
+        document, front = cut(page.text), front_matter_of(page.text)
+        self.units = units(document)
+        facts = PageFacts(page.path, str(front.get("source") or USER), page.modified, tracked=page.tracked is not None)
+        then = None if page.tracked_text is None else units(cut(page.tracked_text))
+        traced = trace_origins(self.units, page.tracked.origins if page.tracked else (), then)
+        self._origins = [
+            origin or presumed_origin(unit, facts, page.around.rules)
+            for unit, origin in zip(self.units, traced, strict=True)
+        ]
+        self._is_dated = is_dated_name(page.path) or page.around.appends(front) or is_log(document)
 
-def is_dated_page(page: RecordedPage) -> bool:
-    """Return whether the page is of one time, or a log."""
-    return is_dated_name(page.path) or page.around.appends(front_matter_of(page.text)) or is_log(cut(page.text))
+    def dates(self, unit: Unit) -> bool:
+        """Return whether what the unit says is of one time: by its page, a heading above it, or its own beginning."""
+        return self._is_dated or any(map(dated_heading, unit.section)) or dated_item(unit.text) is not None
+
+    def side(self, number: int, said: str) -> Side:
+        """Return a statement of a unit as one side of a contradiction."""
+        unit, origin = self.units[number], self._origins[number]
+        weight = confidence_in(origin, now=self._now, rules=self._page.around.rules)
+        # A statement is read without its markup. What is on record must be found in the page again, or it counts as changed.
+        in_page = " ".join(said.split()) in " ".join(unit.text.split())
+        return Side(
+            path=self._page.path,
+            section=section_name(unit.section),
+            text=cut_short(said if in_page else unit.text),
+            source=origin.source,
+            authority=weight.authority,
+            observed_at=origin.observed_at,
+            confidence=weight.confidence,
+            revision=self._page.revision,
+        )
 
 
 def decidable_texts(text: str) -> list[str]:
@@ -164,22 +167,3 @@ def _share_a_subject(found: FoundContradiction, unit: Unit, other: Unit) -> bool
     if shared == LEAST_SHARED - 1 and found.comparison.kind in _FIGURES:
         return alike >= NEARLY_EQUAL
     return shared >= LEAST_SHARED and alike >= SAME_SUBJECT
-
-
-def _is_dated(unit: Unit) -> bool:
-    return any(map(dated_heading, unit.section)) or dated_item(unit.text) is not None
-
-
-def _side(page: PageUnits, unit: Unit, said: str, weight: Confidence, origin: Origin) -> Side:
-    # A statement is read without its markup. What is on record must be found in the page again, or it counts as changed.
-    in_page = " ".join(said.split()) in " ".join(unit.text.split())
-    return Side(
-        path=page.path,
-        section=section_name(unit.section),
-        text=cut_short(said if in_page else unit.text),
-        source=origin.source,
-        authority=weight.authority,
-        observed_at=origin.observed_at,
-        confidence=weight.confidence,
-        revision=page.revision,
-    )

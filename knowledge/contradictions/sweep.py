@@ -9,13 +9,10 @@ from datetime import datetime
 
 import anyio.to_thread
 
-from knowledge.contradictions.cross_page import not_on_record
-from knowledge.contradictions.page_pair import PagePair, RecordedPage, decidable_texts, pair_contradictions
-from knowledge.contradictions.page_records import PageRecords
-from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError, TooMuchWaiting, TooMuchWork
+from knowledge.contradictions.comparer import PageComparer
+from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError
 from knowledge.history.ports import Actor, HistoryEntry, Ledger
 from knowledge.merge.model import Contradiction
-from knowledge.offload import StepRunner
 from knowledge.pages.paths import is_markdown, within
 from knowledge.pages.vault import Vault
 from knowledge.writing.acts.audit_entries import SERVER
@@ -25,8 +22,6 @@ CHECK = "check"
 """The act, as the audit log names it."""
 NEAR = 3
 """Pages that are looked at for each statement: those that share most terms with it."""
-LEAST_SURE = 0.5
-"""How sure a contradiction must be to be reported. A list that is mostly wrong is not read."""
 
 log = logging.getLogger(__name__)
 
@@ -44,17 +39,10 @@ class ContradictionSweep:
     """Compares each page with the pages that say something about the same things, as the keyword index finds them."""
 
     def __init__(
-        self,
-        vault: Vault,
-        ledger: Ledger,
-        *,
-        records: PageRecords,
-        related: RelatedPages,
-        now: Callable[[], datetime],
-        runner: StepRunner,
+        self, vault: Vault, comparer: PageComparer, related: RelatedPages, ledger: Ledger, now: Callable[[], datetime]
     ) -> None:
-        self._vault, self._records, self._related = vault, records, related
-        self._ledger, self._now, self._runner = ledger, now, runner
+        self._vault, self._comparer, self._related = vault, comparer, related
+        self._ledger, self._now = ledger, now
 
     async def check(self, place: str, *, on_page: Callable[[int, int], object]) -> SweepReport:
         """Check every page at or below `place` against all others, and record what is found.
@@ -79,37 +67,19 @@ class ContradictionSweep:
                 log.info("%s is not checked: %s", path, error)
                 skipped.append(path)
                 continue
-            if new := await not_on_record(self._ledger, new):
+            if new:
                 actor = Actor(SERVER, CHECK, "")
                 await self._ledger.commit(HistoryEntry(self._now(), actor, outcome="flagged", contradictions=new))
                 found += new
         on_page(len(paths), len(paths))
         return SweepReport(len(paths) - len(skipped), skipped, sorted(found, key=lambda one: -one.confidence))
 
-    async def _on_page(self, path: str, compared: set[frozenset[str]]) -> list[Contradiction]:
-        page = await self._records.page(path)
-        texts = await self._runner.run(decidable_texts, page.text, size=len(page.text), what=f"reading {path}")
-        found: list[Contradiction] = []
-        others = dict.fromkeys(
-            [other for text in texts for other in await self._related.pages([text], but=path, limit=NEAR)]
-        )
-        for other in others:
-            pages = frozenset((path, other))
-            if pages in compared:
-                continue
-            compared.add(pages)
-            found += await self._compared(page, other)
-        return [one for one in found if one.sure >= LEAST_SURE]
-
-    async def _compared(self, page: RecordedPage, other: str) -> list[Contradiction]:
-        try:
-            pair = PagePair(page, await self._records.page(other), self._now())
-            what = f"comparing {page.path} with {other}"
-            return await self._runner.run(pair_contradictions, pair, size=pair.size, what=what)
-        except (TooMuchWork, TooMuchWaiting):
-            log.warning("contradictions between %s and %s are not looked for", page.path, other, exc_info=True)
-        except (EngineUnavailable, StorageError):
-            raise
-        except KnowledgeError:
-            log.info("%s cannot be compared with %s", page.path, other, exc_info=True)
-        return []
+    async def _on_page(self, path: str, compared: set[frozenset[str]]) -> Sequence[Contradiction]:
+        """Compare a page with those that share terms with one of its statements, unless the two were `compared` before."""
+        page = await self._comparer.page(path)
+        others: dict[str, None] = {}
+        for text in await self._comparer.decidable_texts(page):
+            others |= dict.fromkeys(await self._related.pages([text], but=path, limit=NEAR))
+        fresh = [other for other in others if frozenset((path, other)) not in compared]
+        compared.update(frozenset((path, other)) for other in fresh)
+        return await self._comparer.contradictions(page, fresh)

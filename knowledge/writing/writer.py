@@ -236,7 +236,7 @@ class Writer:
         outcome: MergeOutcome = done.result
         merged = replace(outcome.merged, note=join_notes(plan.note, outcome.merged.note, *warnings) or None)
         if outcome.brought and merged.revision is not None:
-            self._elsewhere.enqueue(Written(request.actor, request.path, merged.revision, outcome.brought))
+            self._elsewhere.enqueue(Written(request.actor, request.path, outcome.brought))
         if outcome.known is not None:
             # With the page's own revision as base, text that others wrote would count as read, and as removed when the caller
             # sends the page without it. So the answer names the page as the caller knows it, which is kept as shown.

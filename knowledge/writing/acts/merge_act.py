@@ -225,7 +225,7 @@ def _combined(
         questions=questions,
         note=join_notes(*(one.note for one in answers)) or None,
     )
-    brought = [pair for work in works for pair in work.result.brought]
+    brought = [text for work in works for text in work.result.brought]
     return replace(
         last,
         contents={path: after} if written else {},

@@ -21,7 +21,6 @@ from knowledge.merge.model import (
     MergePlan,
     OfferedPlace,
     Origin,
-    Unit,
     pair_digest,
     unit_digest,
 )
@@ -60,10 +59,10 @@ PLACE_UNSURE = (
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """The answer to a merge, and the units that it brought into the page, each with its origin."""
+    """The answer to a merge, and the texts of the units that it brought into the page."""
 
     merged: Merged
-    brought: Sequence[tuple[Unit, Origin]] = ()
+    brought: Sequence[str] = ()
     known: bytes | None = None
     """The page as the caller knows it now; None if that is the page as it is."""
 
@@ -266,16 +265,14 @@ def _support(origins: Sequence[Origin | None]) -> int:
     return sum(len(origin.corroborated_by) for origin in origins if origin is not None)
 
 
-def _brought(plan: MergePlan, before: str) -> list[tuple[Unit, Origin]]:
-    """Return the units of the merged text that were not in the page before, each with its origin."""
+def _brought(plan: MergePlan, before: str) -> list[str]:
+    """Return the texts of the merged page's units that were not in the page before, headings left out."""
     old = {unit_digest(unit.text) for unit in units(cut(before))} if before else set()
-    origins = {origin.digest: origin for origin in plan.origins}
-    found = []
-    for unit in units(plan.cut or cut(plan.text)):
-        digest = unit_digest(unit.text)
-        if digest not in old and digest in origins and unit.kind != "heading":
-            found.append((unit, origins[digest]))
-    return found
+    return [
+        unit.text
+        for unit in units(plan.cut or cut(plan.text))
+        if unit.kind != "heading" and unit_digest(unit.text) not in old
+    ]
 
 
 def _with_source(text: str, source: str) -> str:

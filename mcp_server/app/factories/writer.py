@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
+from knowledge.contradictions.comparer import PageComparer
 from knowledge.contradictions.cross_page import CrossPageClaims
-from knowledge.contradictions.page_records import PageRecords
 from knowledge.contradictions.record import Contradictions
 from knowledge.contradictions.sweep import ContradictionSweep
 from knowledge.history.page_history import PageHistory
@@ -80,8 +80,8 @@ def writing_on(parts: WriterBasis) -> Writing:
     pages = PageLookup(parts.vault, parts.tiers)
     related = RelatedPages(parts.index, parts.keyword)
     backlinks = Backlinks(parts.vault, parts.index)
-    records = PageRecords(parts.vault, parts.ledger, pages, parts.now)
-    elsewhere = CrossPageClaims(records, related, parts.ledger, parts.now, runner=parts.runner)
+    comparer = PageComparer(parts.vault, parts.ledger, pages, parts.now, parts.runner)
+    elsewhere = CrossPageClaims(comparer, related, parts.ledger, parts.now)
     writer = Writer(
         vault=parts.vault,
         past=parts.past,
@@ -100,9 +100,7 @@ def writing_on(parts: WriterBasis) -> Writing:
     )
     page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
     contradictions = Contradictions(parts.vault, parts.ledger, parts.now)
-    sweep = ContradictionSweep(
-        parts.vault, parts.ledger, records=records, related=related, now=parts.now, runner=parts.runner
-    )
+    sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
     return Writing(writer, page_history, contradictions, sweep, acts, elsewhere)
 
 

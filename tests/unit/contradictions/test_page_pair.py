@@ -9,7 +9,7 @@ import pytest
 from knowledge.contradictions.page_pair import PagePair, RecordedPage, decidable_texts, pair_contradictions
 from knowledge.merge.document.dated_log import is_dated_name
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
-from knowledge.merge.model import Contradiction
+from knowledge.merge.model import Contradiction, unit_digest
 from knowledge.writing.related.target_page import Surroundings
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
@@ -88,6 +88,19 @@ def test_two_versions_of_a_page_do_not_contradict_each_other() -> None:
 )
 def test_a_path_tells_whether_a_page_is_of_one_time(path: str, *, dated: bool) -> None:
     assert is_dated_name(path) == dated
+
+
+def test_only_the_units_of_a_write_are_compared_and_the_whole_page_tells_what_they_are_about() -> None:
+    letters, changed = "The mail queue of the shop holds {} letters.\n", CACHE.format(2)
+    guide = page("guide.md", f"{CACHE.format(1)}\n{letters.format(90)}")
+    notes = page("notes.md", f"{letters.format(70)}\n{changed}")
+    only = frozenset((unit_digest(changed),))
+    (contradiction,) = pair_contradictions(PagePair(guide, notes, NOW, only))
+    assert contradiction.new.text == changed.strip()
+    # One key that changed is still one of several that both pages have.
+    mail, chat = "# Service\n\n- timeout: 30\n- retries: 3\n", "# Service\n\n- timeout: 60\n- retries: 5\n"
+    only = frozenset((unit_digest("- timeout: 60\n"),))
+    assert pair_contradictions(PagePair(page("mail.md", mail), page("chat.md", chat), NOW, only)) == []
 
 
 def test_only_statements_that_can_contradict_are_looked_up() -> None:
