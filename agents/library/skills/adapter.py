@@ -117,7 +117,8 @@ def _closing(agent: Agent, setting: PhaseSetting) -> Agent:
 
 async def _provided(phase: str, facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     # The journey's id is known only when the document is recorded.
-    document = facts.documents[phase].replace(TASK, facts.journey, 1)
+    # Only in the task's own line: the title before it is cut from the brief, which may have these words.
+    document = facts.documents[phase].replace(f"\n- Task: {TASK}\n", f"\n- Task: {facts.journey}\n", 1)
     # The first match is the server's own line: recorded text comes after the first section, which only the server writes.
     ended = _ENDED.search(document)
     return {DOCUMENT: document, **({ENDED_IN: ended.group(1)} if ended else {})}

@@ -165,7 +165,7 @@ class _Batch:
         self._c.executemany(
             "INSERT INTO removal VALUES (?, ?)", [(self.seq + i, old) for i, (old,) in enumerate(gone, start=1)]
         )
-        # One more: whoever caches by position must also notice a document without chunks.
+        # One more, so that a cache keyed by position also notices a document without chunks.
         self.seq += len(gone) + 1
         self._documents[parent(path)] -= 1
         self._touched.add(parent(path))

@@ -76,7 +76,7 @@ async def proposal_status(services: TrustServices, call: Call, arguments: Propos
 
 
 async def withdraw(services: TrustServices, call: Call, arguments: WithdrawArguments) -> ProposalStatus:
-    """Withdraw a proposal of the caller that nobody has decided on yet. One that it joined goes on waiting for the other hosts.
+    """Withdraw a proposal of the caller that nobody has decided on yet. One that it joined keeps waiting for the other hosts.
 
     Raises:
         OthersAsk: the caller made it, and other hosts joined.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from mcp_server.gate.trust.reconcile import unaccounted
 from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Refused, Writer, writing
 from tests.support.knowledge_bases.folders import write
+from tests.support.state.postgres import on_database
 from tests.support.state.stores import bodies
 
 PAGE = "guides/deploy.md"
@@ -54,10 +55,7 @@ ME = os_user()
 @pytest.fixture(params=["sqlite", "postgres"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     made = Settings(kb=write(tmp_path / "kb", {PAGE: TEXT}), state_dir=tmp_path / "s", open_browser=False)
-    if request.param == "sqlite":
-        return made
-    url, schema = request.getfixturevalue("postgres").url(), request.getfixturevalue("schema")
-    return replace(made, database_url=url, database_schema=schema)
+    return on_database(made, request)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mcp_server.approvals.views.present import Present
 from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Writer, writing
 from tests.support.knowledge_bases.folders import write
+from tests.support.state.postgres import on_database
 
 PAGE = "guides/deploy.md"
 TEXT = "# Deploying\n\nIt is deployed with a canary first.\n\n## Limits\n\nThe timeout is 30 seconds.\n"
@@ -29,10 +30,7 @@ TEXT = "# Deploying\n\nIt is deployed with a canary first.\n\n## Limits\n\nThe t
 @pytest.fixture(params=["sqlite", "postgres"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     made = Settings(kb=write(tmp_path / "kb", {PAGE: TEXT}), state_dir=tmp_path / "s", open_browser=False)
-    if request.param == "sqlite":
-        return made
-    url, schema = request.getfixturevalue("postgres").url(), request.getfixturevalue("schema")
-    return replace(made, database_url=url, database_schema=schema)
+    return on_database(made, request)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,13 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from mcp_server.app.settings.settings import Settings
 
 USER = "forge"
 PASSWORD = "correct-horse-1"  # noqa: S105 - of a server that lives as long as the tests; they look for it in what is said
@@ -137,3 +140,11 @@ def fragile_postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
 def schema() -> str:
     """Return the name of a schema that nobody used before."""
     return f"t_{secrets.token_hex(6)}"
+
+
+def on_database(settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    """Return the settings of a server on the database that the fixture's parameter names: `sqlite` or `postgres`."""
+    if request.param == "sqlite":
+        return settings
+    url, schema = request.getfixturevalue("postgres").url(), request.getfixturevalue("schema")
+    return replace(settings, database_url=url, database_schema=schema)

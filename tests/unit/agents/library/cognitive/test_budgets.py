@@ -89,7 +89,7 @@ async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorde
                 assert missing == [], (state.phase, told)
                 trimmed += "Context budget of" in told or CUT in told
             last = agent.texts[agent.graph.phase(state.phase).prompt].rpartition("}}")[2].strip()
-            assert state.visit > 1 or last[-60:] in prompts[1], "what is to be done is told whole"
+            assert state.visit > 1 or last[-60:] in prompts[1], "the whole task is repeated"
             await play(led, cast, **inputs)
     assert trimmed > 10, "there was more than fits, and it is said"
 

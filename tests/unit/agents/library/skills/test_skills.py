@@ -227,6 +227,14 @@ async def _second(led: Led) -> None:
     await led.submit(text="Bees are fine.")
 
 
+async def test_the_task_has_its_own_id_whatever_the_brief_says() -> None:
+    async with leading(skill(), brief="Keep bees (this journey) well.", topic="bees") as led:
+        await _second(led)
+        document = str((await led.state()).work["first.CLOSING"].content["document"])
+        assert document.startswith("# Noting Agent Output: Keep bees (this journey) well.\n")
+        assert f"- Task: {led.journey}\n" in document
+
+
 async def test_agents_follow_each_other_and_each_leaves_a_document_that_the_server_writes() -> None:
     async with leading(skill(), topic="bees") as led:
         told = await led.told()
