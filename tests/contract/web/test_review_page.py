@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from knowledge.history.audit.chain import fields_of
 from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict
 from mcp_server.app.composition import open_app
@@ -708,27 +707,6 @@ async def test_the_audit_log_says_where_in_another_service_an_act_went(place: Pl
     assert 'data-label="Outcome">unsure<' in html
 
 
-async def test_contradictions_are_shown_with_both_sides_and_decided_about(place: Place) -> None:
-    allowed = await let_in(place.settings, "writer", 4)
-    async with open_app(allowed, indexing=False) as app, Client(app.server) as writer:
-        await writer.call_tool(
-            "kb_merge",
-            {"path": "limits.md", "content": "# Limits\n\nAn upload may be 64 MiB.\n", "source": "code:src/a.py"},
-        )
-        read = (await writer.call_tool("kb_read", {"path": "limits.md"})).structured_content or {}
-        claim = {"path": "limits.md", "content": "An upload may be 32 MiB.\n", "source": "wiki:limits"}
-        await writer.call_tool("kb_merge", {**claim, "base_revision": read["revision"]})
-    visitor = await place.visitor()
-    assert "64 MiB" in await visitor.look("/contradictions")
-    (flag,) = await place.app.base.state.trust.proposals(states=("pending",))
-    assert flag.kind == "flag"
-    html = await visitor.look(f"/proposals/{flag.id}")
-    for told in ("Both sides", "64 MiB", "32 MiB", "code:src/a.py", "wiki:limits"):
-        assert told in html
-    await visitor.send(f"/proposals/{flag.id}/reject", note="the code is right")
-    assert "64 MiB" in place.text("limits.md")
-
-
 async def test_a_page_that_changed_since_is_shown_as_it_is_and_the_approval_is_over_what_is_shown(place: Place) -> None:
     waiting = await place.propose()
     address = f"/proposals/{waiting.id}"
@@ -844,33 +822,6 @@ async def test_all_hosts_that_ask_for_the_same_are_shown_and_decided_on_together
         assert record is not None
         assert record.frozen
     assert f"by <bdi>{ME}@two</bdi>" in await visitor.look("/decided")
-
-
-async def test_a_contradiction_is_dismissed_on_the_page_with_a_reason_and_reopened(place: Place) -> None:
-    allowed = await let_in(place.settings, "writer", 4)
-    async with open_app(allowed, indexing=False) as app, Client(app.server) as writer:
-        page = {"path": "limits.md", "content": "# Limits\n\nAn upload may be 64 MiB.\n", "source": "code:src/a.py"}
-        await writer.call_tool("kb_merge", page)
-        read = (await writer.call_tool("kb_read", {"path": "limits.md"})).structured_content or {}
-        claim = {"path": "limits.md", "content": "An upload may be 32 MiB.\n", "source": "wiki:limits"}
-        await writer.call_tool("kb_merge", {**claim, "base_revision": read["revision"]})
-    visitor = await place.visitor()
-    html = await visitor.look("/contradictions")
-    assert "New text, not written" in html
-    await visitor.send("/contradictions/dismiss", reason=" ", ruling="both")
-    assert "a dismissal needs a reason" in visitor.html
-    await visitor.look("/contradictions")
-    await visitor.send("/contradictions/dismiss", reason="<b>two</b> services", ruling="both")
-    assert "64 MiB" not in await visitor.look("/contradictions")
-    html = await visitor.look("/contradictions?dismissed=1")
-    assert "&lt;b&gt;two&lt;/b&gt; services" in html
-    assert "both hold" in html
-    await visitor.send("/contradictions/reopen")
-    assert "64 MiB" in await visitor.look("/contradictions")
-    await visitor.send("/contradictions/dismiss", id="4711", reason="x")
-    assert "there is no contradiction 4711" in visitor.html
-    records = [fields_of(record) for record in await place.app.base.state.ledger.records()]
-    assert [body["outcome"] for body in records[-2:]] == ["dismissed", "reopened"]
 
 
 async def test_an_open_page_hears_at_once_that_something_waits(place: Place) -> None:
