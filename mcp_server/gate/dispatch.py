@@ -182,7 +182,7 @@ class Gate:
         if spec.answer is None:
             raise TypeError(f"{spec.name} cannot answer")
         result = await spec.answer(self._services, call, asked)
-        origins = tuple(await spec.taints(self._services, result)) if spec.taints else ()
+        origins = tuple(await spec.taints(self._services, call, result)) if spec.taints else ()
         await self._note_taint(call, origins)
         content = spec.as_json(result)
         if origins:

@@ -131,7 +131,7 @@ class ToolSpec(Generic[S_contra, A, R]):
     Attributes:
         result: The type of the answer, a dataclass.
         result_notes: Descriptions of result fields that their names do not explain; `hits.score` is a field of each item of `hits`.
-        taints: Returns the untrusted sources that an answer quotes.
+        taints: Returns the untrusted sources that an answer to a call quotes.
         recalled: Returns the answer to a call whose process died, found by asking the service. `call.approval` or `call.key`
             identifies it; its status is `done` or `unsure`. None if its effect is not there, and it can be done without being done
             twice.
@@ -148,7 +148,7 @@ class ToolSpec(Generic[S_contra, A, R]):
     result: type[R]
     result_notes: Mapping[str, str] = field(default_factory=dict)
     answer: Callable[[S_contra, Call, A], Awaitable[R]] | None = None
-    taints: Callable[[S_contra, R], Awaitable[Sequence[str]]] | None = None
+    taints: Callable[[S_contra, Call, R], Awaitable[Sequence[str]]] | None = None
     plan: Callable[[S_contra, Call, A], Awaitable[CallPlan[R]]] | None = None
     recalled: Callable[[S_contra, Call, A], Awaitable[R | None]] | None = None
     read_only: bool = False

@@ -178,6 +178,6 @@ async def _agents(services: JourneyServices) -> Sequence[Mapping[str, str]]:
     return [{"agent": name, "summary": summary} for name, summary in await agent_lines(services)]
 
 
-async def read_in(services: JourneyServices, answer: Journey) -> Sequence[str]:
+async def read_in(services: JourneyServices, _call: Call, answer: Journey) -> Sequence[str]:
     """Return the untrusted origins behind the journey: its works may repeat them."""
     return tuple(await services.taints.of_journey(answer.journey_id))

@@ -75,7 +75,7 @@ async def read(services: KnowledgeServices, call: Call, arguments: ReadPageArgum
     return replace(reading, cited_by=await citations_of(services, reading.path))
 
 
-async def read_from(_services: KnowledgeServices, reading: PageReading) -> tuple[str, ...]:
+async def read_from(_services: KnowledgeServices, _call: Call, reading: PageReading) -> tuple[str, ...]:
     """Return the origin of the page's text if the source is untrusted."""
     return (origin_of(reading.path, reading.source),) if reading.tainted else ()
 
@@ -109,7 +109,7 @@ async def search(services: KnowledgeServices, call: Call, arguments: SearchPages
     return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer))
 
 
-async def found_from(_services: KnowledgeServices, found: SearchAnswer) -> tuple[str, ...]:
+async def found_from(_services: KnowledgeServices, _call: Call, found: SearchAnswer) -> tuple[str, ...]:
     """Return the origins of the untrusted hits."""
     return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
 
@@ -334,7 +334,7 @@ async def plan_dismissal(
     shown, reason = disagreement(flag), one_line(arguments.reason)
     claims = [f"{side.path}: {one_line(side.text)}" for side in (shown.existing, shown.new)]
     answer = DismissalAnswer("done", None, flag.id, claims)
-    origins = await claimed_in(services, Disagreements([shown], None))
+    origins = await claimed_in(services, call, Disagreements([shown], None))
     if arguments.dry_run:
         return CallPlan(answer=replace(answer, status="analysis"), origins=origins)
 
@@ -366,7 +366,7 @@ async def plan_dismissal(
     )
 
 
-async def claimed_in(services: KnowledgeServices, found: Disagreements) -> tuple[str, ...]:
+async def claimed_in(services: KnowledgeServices, _call: Call, found: Disagreements) -> tuple[str, ...]:
     """Return the untrusted origins of the claims: their own source, or that of their page."""
     sides = [side for one in found.contradictions for side in (one.existing, one.new)]
     fetched = {origin_of(side.path, side.source) for side in sides if source_kind(side.source) in FETCHED_KINDS}

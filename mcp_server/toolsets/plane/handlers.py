@@ -49,17 +49,17 @@ async def get_task(services: ActServices, _call: Call, arguments: GetArguments) 
     return await task_views.get_task(board_of(services), arguments, pages_of)
 
 
-async def projects_read(_services: ActServices, answer: Projects) -> Sequence[str]:
+async def projects_read(_services: ActServices, _call: Call, answer: Projects) -> Sequence[str]:
     """Return the projects whose description the answer holds."""
     return tuple(f"{TOOLSET}:{line.key}" for line in answer.projects) if answer.tainted else ()
 
 
-async def tasks_read(_services: ActServices, answer: TaskList) -> Sequence[str]:
+async def tasks_read(_services: ActServices, _call: Call, answer: TaskList) -> Sequence[str]:
     """Return the tasks whose names the answer contains."""
     return tuple(f"{TOOLSET}:{line.key}" for line in answer.tasks)
 
 
-async def task_read(_services: ActServices, answer: TaskView) -> Sequence[str]:
+async def task_read(_services: ActServices, _call: Call, answer: TaskView) -> Sequence[str]:
     """Return the task, and the related tasks whose names the answer contains."""
     return tuple(f"{TOOLSET}:{key}" for key in (answer.key, *(tied.key for tied in answer.relations)))
 

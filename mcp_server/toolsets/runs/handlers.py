@@ -339,6 +339,6 @@ def page_end(text: str, start: int) -> int:
     return line + 1 if line >= start else start + PAGE
 
 
-async def read_in(services: RunViewServices, trace: RunTrace) -> Sequence[str]:
+async def read_in(services: RunViewServices, _call: Call, trace: RunTrace) -> Sequence[str]:
     """Return the origins of untrusted text that the run has read."""
     return tuple(await services.taints.of_journey(trace.run_id))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import anyio
 
 from knowledge.errors import KnowledgeError
-from knowledge.offload import CALLER
 from knowledge.trust.ports import Proposal, State
 from mcp_server.approvals.proposals import scopes_of
 from mcp_server.approvals.summary import summary
@@ -90,10 +89,10 @@ async def withdraw(services: TrustServices, call: Call, arguments: WithdrawArgum
     return await _answer(services, call, proposal)
 
 
-async def read_in(services: TrustServices, answer: ProposalStatus) -> Sequence[str]:
+async def read_in(services: TrustServices, call: Call, answer: ProposalStatus) -> Sequence[str]:
     """Return the untrusted origins that the proposal may repeat: those read in the run or journey of the caller's own call."""
     trust, asked = services.state.trust, str(answer.proposal["id"]) if answer.proposal else ""
-    proposal = await own_proposal(trust, asked, CALLER.get()) if asked else None
+    proposal = await own_proposal(trust, asked, call.principal.id) if asked else None
     if proposal is None:
         return ()
     return tuple({origin for scope in scopes_of(proposal) for origin in await services.taints.of_journey(scope)})

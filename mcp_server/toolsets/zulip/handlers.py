@@ -54,7 +54,7 @@ async def search(services: ActServices, _call: Call, arguments: SearchMessagesAr
     return await message_views.search(chat_of(services), arguments)
 
 
-async def read_from(_services: ActServices, answer: Messages | Channels) -> Sequence[str]:
+async def read_from(_services: ActServices, _call: Call, answer: Messages | Channels) -> Sequence[str]:
     """Return the origin of the text in an answer."""
     if isinstance(answer, Messages):
         return tuple(dict.fromkeys(f"{TOOLSET}:{line.place}" for line in answer.messages))
