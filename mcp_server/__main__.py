@@ -51,7 +51,7 @@ VERBS = {
     "read": "read a page from the terminal",
     "map": "show the map in the terminal",
     "check": "find contradictions between pages",
-    "contradictions": "list contradictions, and dismiss those that are none",
+    "contradictions": "list contradictions, and dismiss those that are not",
     "agents": "list agents, and check your team's own",
     "enroll": "give a host its own name and secret",
     "trust": "show and change how far each host is trusted",

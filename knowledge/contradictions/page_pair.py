@@ -66,7 +66,7 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
     """
     if _UNVERSIONED.sub("", pair.page.path) == _UNVERSIONED.sub("", pair.other.path):
         return []  # `spec.md` and `spec-2.0.md` describe two versions
-    here, there = (_PageReading(page, pair.now) for page in (pair.page, pair.other))
+    here, there = (_ComparedPage(page, pair.now) for page in (pair.page, pair.other))
     pairs = contradictions(here.units, there.units)
     # Two pages that share several keys, of lines or of rows, say the same things about two subjects, as `timeout: 30` of two services.
     short = {one for one in pairs if not _is_clear_alone(one)}
@@ -93,7 +93,7 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
     return found
 
 
-class _PageReading:
+class _ComparedPage:
     """The units of a page with their origins, presumed ones where none is recorded."""
 
     def __init__(self, page: RecordedPage, now: datetime) -> None:

@@ -34,7 +34,7 @@ class NotOpen(KnowledgeError):
         elif found.settled_at is not None:
             why = f"contradiction {flag_id} is settled: its pages no longer say both, or a person has decided on it"
         elif found.dismissal is not None:
-            why = f"contradiction {flag_id} was dismissed by {found.dismissal.by} already"
+            why = f"contradiction {flag_id} was already dismissed by {found.dismissal.by}"
         else:
             why = f"contradiction {flag_id} is open: it was not dismissed"
         super().__init__(why)
@@ -45,7 +45,7 @@ class NoReason(KnowledgeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a dismissal needs a reason: say in a sentence why both statements may stay, or why the existing one does"
+            "a dismissal needs a reason: say in a sentence why both claims hold, or why the existing one stays"
         )
 
 

@@ -43,8 +43,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         say(f"{path} could not be checked")
     print(f"checked {counted(report.pages, 'page')}, found {counted(len(report.found), 'new contradiction')}")
     if found.contradictions:
-        more = ", the first of them above" if found.next_cursor else ""
-        print(f"open here{more}; if both claims hold: knowledge-forge contradictions dismiss ID --reason TEXT")
+        more = f"these are the first {args.limit}, --limit shows more; " if found.next_cursor else ""
+        print(f"{more}if both claims of one hold: knowledge-forge contradictions dismiss ID --reason TEXT")
     return OPEN if found.contradictions else 0
 
 
@@ -53,7 +53,7 @@ async def _check(args: argparse.Namespace, settings: Settings) -> tuple[SweepRep
     async with opened_app(settings) as app:
         async with held_lease(app.base) as lease:
             if lease is None:
-                say("another process is indexing; pages that are not indexed yet are compared with less")
+                say("another process is indexing; contradictions of pages that are not indexed yet may be missed")
             else:
                 await bring_up_to_date(app.base, lease)
         with progress_bars("comparing pages", shown=not settings.json) as (on_page,):
