@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.history.ports import Tracked
-from knowledge.merge.claims.claim import claims_of, most_likely_language
+from knowledge.merge.claims.claim import claims_of, most_likely_language, plain_text
 from knowledge.merge.claims.contradiction import SAMPLE, STATING, FoundContradiction, contradictions
-from knowledge.merge.claims.statements import StatementReading, likeness, read_statement
+from knowledge.merge.claims.statements import StatementReading, likeness, read_statement, sentences
 from knowledge.merge.document.dated_log import dated_heading, dated_item, is_dated_name, is_log
 from knowledge.merge.document.unit_origins import PageFacts, presumed_origin, trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import USER, confidence_in
 from knowledge.merge.model import Contradiction, Side, Unit, cut_short, section_name, unit_digest
 from knowledge.offload import comparison_size
+from knowledge.pages.paths import without_suffix
 from knowledge.writing.related.target_page import Surroundings, front_matter_of
 
 LEAST_SHARED, SAME_SUBJECT = 3, 0.75
 """Words that the subjects of two statements share, and their likeness, from which they are about the same thing on two pages."""
 NEARLY_EQUAL = 0.95
 """The likeness of subjects with one shared word less that differ in a figure: "the cache holds 5 GB", "... 6 GB"."""
+SAME_NAMES = 0.8
+"""The likeness of the names around two short lines. Pages made from one template share all of them but their own."""
 PARALLEL = 2
 """Keys that two pages have in common if they say the same things about two subjects."""
 _FIGURES = ("number", "unit", "date", "version")
@@ -78,7 +82,11 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
             continue
         if here.dates(unit) and there.dates(other):
             continue
-        if (parallel and one in short) or not _share_a_subject(one, unit, other):
+        around = [
+            " ".join((_name(page.path), *section))
+            for page, section in ((pair.page, unit.section), (pair.other, other.section))
+        ]
+        if (parallel and one in short) or not _share_a_subject(one, around):
             continue
         said, comparison = one.said, one.comparison
         sides = [
@@ -117,12 +125,10 @@ class _ComparedPage:
         """Return a statement of a unit as one side of a contradiction."""
         unit, origin = self.units[number], self._origins[number]
         weight = confidence_in(origin, now=self._now, rules=self._page.around.rules)
-        # A statement is read without its markup. What is on record must be found in the page again, or it counts as changed.
-        in_page = " ".join(said.split()) in " ".join(unit.text.split())
         return Side(
             path=self._page.path,
             section=section_name(unit.section),
-            text=cut_short(said if in_page else unit.text),
+            text=cut_short(_as_written(said, unit.text)),
             source=origin.source,
             authority=weight.authority,
             observed_at=origin.observed_at,
@@ -142,6 +148,18 @@ def decidable_texts(text: str) -> list[str]:
     ]
 
 
+def _name(path: str) -> str:
+    """Return the words of a page's file name."""
+    return without_suffix(path.rpartition("/")[2]).replace("-", " ").replace("_", " ")
+
+
+def _as_written(said: str, text: str) -> str:
+    """Return a statement, which is read without markup, as its unit has it: what is on record must be found in the page again."""
+    written = [text[span.start : span.end] for span in sentences(text)]
+    # What counts as one sentence differs a little between the two readings.
+    return next((one for one in written if said in plain_text(one)), text)
+
+
 def _is_clear_alone(found: FoundContradiction) -> bool:
     """Return whether both statements name their subject. A row, `Version: 2` and "click Validate" do not."""
     return all(not said.startswith("|") and _reading(said, found).is_clear_alone for said in found.said)
@@ -151,18 +169,19 @@ def _reading(text: str, found: FoundContradiction) -> StatementReading:
     return read_statement(text, most_likely_language(" ".join(found.said)))
 
 
-def _share_a_subject(found: FoundContradiction, unit: Unit, other: Unit) -> bool:
+def _share_a_subject(found: FoundContradiction, around: Sequence[str]) -> bool:
     """Return whether two statements of different pages are about the same thing, not only in the same words.
 
-    On one page the page is the subject. Of two, the statements say what they are about, or the headings above them do.
+    On one page the page is the subject. Of two, the statements say what they are about, or the names `around` them do: those of
+    their pages and headings.
     """
-    ours, theirs = (_reading(said, found) for said in found.said)
     if not _is_clear_alone(found):
         names = [said.strip("| ").split(":")[0].split("|")[0] for said in found.said]
-        sections = (unit.section, other.section)
-        ours, theirs = (_reading(" ".join((*path, name)), found) for path, name in zip(sections, names, strict=True))
-    elif any(said.rstrip(" *_").endswith(":") for said in found.said):
+        ours, theirs = (_reading(f"{above} {name}", found) for above, name in zip(around, names, strict=True))
+        return len(ours.subject & theirs.subject) >= LEAST_SHARED and likeness(ours, theirs) >= SAME_NAMES
+    if any(said.rstrip(" *_").endswith(":") for said in found.said):
         return False  # it only leads to what follows
+    ours, theirs = (_reading(said, found) for said in found.said)
     shared, alike = len(ours.subject & theirs.subject), likeness(ours, theirs)
     if shared == LEAST_SHARED - 1 and found.comparison.kind in _FIGURES:
         return alike >= NEARLY_EQUAL

@@ -90,6 +90,21 @@ def test_a_path_tells_whether_a_page_is_of_one_time(path: str, *, dated: bool) -
     assert is_dated_name(path) == dated
 
 
+def test_a_side_is_the_sentence_as_its_page_has_it() -> None:
+    long = "This is <https://shop.example>. The [image cache](a.md) of the shop holds **500** pictures. Ask Ada.\n"
+    (contradiction,) = of(long, CACHE.format(900))
+    texts = {contradiction.existing.text, contradiction.new.text}
+    assert texts == {"The [image cache](a.md) of the shop holds **500** pictures.", CACHE.format(900).strip()}
+
+
+def test_a_key_of_pages_made_from_one_template_is_about_each_of_them() -> None:
+    pages = [
+        page(f"{name}-policy.md", f"# Roles\n\n**Policy owner:** {who}\n")
+        for name, who in (("backup", "Ann"), ("access", "Ben"))
+    ]
+    assert found(*pages) == []
+
+
 def test_only_the_units_of_a_write_are_compared_and_the_whole_page_tells_what_they_are_about() -> None:
     letters, changed = "The mail queue of the shop holds {} letters.\n", CACHE.format(2)
     guide = page("guide.md", f"{CACHE.format(1)}\n{letters.format(90)}")
