@@ -35,6 +35,7 @@ from knowledge.search.query.place_names import Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.ranker import Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import ShownChunk, judge, signs_of
+from knowledge.search.ranking.weights import WeightsOf, default_weights
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
@@ -69,9 +70,10 @@ class Finder:
         router: Router | None = None,
         answer_tokens: int,
         patience_s: float = 0.0,
+        weights: WeightsOf = default_weights,
     ) -> None:
         self._index, self._engines = index, engines
-        self._questions, self._ranker = Questions(index, correct), Ranker(index, engines)
+        self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
         self._places, self._router = Places(index), router or Router(index)
         self._room, self._patience_s = answer_tokens * 4, patience_s
 

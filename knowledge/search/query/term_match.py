@@ -31,6 +31,10 @@ class TermMatcher:
         """Return the question's words in the chunk, its headings or its page's title, with the weight of the best form."""
         return dict(self._found(f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}", row.language))
 
+    def named(self, row: ChunkRow) -> Mapping[str, float]:
+        """Return the question's words in the chunk's headings, its page's title or its path, with the weight of the best form."""
+        return dict(self._found(f"{' '.join(row.section)} {row.title} {row.path}", row.language))
+
     def _found(self, text: str, language: str) -> Iterator[tuple[str, float]]:
         # With letters outside ASCII, accents fold and words may have no spaces between them, so the text is taken apart.
         # Taking all of it apart costs ten times as much as looking for beginnings.

@@ -9,6 +9,7 @@
 | search again with words that the best chunks share | `feedback.py` |
 | exact names first, near-duplicates out | `ranker.py`, `fusion.py`: `collapse` |
 | move up chunks with more of the question's words | `ranker.py`: `boost_coverage` |
+| the weights of these steps | `weights.py` |
 | the verdict: sufficient, partial or lost | `scent.py` |
 
 Corrections of typing errors happen before all of this, in `knowledge/search/query/corrections.py`.

@@ -12,8 +12,6 @@ RRF_K = 60
 """The constant of reciprocal rank fusion; 60 is the value of the paper below."""
 SAME_SHARE = 0.9
 """Share of common words from which two chunks of one document count as duplicates."""
-COSINE_WEIGHT = 1.0
-"""Weight of a cosine of 1, where the best chunk by words has 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,10 @@ def fuse(lists: Sequence[Sequence[Scored]]) -> list[Fused]:
     return fused
 
 
-def weigh(keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]) -> list[Fused]:
-    """Return every chunk of both lists once, best first, by its share of the best keyword score plus its cosine.
+def weigh(
+    keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float], cosine_weight: float = 1.0
+) -> list[Fused]:
+    """Return every chunk of both lists once, best first, by its share of the best keyword score plus its weighted cosine.
 
     `cosines` has those of chunks that only `keyword` found. Equal sums are ordered by `seq`.
 
@@ -66,12 +66,12 @@ def weigh(keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping
     docs = {hit.seq: hit.doc for hits in (keyword, vectors) for hit in hits}
     return [
         Fused(seq, docs[seq], -negative, (places[0].get(seq), places[1].get(seq)))
-        for negative, seq in weighted_sums(keyword, vectors, cosines)
+        for negative, seq in weighted_sums(keyword, vectors, cosines, cosine_weight)
     ]
 
 
 def weighted_sums(
-    keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]
+    keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float], cosine_weight: float
 ) -> list[tuple[float, int]]:
     """Return the negative weight and the `seq` of each chunk as `weigh` orders them; negative, to sort without a key."""
     best = max((hit.score for hit in keyword), default=0.0) or 1.0
@@ -81,7 +81,7 @@ def weighted_sums(
         cosine = near[seq] if seq in near else cosines.get(seq, 0.0)
         # A negative cosine means no more than zero: it must not pull down a chunk that has the words.
         if cosine > 0:
-            sums[seq] = sums.get(seq, 0.0) + COSINE_WEIGHT * cosine
+            sums[seq] = sums.get(seq, 0.0) + cosine_weight * cosine
     return sorted((-sums.get(seq, 0.0), seq) for seq in near.keys() | sums.keys())
 
 

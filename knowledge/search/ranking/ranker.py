@@ -17,6 +17,7 @@ from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords
 from knowledge.search.ranking.fusion import Fused, collapse, fuse, weigh, weighted_sums
+from knowledge.search.ranking.weights import DEFAULT_WEIGHTS, RankingWeights, WeightsOf, default_weights
 from knowledge.state.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
 from knowledge.task_groups import first_error
 
@@ -29,8 +30,6 @@ SPARE = 12
 MOST_NAMED = 5
 COVERAGE_CHUNKS = 10
 """Best chunks whose text is searched for the question's words; about as many as are shown."""
-COVERAGE_BOOST = 0.2
-"""Added to a chunk that has every word of the question, where the best chunk has 1."""
 FEWEST_TERMS = 2
 """Words that a question must have for feedback to be used."""
 MOST_READ = 2_000
@@ -104,8 +103,10 @@ class _EngineResults:
 class Ranker:
     """Ranks chunks with the engines that answer; a missing engine is noted and is not an error."""
 
-    def __init__(self, index: IndexStore, engines: Callable[[], Awaitable[Engines]]) -> None:
-        self._index, self._engines = index, engines
+    def __init__(
+        self, index: IndexStore, engines: Callable[[], Awaitable[Engines]], weights: WeightsOf = default_weights
+    ) -> None:
+        self._index, self._engines, self._weights = index, engines, weights
 
     async def rank(
         self, question: SearchQuestion, names: Sequence[NameMatch], scope: SearchScope, *, room: int
@@ -113,7 +114,8 @@ class Ranker:
         """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page."""
         if scope.docs is not None and not scope.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
-        found = await self._search(question, scope)
+        weights = await self._weights()
+        found = await self._search(question, scope, weights)
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         exact: list[int] = []
@@ -131,13 +133,13 @@ class Ranker:
         ranking = Ranking(
             ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded
         )
-        return boost_coverage(ranking, question) if found.weighed else ranking
+        return boost_coverage(ranking, question, weights) if found.weighed else ranking
 
-    async def _search(self, question: SearchQuestion, scope: SearchScope) -> _EngineResults:
+    async def _search(self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights) -> _EngineResults:
         """Ask the hybrid engine if there is one; if it is unavailable, the other two, with a note."""
         engines = await self._engines()
         if engines.hybrid is None:
-            return await self._search_separately(engines, question, scope)
+            return await self._search_separately(engines, question, scope, weights)
         note = ""
         try:
             # Until it is filled for the first time, the other engines know more.
@@ -158,11 +160,11 @@ class Ranker:
                     return _EngineResults(both.keyword, both.vectors, fused, embedded=embedded)
         except (EmbedderUnavailable, EngineUnavailable) as error:
             note = f"searched by the engines on this machine: {error}"
-        found = await self._search_separately(engines, question, scope)
+        found = await self._search_separately(engines, question, scope, weights)
         return replace(found, notes=(note, *found.notes)) if note else found
 
     async def _search_separately(
-        self, engines: Engines, question: SearchQuestion, scope: SearchScope
+        self, engines: Engines, question: SearchQuestion, scope: SearchScope, weights: RankingWeights
     ) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
         keyword: Sequence[Scored] = ()
@@ -191,7 +193,7 @@ class Ranker:
         for note in notes:
             log.warning("%s", note)
         if engines.ours:
-            second = _SecondSearch(self._index, engines, scope, question, embedded)
+            second = _SecondSearch(self._index, engines, scope, question, embedded, weights.cosine)
             fused = await second.weighed(keyword, vectors)
         else:
             fused = fuse([keyword, vectors])
@@ -232,6 +234,7 @@ class _SecondSearch:
     scope: SearchScope
     question: SearchQuestion
     embedded: Embedded | None
+    cosine_weight: float
 
     async def weighed(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> list[Fused]:
         """Return both lists joined by score."""
@@ -242,11 +245,11 @@ class _SecondSearch:
         # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A
         # single word is what the caller wants; words around it would drown it.
         if not agreed and keyword and len(self.question.terms) >= FEWEST_TERMS:
-            best = [seq for _, seq in weighted_sums(keyword, vectors, cosines)[:CHUNKS]]
+            best = [seq for _, seq in weighted_sums(keyword, vectors, cosines, self.cosine_weight)[:CHUNKS]]
             if added := await self._shared_terms(best):
                 keyword = await self._search_again(added) or keyword
                 await self._add_cosines(keyword, cosines)
-        return weigh(keyword, vectors, cosines)
+        return weigh(keyword, vectors, cosines, self.cosine_weight)
 
     async def _shared_terms(self, best: Sequence[int]) -> tuple[QueryTerm, ...]:
         rows = await self.index.chunks(best)
@@ -284,7 +287,7 @@ class _SecondSearch:
         cosines.update(zip((missing[i] for i in usable), found.tolist(), strict=True))
 
 
-def boost_coverage(ranking: Ranking, question: SearchQuestion) -> Ranking:
+def boost_coverage(ranking: Ranking, question: SearchQuestion, weights: RankingWeights = DEFAULT_WEIGHTS) -> Ranking:
     """Return `ranking` with those of the best chunks moved up that have more of the question's words.
 
     In BM25 one rare word can outweigh several others, and words from feedback were not asked for.
@@ -292,8 +295,12 @@ def boost_coverage(ranking: Ranking, question: SearchQuestion) -> Ranking:
     matcher = TermMatcher(question.terms)
     best = ranking.ranked[:COVERAGE_CHUNKS]
     matches = {seq: matcher.matches(ranking.rows[seq]) for seq in best}
-    share = {seq: sum(matches[seq].values()) / max(len(question.terms), 1) for seq in best}
-    boosted = {seq: score + COVERAGE_BOOST * share.get(seq, 0.0) for seq, score in ranking.scores.items()}
+    most_words = max(len(question.terms), 1)
+    boost = {seq: weights.coverage * sum(matches[seq].values()) / most_words for seq in best}
+    if weights.names:
+        for seq in best:
+            boost[seq] += weights.names * sum(matcher.named(ranking.rows[seq]).values()) / most_words
+    boosted = {seq: score + boost.get(seq, 0.0) for seq, score in ranking.scores.items()}
     most = max((boosted[seq] for seq in boosted.keys() - ranking.exact), default=0.0) or 1.0
     scores = {seq: 1.0 if seq in ranking.exact else score / most * 0.99 for seq, score in boosted.items()}
     ordered = sorted(best, key=lambda seq: -scores[seq])

@@ -24,6 +24,7 @@ from knowledge.search.finder import Finder
 from knowledge.search.query.corrections import Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
+from knowledge.search.ranking.weights import RankingWeights
 from knowledge.state.ports import IndexIdentity, IndexStore
 from mcp_server.app.factories.keywords import indexed_terms
 from tests.support.index.memory_embedder import MemoryEmbedder
@@ -130,6 +131,24 @@ async def test_a_misspelt_word_that_says_nothing_is_not_searched_for(base: Base)
     """As an unknown word it would say that the answer is not here."""
     question = await Questions(base.index, correct).ask("backpressure wiht payments")
     assert question.content == ("backpressure", "payments")
+
+
+async def test_the_weights_are_asked_with_each_search(base: Base) -> None:
+    """Weights that a person stores apply to a server that is running."""
+    weights = RankingWeights()
+
+    async def now() -> RankingWeights:
+        return weights
+
+    finder = Finder(base.index, base.engines, correct, answer_tokens=1500, weights=now)
+    asked = "rolling back messages of the queue"
+    usual = [(hit.path, hit.section, hit.score) for hit in (await finder.search(asked)).hits]
+    assert usual == [(hit.path, hit.section, hit.score) for hit in (await base.finder.search(asked)).hits]
+    weights = RankingWeights(cosine=0.0, coverage=0.0)
+    changed = [(hit.path, hit.section, hit.score) for hit in (await finder.search(asked)).hits]
+    assert sorted(changed) != sorted(usual)
+    weights = RankingWeights()
+    assert usual == [(hit.path, hit.section, hit.score) for hit in (await finder.search(asked)).hits]
 
 
 async def test_a_misspelt_name_is_a_name(base: Base) -> None:

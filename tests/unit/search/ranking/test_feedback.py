@@ -48,3 +48,10 @@ def test_one_list_alone_keeps_its_order() -> None:
     hits = [Scored(5, 1, 3.0), Scored(4, 1, 3.0), Scored(3, 1, 1.0)]
     assert [hit.seq for hit in weigh(hits, [], {})] == [4, 5, 3]
     assert weigh([], [], {}) == []
+
+
+def test_the_weight_of_cosines_decides_between_words_and_meaning() -> None:
+    keyword = [Scored(1, 1, 10.0), Scored(2, 1, 4.0)]
+    vectors = [Scored(3, 2, 0.9), Scored(2, 1, 0.5)]
+    order = {weight: [hit.seq for hit in weigh(keyword, vectors, {1: 0.0}, weight)] for weight in (0.0, 0.5, 2.0)}
+    assert order == {0.0: [1, 2, 3], 0.5: [1, 2, 3], 2.0: [3, 2, 1]}
