@@ -11,7 +11,6 @@ import anyio
 
 from knowledge.errors import BadCursor, NoSuchPath
 from knowledge.pages.claim_source import authority_of
-from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, SearchAnswer, SearchMode
 from knowledge.search.layout import (
@@ -31,10 +30,10 @@ from knowledge.search.layout import (
 )
 from knowledge.search.map_lines import document_entry, when
 from knowledge.search.query.corrections import Correct
-from knowledge.search.query.place_names import Places
+from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.ranker import Engines, Ranker, Ranking, SearchScope
-from knowledge.search.ranking.scent import ShownChunk, judge, signs_of
+from knowledge.search.ranking.scent import ShownChunk, at_place, judge, signs_of
 from knowledge.search.ranking.weights import WeightsOf, default_weights
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
@@ -119,14 +118,14 @@ class Finder:
             # Hits of one page side by side: a model reads a page's passages together.
             wanted = grouped(wanted, [ranking.rows[seq].doc for seq in wanted])
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
-        places: Sequence[MapEntry] = ()
+        places = NamedPlaces()
         if route.mode == "navigation" and not seen:
             near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
             languages = await self._questions.languages()
             places = await self._places.find(query, names, near, directory=place, languages=languages)
         # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
-        pages, shown = self._laid_out([page_line(entry) for entry in places], wanted, ranking, records, sure=sure)
+        pages, shown = self._laid_out([page_line(entry) for entry in places.lines], wanted, ranking, records, sure=sure)
         progress = await self._searchable()
         scent = judge(
             await signs_of(self._index, question, ranking, shown),
@@ -140,7 +139,10 @@ class Finder:
             ],
             indexed=progress.done >= progress.total > 0,
             directory=place,
+            navigation=route.mode == "navigation",
         )
+        if places.target is not None:
+            scent = at_place(scent, places.target)
         more = len(fresh) > len(shown)
         marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if more else []
         answer = SearchAnswer(

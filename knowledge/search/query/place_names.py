@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from knowledge.pages.map_view import MapEntry
-from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within
+from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within, without_suffix
 from knowledge.search.map_lines import Entries, document_entry, join
 from knowledge.search.query.analysis import is_stop_word, words
+from knowledge.search.route.words import (
+    ALL,
+    BEFORE_A_NAME,
+    BEFORE_A_PLACE,
+    INSIDE,
+    LIST,
+    PLACE,
+    THING,
+    WHERE,
+    WHETHER,
+    WHICH,
+    WORDS,
+)
 from knowledge.state.ports import IndexStore, NameMatch
 
 LONGEST_NAME = 5
@@ -19,6 +33,19 @@ MOST_OPENED = 8
 """Children shown of the first directory."""
 _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
+_ASKING = WHERE | WHICH | WHETHER | LIST | PLACE | THING | ALL | INSIDE
+"""Words that ask for a place or say what kind it is; the rest of a question is a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlaces:
+    """The map lines of the places that a question names, and the one place that it is about.
+
+    `target` is None if the question names no place, or says more than a place's name.
+    """
+
+    lines: Sequence[MapEntry] = ()
+    target: MapEntry | None = None
 
 
 class Places:
@@ -29,34 +56,50 @@ class Places:
 
     async def find(
         self, query: str, names: Sequence[NameMatch], near: Sequence[str], *, directory: str, languages: Sequence[str]
-    ) -> list[MapEntry]:
-        """Return map lines: the places below `directory` that `query` names, best first, then the children of the first one.
+    ) -> NamedPlaces:
+        """Return the places below `directory` that `query` names, best first, then the children of the first one.
 
-        `names` are matches of the whole question. `near` are the paths of pages that search found: directories above
-        them also match by their bare names.
+        `names` are matches of the whole question. `near` are the paths of pages that search found: they, and the directories
+        above them, also match by the end of their path. A question that only asks what there is has `directory` as its target.
         """
         found: dict[str, MapEntry] = {}
         for match in names:
             # A heading is a section and not a place; it is among the hits.
             if match.by != "heading":
                 await self._take(match.path, found)
-        known = {_plain(above.rpartition("/")[2]): above for page in near for above in ancestors(page) if above}
+        target = next(iter(found.values()), None)
+        asked = {word for word in words(query) if not _only_asks(word, languages)}
+        ends = _path_ends(near)
         for phrase in _phrases(query, languages):
             if len(found) >= MOST_PLACES:
                 break
-            await self._named(phrase, known, directory, found)
+            known = len(found)
+            await self._named(phrase, ends, directory, found)
+            added = [entry for entry in list(found.values())[known:] if within(entry.path, directory)]
+            # A path names a place whatever the other words are. A name must be all that the question has.
+            if added and target is None and ("/" in phrase or asked <= set(words(phrase))):
+                target = added[0]
+        if target is None and not asked:
+            target = await self._directory(directory)
         places = [entry for path, entry in found.items() if within(path, directory)][:MOST_PLACES]
         inside: list[MapEntry] = []
         if opened := next((entry for entry in places if entry.kind == "directory"), None):
             folders, documents = await self._index.children(opened.path, limit=MOST_OPENED + 1)
             inside = [await self._entries.folder(record) for record in folders]
             inside += [document_entry(record) for record in documents if not _is_index(record.path)]
-        return [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
+        lines = [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
+        return NamedPlaces(lines, target if target and within(target.path, directory) else None)
 
-    async def _named(self, phrase: str, known: Mapping[str, str], directory: str, found: dict[str, MapEntry]) -> None:
-        for path in dict.fromkeys((join(directory, phrase), known.get(_plain(phrase), phrase))):
-            if record := await self._index.directory(path):
-                found.setdefault(path, await self._entries.folder(record))
+    async def _directory(self, path: str) -> MapEntry | None:
+        record = await self._index.directory(path)
+        return await self._entries.folder(record) if record else None
+
+    async def _named(self, phrase: str, ends: Mapping[str, str], directory: str, found: dict[str, MapEntry]) -> None:
+        for path in dict.fromkeys((join(directory, phrase), ends.get(_plain(phrase), phrase))):
+            if entry := await self._directory(path):
+                found.setdefault(path, entry)
+            elif "/" in path and await self._index.document(path):
+                await self._take(path, found)
         for match in await self._index.named(phrase, limit=MOST_PLACES):
             if match.by != "heading":
                 await self._take(match.path, found)
@@ -64,15 +107,15 @@ class Places:
     async def _take(self, path: str, found: dict[str, MapEntry]) -> None:
         """Add the page at `path`; for an `_index.md`, its directory."""
         if _is_index(path):
-            if record := await self._index.directory(parent(path)):
-                found.setdefault(parent(path), await self._entries.folder(record))
+            if entry := await self._directory(parent(path)):
+                found.setdefault(parent(path), entry)
         elif page := await self._index.document(path):
             found.setdefault(path, document_entry(page))
 
 
 def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
     """Yield the parts of `query` that may be names, likeliest first: paths, then runs of words, longest first."""
-    given = [path.rstrip("/.") for path in _PATH.findall(query) if "/" in path]
+    given = [path.removeprefix("./").rstrip("/.") for path in _PATH.findall(query) if "/" in path]
     asked = words(query)
     runs = [
         asked[start : start + length]
@@ -84,6 +127,30 @@ def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
     # Folders are usually written with hyphens, titles with spaces.
     spelt = [form for run in telling for form in dict.fromkeys(("-".join(run), " ".join(run)))]
     yield from list(dict.fromkeys([*given, *spelt]))[:MOST_LOOKUPS]
+
+
+def _path_ends(near: Sequence[str]) -> dict[str, str]:
+    """Return the pages in `near` and the directories above them by each end of their path: `debug`, `tasks/debug`.
+
+    A knowledge base is often one folder of a larger tree, or has one above the paths that people use. If several have the
+    same end, the one nearest to the first page found counts, a directory before a page.
+    """
+    directories = dict.fromkeys(above for page in near for above in ancestors(page) if above)
+    ends: dict[str, str] = {}
+    for path in (*directories, *near):
+        parts = without_suffix(path).split("/")
+        # A bare name of a page is looked up in the index, which knows all pages.
+        shortest = 1 if path in directories else 2
+        for length in range(shortest, len(parts) + 1):
+            ends.setdefault(_plain("/".join(parts[-length:])), path)
+    return ends
+
+
+def _only_asks(word: str, languages: Sequence[str]) -> bool:
+    """Return whether a word of a question is no part of a name: `where`, `the`, `list`, `folder`, `what's`."""
+    if WORDS.get(word, 0) & _ASKING or word in BEFORE_A_NAME or word in BEFORE_A_PLACE or is_stop_word(word, languages):
+        return True
+    return len(word) == 1 and word.isalpha()  # the `s` of `what's`
 
 
 def _is_index(path: str) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from knowledge.index.ports import Scored
+from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
@@ -159,8 +160,13 @@ def level_of(signs: ScentSigns) -> ScentLevel:
     return "partial" if probability >= LOST_BELOW and signs.coverage else "lost"
 
 
-def judge(signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, directory: str) -> Scent:
-    """Return the scent of an answer that shows the chunks `places`, best first, from a search in `directory`."""
+def judge(
+    signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, directory: str, navigation: bool = False
+) -> Scent:
+    """Return the scent of an answer that shows the chunks `places`, best first, from a search in `directory`.
+
+    With `navigation` the question is for a page and not for a passage, so the next call reads it.
+    """
     if not places:
         waiting = "" if indexed else "; indexing is not finished, so ask again soon"
         return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what exists")
@@ -168,8 +174,21 @@ def judge(signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, dir
     if level == "sufficient":
         return Scent(level, "a page or section has this name" if signs.exact else _reason(signs), _read(places[0]))
     if level == "partial":
-        return Scent(level, _reason(signs), _look_inside(places[0], signs.content, directory))
+        look = _read(places[0]) if navigation else _look_inside(places[0], signs.content, directory)
+        return Scent(level, _reason(signs), look)
     return Scent(level, _reason(signs), _look_around(places))
+
+
+def at_place(scent: Scent, place: MapEntry) -> Scent:
+    """Return the scent of an answer to a question for `place`: the next call is its map, or the page."""
+    if place.kind == "directory":
+        # A few of its children are shown, which may suffice or not.
+        level: ScentLevel = "partial" if scent.level == "lost" else scent.level
+        name = f"{place.path!r}" if place.path else "the knowledge base"
+        return Scent(level, f"the question is for the contents of {name}", f"kb_map({place.path!r})")
+    if scent.next.startswith(f"kb_read({place.path!r}"):
+        return scent  # it may name the section that answers
+    return Scent("sufficient", "a page has this name", f"kb_read({place.path!r})")
 
 
 def _reason(signs: ScentSigns) -> str:

@@ -271,6 +271,44 @@ async def test_a_question_for_a_place_gets_the_place_first_and_few_chunks(base: 
     assert len(answer.hits) <= 3
 
 
+@pytest.mark.parametrize(
+    ("query", "next_call"),
+    [
+        ("what's in guides", "kb_map('guides')"),
+        ("list the decisions", "kb_map('decisions')"),
+        ("where is the onboarding page", "kb_read('guides/onboarding.md')"),
+        ("open guides/deploy", "kb_read('guides/deploy.md')"),
+        ("list all pages", "kb_map('')"),
+    ],
+)
+async def test_the_next_call_after_a_question_for_a_place_opens_it(base: Base, query: str, next_call: str) -> None:
+    """Issue: "A question taken for navigation is answered with that map as `next`, not with another search"."""
+    answer = await base.finder.search(query)
+    assert answer.route.mode == "navigation"
+    assert answer.scent.next == next_call
+    assert answer.scent.level != "lost"
+
+
+async def test_a_place_is_found_by_the_end_of_its_path(tmp_path: Path) -> None:
+    """A knowledge base may be a whole repository, and people name its folders as the website does."""
+    folder = write(tmp_path, {"content/en/tasks/debug/pods.md": "# Pods\n\nLook at the pods in the debug folder.\n"})
+    base = Base(folder)
+    await base.index_all()
+    for query in ("what's in tasks/debug", "what's in debug", "what is in en/tasks/debug/?"):
+        assert (await base.finder.search(query)).scent.next == "kb_map('content/en/tasks/debug')"
+    assert (await base.finder.search("open debug/pods")).scent.next == "kb_read('content/en/tasks/debug/pods.md')"
+
+
+async def test_a_question_for_the_contents_of_the_searched_directory_leads_to_its_map(base: Base) -> None:
+    answer = await base.finder.search("list all pages", path="guides")
+    assert answer.scent.next == "kb_map('guides')"
+
+
+@pytest.mark.parametrize("query", ["where are the retry timeouts of guides kept", "how do the guides explain a deploy"])
+async def test_a_question_that_says_more_than_a_place_is_judged_by_its_hits(base: Base, query: str) -> None:
+    assert (await base.finder.search(query)).scent.next != "kb_map('guides')"
+
+
 async def test_a_page_that_is_asked_for_comes_first(base: Base) -> None:
     answer = await base.finder.search("where is the onboarding page", mode="navigation")
     assert answer.pages[0].path == "guides/onboarding.md"

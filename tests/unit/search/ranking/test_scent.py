@@ -65,6 +65,11 @@ def test_a_doubtful_answer_from_a_long_page_is_searched_for_inside_it() -> None:
     assert told(MIDDLING, PLACES) == ("partial", "kb_search('rotate keys', path='ops/keys.md')")
 
 
+def test_after_a_question_for_a_place_the_page_is_read_and_not_searched() -> None:
+    scent = judge(MIDDLING, PLACES, indexed=True, directory="", navigation=True)
+    assert (scent.level, scent.next) == ("partial", "kb_read('ops/keys.md', section='Keys > Rotate them')")
+
+
 def test_inside_the_page_that_was_searched_a_section_is_read_instead() -> None:
     assert told(MIDDLING, PLACES, directory="ops/keys.md")[1].startswith("kb_read('ops/keys.md', section=")
 
