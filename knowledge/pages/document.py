@@ -14,13 +14,10 @@ from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
 from knowledge.pages.markdown.inline import inline_tags, link_targets, plain, without_code
 from knowledge.pages.markdown.language import detect, normal_language
+from knowledge.pages.markdown.telling_sentence import telling_sentence
 from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, parent
 
 SUMMARY_CHARACTERS = 200
-SUMMARY_BLOCKS = 40
-"""How many blocks are searched for a first sentence."""
-SUMMARY_BLOCK_CHARACTERS = 500
-"""How much of one block is searched: a block can be the whole file on one line."""
 LONGEST_TITLE = 300
 
 
@@ -65,12 +62,6 @@ class Document:
     blocks: tuple[Block, ...] = field(default=(), repr=False, compare=False)
 
 
-_SENTENCE = re.compile(r"[.!?][\"')\]]*(?=\s)|[\u3002\uff01\uff1f]")
-_ONLY_LINKS = re.compile(r"(?:!?\[[^\]]*+\]*+(?:\([^)]*+\)|\[[^\]]*+\])?\)?[\s|·,•-]*+)++$")
-_CALLOUT = re.compile(r"^ {0,3}> ?\[![^\]\n]*\].*$", re.MULTILINE)
-_QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
-_LIST_MARK = re.compile(r"^ *(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
-_WORDY = re.compile(r"[^\W\d_]{2}|[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7af]")
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
 _NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
@@ -86,13 +77,14 @@ def parse(path: str, raw: bytes) -> Document:
     found = scan(lines, front.body)
     headings = _headings(found.blocks)
     prose = _prose(lines, found)
+    title = _title(path, metadata, headings)
     front_tags = [tag for item in _listed(metadata, "tags", "tag", split=True) if (tag := item.lstrip("#").strip())]
     return Document(
         path=path,
         text=text,
         body_line=front.body + 1,
-        title=_title(path, metadata, headings),
-        summary=_summary(metadata, lines, found.blocks),
+        title=title,
+        summary=shortened(_word(metadata, "summary", "description") or telling_sentence(lines, found.blocks, title)),
         kind=(_word(metadata, "kind", "type") or "document").lower(),
         source=origin.source,
         language=normal_language(_word(metadata, "lang", "language")) or detect(prose),
@@ -281,37 +273,6 @@ def _title(path: str, metadata: Mapping[str, object], headings: Sequence[Heading
     if name == INDEX_NAME and parent(path):
         name = parent(path).rpartition("/")[2]
     return readable(name)
-
-
-def _summary(metadata: Mapping[str, object], lines: Sequence[str], blocks: Sequence[Block]) -> str:
-    """Return the written summary, or the first sentence of a paragraph or quote, or else of a list item."""
-    if written := _word(metadata, "summary", "description"):
-        return shortened(written)
-    candidates = [block for block in blocks if block.kind in ("paragraph", "list", "quote")][:SUMMARY_BLOCKS]
-    for block in sorted(candidates, key=lambda block: block.kind == "list"):
-        text = "\n".join(lines[block.start : block.end])[:SUMMARY_BLOCK_CHARACTERS]
-        if sentence := _first_sentence(text, block):
-            return shortened(sentence)
-    return ""
-
-
-def _first_sentence(text: str, block: Block) -> str:
-    """Return the first sentence of a block, "" if it has no prose (badges, images, lists of links)."""
-    if block.kind == "quote":
-        text = _QUOTE_MARK.sub("", _CALLOUT.sub("", text))
-    elif block.kind == "list":
-        text = _LIST_MARK.sub("", text.split("\n", 1)[0])
-    text = text.strip()
-    # Rows of badges, tables, tables of contents, formulas and link definitions are not prose.
-    if _ONLY_LINKS.match(text) or text.startswith(("|", "[TOC]", "$$")) or re.match(r"\[[^\]]+\]:", text):
-        return ""
-    read = plain(re.sub(r"!\[[^\[\]]*+\](?:\([^()]*+\))?", "", text))
-    # A line of tags is not a sentence.
-    if not _WORDY.search(re.sub(r"(?<!\S)#\S+", "", read)):
-        return ""
-    # A sentence of a few characters is an abbreviation or a number with a dot, so the next end is taken.
-    ends = [found.end() for found in _SENTENCE.finditer(read)]
-    return next((read[:end].strip() for end in ends if end >= 20), read)
 
 
 def shortened(text: str, limit: int = SUMMARY_CHARACTERS) -> str:

@@ -15,8 +15,9 @@ from anyio.lowlevel import checkpoint
 
 from knowledge.errors import StorageError
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
+from knowledge.pages.document import shortened
 from knowledge.pages.map_view import MapEntry, describe_directory, readable
-from knowledge.pages.paths import INDEX_NAME
+from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME
 from knowledge.search.summaries.ports import Summaries
 from knowledge.state.ports import DirectoryRecord, DocumentRecord, IndexPosition, IndexStore, Progress
 
@@ -143,16 +144,27 @@ def derived_summary(children: Sequence[MapEntry]) -> str:
 
 
 def document_entry(record: DocumentRecord, made: str = "") -> MapEntry:
-    """Return the line of a page; `made` is a model's line, which takes the place of its summary."""
+    """Return the line of a page; `made` is a model's line, which takes the place of its summary.
+
+    A page without a sentence is described by its headings. They are no summary: a model may still make its line.
+    """
     return MapEntry(
         name=record.path.rpartition("/")[2],
         path=record.path,
         title=record.title,
         kind="document",
-        summary=made or record.summary,
+        summary=made or record.summary or _named_sections(record),
         count=1,
         modified=when(record.stamp.mtime_ns),
     )
+
+
+def _named_sections(record: DocumentRecord) -> str:
+    """Return the headings of a page without prose, such as one of tables; the upper level, without the title."""
+    headings = [section.split(HEADING_SEPARATOR) for section in record.sections]
+    below = [path for path in headings if path != [record.title]]
+    upper = min(map(len, below), default=0)
+    return shortened(", ".join(path[-1] for path in below if len(path) == upper))
 
 
 def plain_entry(path: str, kind: Literal["directory", "document"], count: int | None = None) -> MapEntry:

@@ -126,10 +126,63 @@ def test_titles_come_from_front_matter_then_heading_then_name() -> None:
         ("[a](b.md) | [c](d.md)\n\n#tag #other\n\nSentence.", "Sentence."),
         ("# Only a heading", ""),
         ("", ""),
+        # The generators of real sites: Hugo, Jekyll, kramdown, Docusaurus, MkDocs, MDX, GitLab.
+        (
+            '{{< feature-state for_k8s_version="v1.11" state="stable" >}}\n\n`crictl` is a command line for containers.',
+            "crictl is a command line for containers.",
+        ),
+        (
+            'Some providers enable it as an {{< glossary_tooltip text="Addon" term_id="addons" >}} of the node.',
+            "Some providers enable it as an Addon of the node.",
+        ),
+        (
+            "{% include nav.html %}\n{:.no_toc}\n\nHow the release is cut and signed.",
+            "How the release is cut and signed.",
+        ),
+        (":::note\nMind the gap.\n:::\n\nThe train leaves from platform nine.", "The train leaves from platform nine."),
+        ('!!! warning "Old"\n\nThe train leaves from platform nine.', "The train leaves from platform nine."),
+        ("import X from './x'\n\nThe train leaves from platform nine.", "The train leaves from platform nine."),
+        ("[[_TOC_]]\n\nThe train leaves from platform nine.", "The train leaves from platform nine."),
+        ("<!-- overview -->\n\nThe train leaves from platform nine.", "The train leaves from platform nine."),
+        # Lines that tell nothing.
+        ("Note: out of date since the last release.\n\nHow keys are rotated.", "How keys are rotated."),
+        ("# Keys\n\nKeys\n\nHow they are rotated.", "How they are rotated."),
+        ("Table of Contents\n\n- [A](#a)\n\nHow keys are rotated.", "How keys are rotated."),
+        ("Owner: Ann\nStatus: draft\n\nHow keys are rotated.", "How keys are rotated."),
+        ("Welcome to the project! It stores keys for three teams.", "It stores keys for three teams."),
+        ("See [the guide](g.md) or ask us.\n\nHow keys are rotated.", "How keys are rotated."),
+        ("[Home](a.md) > [Keys](b.md) > c\n\nHow keys are rotated.", "How keys are rotated."),
+        # A poor line is better than none, and a note than a greeting's absence.
+        (
+            "Note: this key is for tests only, never for customers.",
+            "Note: this key is for tests only, never for customers.",
+        ),
+        ("Attendees:", "Attendees:"),
+        # What a sentence announces is part of it.
+        ("You can:\n\n- rotate keys;\n- revoke a key.\n", "You can: rotate keys; revoke a key"),
+        # Short references are shown as their words; code keeps its brackets.
+        (
+            "The [guide] explains `keys[0]` and [the rest][r].\n\n[guide]: g.md",
+            "The guide explains keys[0] and the rest.",
+        ),
+        # Without a sentence: the labels of a list of links.
+        ("# Guides\n\n- [Deploy](d.md)\n- [Roll back](r.md)\n", "Deploy, Roll back"),
+        # Scripts without spaces and other full stops.
+        ("# T\n\n短い\n\n鍵は毎週交換され、金庫に保管されます。続き。", "鍵は毎週交換され、金庫に保管されます。"),
+        ("कुंजियाँ हर सप्ताह बदली जाती हैं। और भी कुछ।", "कुंजियाँ हर सप्ताह बदली जाती हैं।"),
     ],
 )
 def test_the_summary_is_the_first_sentence_that_says_something(text: str, summary: str) -> None:
     assert doc(text).summary == summary
+
+
+@pytest.mark.parametrize("mark", ["[", "{{", "{%", "<%", "![", ":::", "- [", "> ", "a: ", "{:", "[["])
+def test_a_page_of_one_mark_is_read_in_no_time(mark: str) -> None:
+    """A page may be megabytes of brackets: only a part of each block is searched."""
+    began = time.perf_counter()
+    doc(mark * 20_000)
+    doc("\n\n".join([mark * 300] * 60))
+    assert time.perf_counter() - began < 1
 
 
 def test_a_long_summary_is_cut_after_a_word() -> None:
