@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Literal
 
 from knowledge.pages.paths import without_suffix
@@ -15,8 +13,6 @@ NAMED_CHILDREN = 3
 """How many children a derived summary names."""
 EMPTY_SUMMARY = "Empty."
 SHORT_SUMMARY = 60
-ENTRY_CHARACTERS = 105
-"""Characters of a JSON entry in addition to its name, path, title and summary: field names, kind, count and time."""
 _SEPARATORS = re.compile(r"[_\-]+")
 _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)(?=$|[-_ ])")
 
@@ -44,25 +40,9 @@ def readable(name: str) -> str:
     return title[:1].upper() + title[1:] if title else name
 
 
-def entry_tokens(entry: MapEntry) -> int:
-    """Return roughly how many tokens the entry takes in an answer."""
-    text = len(entry.name) + len(entry.path) + len(entry.title) + len(entry.summary)
-    return (text + ENTRY_CHARACTERS) // 4
-
-
-def within_tokens(entries: Sequence[MapEntry], tokens: int, *, most: int) -> list[MapEntry]:
-    """Return the entries with summaries shortened, or dropped, until they fit into `tokens`.
-
-    Without summaries they may take up to `most` tokens; only beyond that are the last entries dropped. Names are never cut.
-    """
-    if sum(map(entry_tokens, entries)) <= tokens:
-        return list(entries)
-    short = [replace(entry, summary=_cut(entry.summary)) for entry in entries]
-    if sum(map(entry_tokens, short)) <= tokens:
-        return short
-    bare = [replace(entry, summary="") for entry in entries]
-    costs = list(accumulate(map(entry_tokens, bare)))
-    return bare[: bisect_right(costs, most)]
+def shortened_entry(entry: MapEntry) -> MapEntry:
+    """Return the entry with a short summary."""
+    return replace(entry, summary=_cut(entry.summary))
 
 
 def _cut(summary: str) -> str:

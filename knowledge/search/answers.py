@@ -19,7 +19,8 @@ ScentLevel = Literal["sufficient", "partial", "lost"]
 class MapView:
     """Tier 1: the map of a directory. `count` is the number of documents in it and below.
 
-    `derived` is true if the summary was not written in an `_index.md`. `note` explains a `truncated` map.
+    `derived` is true if the summary was not written in an `_index.md`. `note` explains a `truncated` map, and `next_cursor`
+    continues it.
     """
 
     path: str
@@ -31,6 +32,7 @@ class MapView:
     modified: str | None
     truncated: bool
     note: str | None = None
+    next_cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ SAMPLED = 12
 FEWEST_CHILDREN = 2
 """A directory with a single page is described by that page."""
 MOST_CHILDREN = 200
-"""Children of each kind in one directory for which a model makes lines; a map shows as many."""
+"""Children of each kind in one directory for which a model makes lines."""
 MOST_REMEMBERED_DIRECTORIES = 10_000
 MOST_REMEMBERED_LINES = 20_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -16,20 +16,16 @@ from knowledge.index.page_rows import DirectoryTrust
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
-from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, entry_tokens, readable, within_tokens
+from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, readable
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
+from knowledge.search.maps.parts import fitted
+from knowledge.search.maps.walk import BATCH, After, MapWalk, place_in
 from knowledge.state.ports import IndexStore
 from knowledge.tokens import count_tokens
 
-MOST_CHILDREN = 200
-"""Entries of one map; a longer one is `truncated`."""
-MAP_TOKENS = 2000
-"""Budget of a map with several levels; a longer list of children loses its summaries."""
-LIST_TOKENS = 4000
-"""Budget of a list of children without summaries; the rest is left to search."""
 WHOLE_TOKENS = 1000
 """A document up to this size is returned whole, whatever the view."""
 PAGE_CHARACTERS = 16_000
@@ -61,14 +57,14 @@ class Tiers:
 
     # --- the map of a directory ---------------------------------------------------------------------------------------
 
-    async def map(self, path: str = "", depth: int = 1) -> MapView:
+    async def map(self, path: str = "", depth: int = 1, *, cursor: str | None = None) -> MapView:
         """Return the map of the directory at `path`, children by name, `depth` levels deep, parents first.
 
-        Direct children are always shown (up to `MOST_CHILDREN`), without summaries if there are many. Deeper levels are
-        added directory by directory while the token budget lasts.
+        All of it takes at most `MAP_TOKENS`; `next_cursor` continues it, also after files have changed.
 
         Raises:
             InvalidPath, NoSuchPath: there is no such directory.
+            BadCursor: `cursor` belongs to another map.
         """
         directory = clean_path(path)
         if directory and is_markdown(directory):
@@ -81,66 +77,67 @@ class Tiers:
         # Until all files are indexed, the files decide whether the directory exists.
         if (record is None or not complete) and not self._is_directory(directory):
             raise NoSuchPath(directory, await self._nearest(directory))
-        own = await self._children(directory, complete=complete)
-        children, truncated = await self._with_levels_below(own, depth, complete=complete)
+        place = place_in(cursor, directory, depth) if cursor else None
+        listing = partial(self._children, complete=complete)
         name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
         title, summary, derived = await self._entries.described(directory, name)
-        if summary == EMPTY_SUMMARY and own:
-            summary = derived_summary(own)  # the index knows nothing yet, the files do
-        return MapView(
+        count = record.documents if record else 0
+        if not complete and (summary == EMPTY_SUMMARY or not count):
+            own = await listing(directory, After())
+            # The index knows nothing yet, the files do.
+            summary, count = derived_summary(own) if own else summary, count or len(own)
+        view = MapView(
             path=directory,
             title=title,
             summary=summary,
             derived=derived,
-            children=children,
-            count=record.documents if record else len(own),
+            children=(),
+            count=count,
             modified=when(record.modified_ns) if record and record.modified_ns else None,
-            truncated=truncated,
-            note=_truncation_note(directory, own, children) if truncated else None,
+            truncated=False,
         )
+        walk = MapWalk(listing, partial(self._folders, complete=complete), self._has_directory)
+        return await fitted(walk, view, depth, place)
 
-    async def _with_levels_below(
-        self, own: list[MapEntry], depth: int, *, complete: bool
-    ) -> tuple[list[MapEntry], bool]:
-        """Return `own` and the levels below it within the budget, and whether anything was left out."""
-        shown = within_tokens(own[:MOST_CHILDREN], MAP_TOKENS, most=LIST_TOKENS)
-        truncated = len(shown) < len(own)
-        room = MAP_TOKENS - sum(map(entry_tokens, shown))
-        below: dict[str, list[MapEntry]] = {}
-        level = [entry.path for entry in shown if entry.kind == "directory"]
-        for _ in range(depth - 1):
-            deeper: list[str] = []
-            for path in level:
-                children = await self._children(path, complete=complete)
-                cost = sum(map(entry_tokens, children))
-                if cost > room:
-                    truncated = True  # a smaller directory may still fit
-                    continue
-                room -= cost
-                below[path] = children
-                deeper += [child.path for child in children if child.kind == "directory"]
-            level = deeper
-        return _parents_first(shown, below), truncated
-
-    async def _children(self, directory: str, *, complete: bool) -> list[MapEntry]:
-        # Two more than are shown: the `_index.md` is dropped, and one more tells that the list is truncated.
-        folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)
+    async def _children(self, directory: str, after: After, *, complete: bool) -> list[MapEntry]:
+        """Return the next `BATCH` children of a directory, subdirectories first."""
+        # One more, because the `_index.md` is dropped.
+        folders, documents = await self._index.children(
+            directory, limit=BATCH + 1, folders_after=after.folder, documents_after=after.page
+        )
+        folders, index_page = folders[:BATCH], join(directory, INDEX_NAME)
+        documents = [record for record in documents if record.path != index_page][: BATCH - len(folders)]
         entries = {entry.path: entry for entry in await self._entries.listed(folders, documents)}
-        if not complete:
-            self._add_unindexed(directory, entries)
-        entries.pop(join(directory, INDEX_NAME), None)
-        return [entries[path] for path in sorted(entries, key=lambda p: (entries[p].kind != "directory", p))]
+        if complete:
+            return list(entries.values())
+        self._add_unindexed(directory, entries, after)
+        entries.pop(index_page, None)
+        return [entries[path] for path in sorted(entries, key=lambda p: (entries[p].kind != "directory", p))][:BATCH]
 
-    def _add_unindexed(self, directory: str, entries: dict[str, MapEntry]) -> None:
-        """Add files and folders that are not indexed yet."""
+    async def _folders(self, directory: str, after: str, *, complete: bool) -> list[str]:
+        """Return the paths of the next subdirectories of a directory, at most `BATCH`."""
+        folders, _ = await self._index.children(directory, limit=BATCH, folders_after=after, documents_after=None)
+        paths = {record.path for record in folders}
+        if not complete:
+            entries: dict[str, MapEntry] = {}
+            self._add_unindexed(directory, entries, After(after, None))
+            paths |= entries.keys()
+        return sorted(paths)[:BATCH]
+
+    async def _has_directory(self, path: str) -> bool:
+        return await self._index.directory(path) is not None or self._is_directory(path)
+
+    def _add_unindexed(self, directory: str, entries: dict[str, MapEntry], after: After) -> None:
+        """Add files and folders that are not indexed yet, the next `BATCH` of each at most."""
         try:
             there = self._vault.list_dir(directory)
         except (InvalidPath, NoSuchPath, UnreadableDocument):
             return  # a folder that was deleted or locked meanwhile must not fail the map of its parent
-        for name in there.directories[:MOST_CHILDREN]:
-            entries.setdefault(join(directory, name), plain_entry(join(directory, name), "directory"))
-        for name in there.documents[:MOST_CHILDREN]:
-            entries.setdefault(join(directory, name), plain_entry(join(directory, name), "document"))
+        # One page more, because the `_index.md` is dropped.
+        for path in _next(directory, there.directories, after.folder)[:BATCH]:
+            entries.setdefault(path, plain_entry(path, "directory"))
+        for path in _next(directory, there.documents, after.page)[: BATCH + 1]:
+            entries.setdefault(path, plain_entry(path, "document"))
 
     def _is_directory(self, path: str) -> bool:
         try:
@@ -324,6 +321,11 @@ def chunk_section(chunk_path: Sequence[str]) -> str:
     return " > ".join(chunk_path)
 
 
+def _next(directory: str, names: Sequence[str], after: str | None) -> list[str]:
+    """Return the paths of `names` in a directory that come after the path `after`; none with None."""
+    return [path for name in names if after is not None and (path := join(directory, name)) > after]
+
+
 class _ReadRequest(NamedTuple):
     path: str
     raw: bytes
@@ -356,23 +358,6 @@ def _reading(request: _ReadRequest) -> PageReading:
 
 def _parse(file: tuple[str, bytes]) -> Document:
     return parse(*file)
-
-
-def _truncation_note(directory: str, own: Sequence[MapEntry], shown: Sequence[MapEntry]) -> str:
-    """Return a note on what a map leaves out and how to see it."""
-    listed = sum(parent(entry.path) == directory for entry in shown)
-    if listed == len(own):
-        return "not every directory is opened: map the one you need"
-    there = f"{listed} of {len(own)}" if len(own) <= MOST_CHILDREN else f"the first {listed}"
-    return f"{there} entries are shown; kb_search(query, path={directory!r}) finds the others"
-
-
-def _parents_first(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]) -> list[MapEntry]:
-    found: list[MapEntry] = []
-    for entry in entries:
-        found.append(entry)
-        found += _parents_first(below.get(entry.path, ()), below)
-    return found
 
 
 def _requested_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:

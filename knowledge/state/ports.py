@@ -542,9 +542,12 @@ class IndexStore(Protocol):
         ...
 
     async def children(
-        self, directory: str, *, limit: int
+        self, directory: str, *, limit: int, folders_after: str | None = "", documents_after: str | None = ""
     ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
-        """Return subdirectories and documents right below, each by path, at most `limit` of each."""
+        """Return subdirectories and documents right below, each by path, at most `limit` of each.
+
+        Only those after the paths `folders_after` and `documents_after`; none of a kind with None.
+        """
         ...
 
     async def select(self, filters: Filters) -> frozenset[int] | None:

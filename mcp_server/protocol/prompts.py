@@ -17,7 +17,7 @@ def add_prompts(server: ForgeServer, services: ProtocolServices) -> None:
         """Answer a question from the knowledge base: shows where to look first."""
         view = await services.tiers.map("")
         lines = [f"- {e.path}{'/' if e.kind == 'directory' else ''}: {e.summary or e.title}" for e in view.children]
-        cut = [f"- ... and {len(lines) - MOST_LINES} more, listed by kb_map('')"] if len(lines) > MOST_LINES else []
+        cut = ["- ... and more, listed by kb_map('')"] if len(lines) > MOST_LINES or view.next_cursor else []
         parts = [
             f"Question: {question.strip() or '(none given: ask the person)'}",
             f"The knowledge base is called {view.title!r}. Its top level:\n" + "\n".join([*lines[:MOST_LINES], *cut]),

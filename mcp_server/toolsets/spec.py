@@ -38,7 +38,7 @@ class BadDeclaration(Exception):
 
 LAST_EXACT = 2**53 - 1
 """Beyond this, JSON parsers read a number differently. Source: RFC 7493, section 2.2."""
-InJourney = Annotated[str | None, Field(description="The journey this call is part of, if any.")]
+InJourney = Annotated[str | None, Field(description="Journey this call is part of, if any.")]
 """The journey that a call belongs to: its phase says whether the tool may be used, and the call is recorded there."""
 Cursor = Annotated[str | None, Field(description="next_cursor of the previous answer.")]
 ActStatus = Literal["done", "unchanged", "conflict", "analysis", "proposed", "unsure"]

@@ -195,15 +195,22 @@ class SqliteIndexStore:
         return DirectoryRecord(*rows[0]) if rows else None
 
     async def children(
-        self, directory: str, *, limit: int
+        self, directory: str, *, limit: int, folders_after: str | None = "", documents_after: str | None = ""
     ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
-        """Return subdirectories and documents right below, each by path, at most `limit` of each."""
+        """Return subdirectories and documents right below, each by path, at most `limit` of each.
+
+        Only those after the paths `folders_after` and `documents_after`; none of a kind with None.
+        """
 
         def look(c: apsw.Connection) -> tuple[Any, Any]:
-            folders = "SELECT path, documents, modified_ns FROM directory WHERE parent = ? ORDER BY path LIMIT ?"
-            files = f"SELECT {RECORD_COLUMNS} FROM document WHERE parent = ? ORDER BY path LIMIT ?"  # noqa: S608 - a constant
-            asked = (directory, limit)
-            return c.execute(folders, asked).fetchall(), c.execute(files, asked).fetchall()
+            where = "WHERE parent = ? AND path > ? ORDER BY path LIMIT ?"
+            # Nothing is greater than NULL, so None finds no row.
+            folders = f"SELECT path, documents, modified_ns FROM directory {where}"  # noqa: S608 - a constant
+            files = f"SELECT {RECORD_COLUMNS} FROM document {where}"  # noqa: S608 - constants
+            return (
+                c.execute(folders, (directory, folders_after, limit)).fetchall(),
+                c.execute(files, (directory, documents_after, limit)).fetchall(),
+            )
 
         folders, files = self._database.read(look)
         return [DirectoryRecord(*row) for row in folders], [record_of(row) for row in files]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import anyio
 from rich.markup import escape
@@ -37,8 +37,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
+    """Return the map with all of its parts: a person scrolls, and does not count tokens."""
     async with open_base(settings) as base:
-        return await base.tiers.map(args.path, args.depth)
+        view = await base.tiers.map(args.path, args.depth)
+        children = list(view.children)
+        while view.next_cursor:
+            view = await base.tiers.map(args.path, args.depth, cursor=view.next_cursor)
+            children += view.children
+        return replace(view, children=children)
 
 
 def _show(view: MapView) -> None:

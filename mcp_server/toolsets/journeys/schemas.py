@@ -12,7 +12,7 @@ from mcp_server.toolsets.spec import Arguments, Cursor
 
 LONGEST_NOTE = 4_000
 
-JourneyId = Annotated[str, Field(description="journey_id, as returned by journey_start or journey_list.")]
+JourneyId = Annotated[str, Field(description="From journey_start or journey_list.")]
 Version = Annotated[int, Field(ge=1, description="version in the last answer about this journey.")]
 
 

@@ -15,9 +15,9 @@ else:
     schemas = LateModule("mcp_server.toolsets.journeys.schemas")
 
 JOURNEY_NOTES = {
-    "version": "pass it to your next submit or decision",
+    "version": "for your next submit or decision",
     "state": "active, waiting (a person decides), complete or cancelled",
-    "visit": "how many times this phase was entered",
+    "visit": "times this phase was entered",
     "work_schema": "JSON Schema of work; null: as before, or none",
     "checkpoint": "what to ask the person, or null",
     "conversation": "the context to work in",

@@ -54,7 +54,7 @@ R = TypeVar("R")
 
 async def show_map(services: KnowledgeServices, call: Call, arguments: MapArguments) -> MapView:
     """Return the map of a directory."""
-    view = await services.tiers.map(arguments.path, arguments.depth)
+    view = await services.tiers.map(arguments.path, arguments.depth, cursor=arguments.cursor)
     await services.ledger.saw_map(call.reader, view)
     return view
 

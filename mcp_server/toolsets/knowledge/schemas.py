@@ -28,6 +28,7 @@ class MapArguments(Arguments):
 
     path: Annotated[str, Field(description="Directory, e.g. 'guides'; '' is the root.")] = ""
     depth: Annotated[int, Field(ge=1, le=4, description="Levels of subdirectories to show.")] = 1
+    cursor: Cursor = None
     journey_id: InJourney = None
 
 

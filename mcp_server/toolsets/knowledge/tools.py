@@ -30,13 +30,13 @@ KB_MAP = ToolSpec(
     toolset="knowledge",
     description=(
         "Start here. Lists a directory of the knowledge base: its title and summary, then the path, summary, page count and "
-        "last change of each page and subdirectory. It is cheap: call it before you search, and never guess a path. "
-        "It returns no page text; use kb_read for that."
+        "last change of each page and subdirectory, at most 2,000 tokens at a time. Call it before you search, and never "
+        "guess a path. It returns no page text; use kb_read for that."
     ),
     arguments=schemas.MapArguments,
     result=search_answers.MapView,
     result_notes={
-        "derived": "true: the summary is generated, no person wrote it",
+        "derived": "true: generated, not written by a person",
         "count": "pages here and below",
     },
     answer=handlers.show_map,
@@ -60,7 +60,7 @@ KB_READ = ToolSpec(
     result_notes={
         "outline.tokens": "size of the section with its subsections",
         "next_offset": "null at the end",
-        "authority": "how far the source is believed, 0 to 1",
+        "authority": "trust in the source, 0 to 1",
         "cited_by": "tasks and threads that cite the page",
     },
     answer=handlers.read,
@@ -85,11 +85,11 @@ KB_SEARCH = ToolSpec(
     result_notes={
         "pages.tokens": "size of the page",
         "hits.score": "0 to 1, comparable only within this answer",
-        "hits.authority": "how far the source is believed, 0 to 1",
+        "hits.authority": "trust in the source, 0 to 1",
         "scent.next": "the call to make next",
         "nudge": "advice on how to search, or null",
         "indexed": "pages that can be found so far, of all",
-        "corrected": "the query with misspellings corrected, or null",
+        "corrected": "the query as corrected, or null",
     },
     answer=handlers.search,
     taints=handlers.found_from,

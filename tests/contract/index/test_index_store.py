@@ -249,6 +249,11 @@ async def test_children_are_what_lies_right_below_by_path(store: IndexStore) -> 
     folders, documents = await store.children("", limit=1)
     assert ([f.path for f in folders], [d.path for d in documents]) == (["c d"], ["_index.md"])
     assert await store.children("nowhere", limit=5) == ([], [])
+    folders, documents = await store.children("", limit=2, folders_after="c d", documents_after="_index.md")
+    assert ([f.path for f in folders], [d.path for d in documents]) == (["x"], ["a.md", "b.md"])
+    folders, documents = await store.children("", limit=9, folders_after=None, documents_after="b.md")
+    assert (folders, documents) == ([], [])
+    assert (await store.children("", limit=9, documents_after=None))[1] == []
 
 
 async def test_progress_counts_documents_and_its_total_is_never_below_them(store: IndexStore) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
 
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages.vault import Vault
+from knowledge.search.tiers import Tiers
+from knowledge.state.ports import IndexIdentity
+from tests.contract.index.test_index_store import page as indexed_page
 from tests.contract.toolsets.test_bad_input import serving
 from tests.support.knowledge_bases.folders import write
 
@@ -43,3 +49,44 @@ async def test_the_next_call_of_a_search_for_a_place_opens_it(
         assert isinstance(call.func, ast.Name)
         assert (call.func.id, ast.literal_eval(call.args[0])) == (tool, path)
         assert (await called(client, call.func.id, path=path))["path"] == path
+
+
+async def test_the_parts_of_a_map_are_walked_by_a_client(tmp_path: Path) -> None:
+    """Issue: a map of one folder with 183 pages cost 4,200 tokens and held empty summaries."""
+    many = {f"manual/page-{n:03}.md": f"# Page {n}\n\nExplains the case {n} with an example.\n" for n in range(183)}
+    write(tmp_path / "kb", many)
+    async with serving(tmp_path) as client:
+        shown: list[dict[str, Any]] = []
+        cursor: dict[str, str] = {}
+        while True:
+            result = await client.call_tool("kb_map", {"path": "manual", **cursor})
+            assert isinstance(result, CallToolResult)
+            assert isinstance(result.content[0], TextContent)
+            assert len(result.content[0].text) / 4 <= 2000
+            view = json.loads(result.content[0].text)
+            shown += view["children"]
+            if view["next_cursor"] is None:
+                break
+            cursor = {"cursor": view["next_cursor"]}
+            assert view["truncated"]
+        assert [child["path"] for child in shown] == list(many)
+        assert all(child["summary"].startswith("Explains the case") for child in shown)
+        other = await client.call_tool("kb_map", {"path": "", **cursor})
+        assert isinstance(other, CallToolResult)
+        assert other.is_error
+
+
+async def test_ten_thousand_pages_in_one_folder_are_walked_in_their_order(tmp_path: Path) -> None:
+    store = await SqliteIndexStore.open(tmp_path / "index.db")
+    await store.begin(IndexIdentity("none", 4, 1))
+    paths = [f"all/{n:05}.md" for n in range(10_000)]
+    await store.apply([indexed_page(path) for path in paths], fence=1)
+    (tmp_path / "kb").mkdir()
+    tiers = Tiers(Vault.open(tmp_path / "kb"), store)
+    view = await tiers.map("all")
+    shown = [child.path for child in view.children]
+    while view.next_cursor:
+        view = await tiers.map("all", cursor=view.next_cursor)
+        shown += [child.path for child in view.children]
+    await store.close()
+    assert shown == paths

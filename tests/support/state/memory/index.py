@@ -219,12 +219,14 @@ class MemoryIndexStore:
         return DirectoryRecord(path, len(below), max(below, default=0)) if below or not path else None
 
     async def children(
-        self, directory: str, *, limit: int
+        self, directory: str, *, limit: int, folders_after: str | None = "", documents_after: str | None = ""
     ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
         """Return subdirectories and documents right below, each by path, at most `limit` of each."""
         above = {folder for path in self._entries for folder in ancestors(path)}
-        folders = sorted(folder for folder in above if folder and parent(folder) == directory)[:limit]
-        paths = sorted(path for path in self._entries if parent(path) == directory)[:limit]
+        below = [folder for folder in above if folder and parent(folder) == directory]
+        folders = sorted(path for path in below if folders_after is not None and path > folders_after)[:limit]
+        pages = [path for path in self._entries if parent(path) == directory]
+        paths = sorted(path for path in pages if documents_after is not None and path > documents_after)[:limit]
         records = [await self.directory(folder) for folder in folders]
         return [record for record in records if record], [self._entries[path].record for path in paths]
 

@@ -1,0 +1,1 @@
+"""Maps of any size, part by part."""

@@ -1,0 +1,138 @@
+"""One part of a map: as many entries as its tokens allow, and the cursor of the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final
+
+from knowledge.pages.map_view import MapEntry, shortened_entry
+from knowledge.pages.paths import parent
+from knowledge.search.answers import MapView
+from knowledge.search.maps.walk import MapPlace, MapWalk, cursor_of
+
+MAP_TOKENS: Final = 2000
+"""The most tokens of one map, counted as a model sees it: characters of its JSON / 4."""
+NOTE_CHARACTERS = 450
+"""Room that is reserved for the note and the names of the fields."""
+MOST_OPENED = 60
+"""Subdirectories that are looked into for one map; the rest follows with the cursor."""
+MOST_NAMED = 3
+"""Directories that are too large to be opened, named in the note."""
+LONGEST_NAMED = 60
+LONGEST_SEARCHED = 100
+"""A longer path is not repeated in the note."""
+
+
+@dataclass
+class _Part:
+    """The entries taken so far: `cost` counts them with short summaries, `end` is the place behind them."""
+
+    room: int
+    shown: list[MapEntry] = field(default_factory=list)
+    folded: list[str] = field(default_factory=list)
+    cost: int = 0
+    end: MapPlace | None = None
+    complete: bool = True
+
+
+async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | None) -> MapView:
+    """Return `view` with its children from `place` on, within `MAP_TOKENS`.
+
+    The directory's own children come first, as many as fit. A subdirectory is opened only as a whole: one with more children than
+    fit into a map stays folded, whatever the depth. The rest follows with `next_cursor`. Summaries are shortened if
+    they do not all fit as they are; names are never cut.
+    """
+    part = _Part(MAP_TOKENS * 4 - NOTE_CHARACTERS - _json_length(asdict(view)), end=place)
+    looked_into = 0
+    async for directory in walk.directories(view.path, depth, place):
+        if directory == view.path:
+            await _take_own(part, walk.children(directory, place), view.path, depth)
+        elif looked_into == MOST_OPENED:
+            part.complete = False
+        else:
+            looked_into += 1
+            await _take_opened(part, walk.children(directory), directory, (view.path, depth))
+        if not part.complete:
+            break
+    cursor = cursor_of(part.end, view.path, depth) if part.end and not part.complete else None
+    as_they_are = sum(map(_cost, part.shown)) + len(cursor or "") <= part.room
+    return replace(
+        view,
+        children=_parents_first(part.shown if as_they_are else [shortened_entry(entry) for entry in part.shown]),
+        truncated=bool(cursor or part.folded),
+        note=_note(view.path, part) if cursor or part.folded else None,
+        next_cursor=cursor,
+    )
+
+
+async def _take_own(part: _Part, children: AsyncIterator[MapEntry], root: str, depth: int) -> None:
+    """Take children while there is room, at least one."""
+    async for entry in children:
+        cost, end = _cost(shortened_entry(entry)), MapPlace(entry.kind, entry.path)
+        # A cursor behind this entry must fit as well.
+        if part.shown and part.cost + cost + len(cursor_of(end, root, depth)) > part.room:
+            part.complete = False
+            return
+        part.shown.append(entry)
+        part.cost, part.end = part.cost + cost, end
+
+
+async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory: str, of: tuple[str, int]) -> None:
+    """Take all children of a subdirectory; none if they have no room here, or in any map."""
+    end = MapPlace("opened", directory)
+    room, cost = part.room - len(cursor_of(end, *of)), 0
+    taken: list[MapEntry] = []
+    async for entry in children:
+        taken.append(entry)
+        cost += _cost(shortened_entry(entry))
+        if cost > room:
+            part.folded.append(directory)
+            part.end = end
+            return
+    if part.cost + cost > room:
+        part.complete = False
+        return
+    part.shown += taken
+    part.cost, part.end = part.cost + cost, end
+
+
+def _note(directory: str, part: _Part) -> str:
+    """Return what the map leaves out, and how to see it."""
+    notes = []
+    if not part.complete:
+        search = (
+            f"; kb_search(query, path={directory!r}) finds a page sooner" if len(directory) <= LONGEST_SEARCHED else ""
+        )
+        notes.append(f"the rest follows with next_cursor{search}")
+    if part.folded:
+        names = [repr(path) for path in part.folded if len(path) <= LONGEST_NAMED][:MOST_NAMED]
+        more = len(part.folded) - len(names)
+        parts = [*names, *([f"{more} more" if names else f"{more} directories"] if more else [])]
+        notes.append(f"too large to be opened here, map them on their own: {', '.join(parts)}")
+    return "; ".join(notes)
+
+
+def _parents_first(entries: Sequence[MapEntry]) -> list[MapEntry]:
+    """Return the entries with those below a shown directory right behind it."""
+    shown = {entry.path for entry in entries if entry.kind == "directory"}
+    below: dict[str, list[MapEntry]] = {}
+    for entry in entries:
+        below.setdefault(parent(entry.path) if parent(entry.path) in shown else "", []).append(entry)
+    return list(_nested(below.get("", ()), below))
+
+
+def _nested(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]) -> Iterator[MapEntry]:
+    for entry in entries:
+        yield entry
+        if entry.path in below:
+            yield from _nested(below[entry.path], below)
+
+
+def _cost(entry: MapEntry) -> int:
+    return _json_length(asdict(entry)) + 1
+
+
+def _json_length(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

@@ -1,0 +1,135 @@
+"""The order of a map, and a place in it: how a map of any size is shown part by part. Reads nothing itself.
+
+The order is level by level; in each directory subdirectories come before pages, both by path. A place is the path of an entry
+and not a number, so it keeps its meaning while files come and go: nothing is shown twice, and nothing that stays is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from knowledge.errors import BadCursor
+from knowledge.pages.map_view import MapEntry
+from knowledge.pages.paths import parent, within
+
+KEY_DIGITS = 12
+BATCH: Final = 60
+"""Children read at once; about as many as one map shows."""
+
+PlaceKind = Literal["directory", "document", "opened"]
+_LETTERS: Final[dict[PlaceKind, str]] = {"directory": "d", "document": "p", "opened": "o"}
+_KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlace:
+    """A place in a map: after the subdirectory or page `path` of the mapped directory, or after all children of `path`."""
+
+    kind: PlaceKind
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Where the children of a directory continue: after a subdirectory and a page. "": from the first; None: none of them."""
+
+    folder: str | None = ""
+    page: str | None = ""
+
+
+Listing = Callable[[str, After], Awaitable[Sequence[MapEntry]]]
+"""Returns the next `BATCH` children of a directory, subdirectories first; fewer only at the end."""
+
+
+class MapWalk:
+    """Walks the directories at and below `root`, down to `depth` levels of children.
+
+    `listing` reads children with their lines, `folders` only the paths of subdirectories; `exists` tells whether a directory exists.
+    """
+
+    def __init__(
+        self,
+        listing: Listing,
+        folders: Callable[[str, str], Awaitable[Sequence[str]]],
+        exists: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._listing, self._folders, self._exists = listing, folders, exists
+
+    async def directories(self, root: str, depth: int, place: MapPlace | None) -> AsyncIterator[str]:
+        """Yield the directories whose children are shown, from `place` on, in the order of the map."""
+        opened = place.path if place and place.kind == "opened" else ""
+        first = _level(root, opened) if opened else 0
+        for level in range(first, depth):
+            async for directory in self._at_level(root, level, opened if level == first else ""):
+                if not opened or directory != opened:
+                    yield directory
+
+    async def children(self, directory: str, place: MapPlace | None = None) -> AsyncIterator[MapEntry]:
+        """Yield the children of a directory, from `place` on if that is in its list."""
+        after = After()
+        if place and place.kind != "opened" and parent(place.path) == directory:
+            after = After(place.path) if place.kind == "directory" else After(None, place.path)
+        while True:
+            batch = await self._listing(directory, after)
+            for entry in batch:
+                yield entry
+            if len(batch) < BATCH:
+                return
+            last = batch[-1]
+            after = After(last.path) if last.kind == "directory" else After(None, last.path)
+
+    async def _at_level(self, root: str, level: int, since: str) -> AsyncIterator[str]:
+        """Yield the directories `level` levels below `root`, beginning with `since`, or with the next one if that is gone."""
+        if not level:
+            yield root
+            return
+        async for above in self._at_level(root, level - 1, parent(since) if since else ""):
+            last = since if since and parent(since) == above else ""
+            if last and await self._exists(last):
+                yield last
+            while found := await self._folders(above, last):
+                for path in found:
+                    yield path
+                last = found[-1]
+
+
+def _level(root: str, directory: str) -> int:
+    """Return how many levels `directory` is below `root`."""
+    below = directory[len(root) :].strip("/")
+    return below.count("/") + 1 if below else 0
+
+
+def cursor_of(place: MapPlace, root: str, depth: int) -> str:
+    """Return the cursor of a place in the map of `root`."""
+    text = _LETTERS[place.kind] + place.path[len(root) :].removeprefix("/")
+    return _key(root, depth) + base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def place_in(cursor: str, root: str, depth: int) -> MapPlace:
+    """Return the place that `cursor` names in the map of `root`.
+
+    Raises:
+        BadCursor: it belongs to another map, or is not a cursor.
+    """
+    key, code = cursor[:KEY_DIGITS], cursor[KEY_DIGITS:]
+    try:
+        text = base64.b64decode(code + "=" * (-len(code) % 4), b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except ValueError:
+        raise BadCursor(cursor) from None
+    kind, below = _KINDS.get(text[:1]), text[1:]
+    if key != _key(root, depth) or kind is None or not below:
+        raise BadCursor(cursor)
+    path = f"{root}/{below}" if root else below
+    levels = _level(root, path)
+    if not within(path, root) or not (levels < depth if kind == "opened" else levels == 1):
+        raise BadCursor(cursor)
+    return MapPlace(kind, path)
+
+
+def _key(root: str, depth: int) -> str:
+    # A cursor must not be used for another map.
+    return hashlib.sha256(repr((root, depth)).encode("utf-8", "surrogatepass")).hexdigest()[:KEY_DIGITS]
