@@ -50,8 +50,9 @@ class IndexingService:
     """Runs in every process, and indexes in exactly one of them at a time.
 
     `holder` names this process among all that share the knowledge base, `lease` the right to write this index. `rebuild`
-    replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). An empty index begins with the embedder
-    `at_once`, if given, so that it can be searched before that of `identity` has embedded everything. `settle_s` after a
+    replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). `wanted` returns the identity that the settings
+    want now; a person may choose another embedder meanwhile. An empty index begins with the embedder `at_once`, if given,
+    so that it can be searched before the wanted one has embedded everything. `settle_s` after a
     comparison without differences the keyword index is caught up anyway, because a killed process may have left it
     behind; until then a quiet start loads no engine.
     """
@@ -61,7 +62,7 @@ class IndexingService:
         state: StateStore,
         indexer: Indexer,
         *,
-        identity: IndexIdentity,
+        wanted: Callable[[], IndexIdentity],
         at_once: IndexIdentity | None = None,
         holder: str,
         lease: str = LEASE,
@@ -69,7 +70,7 @@ class IndexingService:
         rebuild: Callable[[str], Awaitable[None]] | None = None,
         settle_s: float = 2.0,
     ) -> None:
-        self._state, self._indexer, self._identity, self._holder = state, indexer, identity, holder
+        self._state, self._indexer, self._wanted, self._holder = state, indexer, wanted, holder
         self._at_once, self._lease, self._now, self._rebuild = at_once, lease, now, rebuild
         self._settle_s = settle_s
         self._troubles: dict[str, str] = {}
@@ -218,11 +219,12 @@ class IndexingService:
     async def _follow(self, fence: int, compared: anyio.Event, *, watched: bool) -> None:
         index, vault = self._indexer.index, self._indexer.vault
         folder = await anyio.to_thread.run_sync(vault.identity)
-        await begin(index, self._identity, self._at_once)
+        identity = self._wanted()
+        await begin(index, identity, self._at_once)
         generation = (await index.position()).generation
         next_rescan, settled_at = await self._compare(fence, watched=watched)
         if self._at_once is not None:
-            await index.begin(self._identity)
+            await index.begin(identity)
             # The index is filled with the vectors of `at_once`: only here are those of the configured embedder asked for.
             generation = (await index.position()).generation
         compared.set()
@@ -245,8 +247,8 @@ class IndexingService:
                 settled_at = min(settled_at, anyio.current_time() + self._settle_s)
             other_folder = folder != await anyio.to_thread.run_sync(vault.identity)
             other_index = generation != (await index.position()).generation
-            # A process with another embedder in its settings may have held the lease for a moment.
-            other_embedder = not (await index.space()).wanted.same_vectors(self._identity)
+            # A person chose another embedder, or a process with other settings held the lease for a moment.
+            other_embedder = not (await index.space()).wanted.same_vectors(self._wanted())
             if other_folder or other_index or other_embedder or (watched and self._watch_ended):
                 raise _StartOver
             if anyio.current_time() >= settled_at:

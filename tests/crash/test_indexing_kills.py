@@ -79,7 +79,7 @@ async def _live(root: Path, home: Path, stop: Event, report: Path) -> None:
     service = IndexingService(
         state,
         indexer,
-        identity=IDENTITY,
+        wanted=lambda: IDENTITY,
         holder=str(os.getpid()),
         now=partial(datetime.now, UTC),
         rebuild=engines.index.rebuild,

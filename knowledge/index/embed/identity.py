@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-KINDS = ("fastembed", "endpoint")
+KINDS = ("onnx", "fastembed", "endpoint")
 """Kinds of embedders that take a model: `FORGE_EMBEDDER=fastembed:MODEL`."""
 RECIPE = 1
 """Goes up when the same text is given to a model in a different way."""
@@ -37,7 +37,10 @@ class Prefixes:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderName:
-    """A model of `kind` `endpoint` or `fastembed`. `dimensions` is the requested length, 0 for the model's own."""
+    """A model of one of `KINDS`. `dimensions` is the requested length, 0 for the model's own.
+
+    The model of the kind `onnx` is `PATH#DIGEST`: other files at the same place are another model.
+    """
 
     kind: str
     model: str

@@ -76,6 +76,10 @@ class KnownEmbedders:
                     self._loaded[key] = await self._try(key, identity)
         return self._loaded[key]
 
+    def forget(self) -> None:
+        """Load each again at its next use, because the settings changed."""
+        self._loaded, self._failed = {}, {}
+
     async def _try(self, key: tuple[str, int], identity: IndexIdentity) -> Embedder:
         until, last = self._failed.get(key, (0.0, None))
         if last is not None and anyio.current_time() < until:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,11 +14,16 @@ from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
 from knowledge.index.embed.ports import Embedder, EmbedderOf, KnownEmbedders
 from knowledge.search import RECIPE
 from knowledge.state.ports import IndexIdentity, IndexStore
+from mcp_server.app.settings.loader import BadSetting, with_current_embedder
 from mcp_server.app.settings.settings import Settings
 from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
     from knowledge.index.embed import fastembed, static
+    from knowledge.index.embed.fastembed import SharedModel
+    from knowledge.index.embed.onnx import embedder as onnx
+    from knowledge.index.embed.onnx import model_files
+    from knowledge.index.embed.onnx.embedder import OnnxModel
     from knowledge.index.embed.static import StaticEmbedder
     from mcp_server.app.factories import endpoint_embedder
     from mcp_server.app.factories.endpoint_embedder import EndpointEmbedders
@@ -25,7 +31,11 @@ else:
     # numpy, the weights and httpx cost more than everything that a start needs.
     static = LateModule("knowledge.index.embed.static")
     fastembed = LateModule("knowledge.index.embed.fastembed")
+    onnx = LateModule("knowledge.index.embed.onnx.embedder")
+    model_files = LateModule("knowledge.index.embed.onnx.model_files")
     endpoint_embedder = LateModule("mcp_server.app.factories.endpoint_embedder")
+
+logger = logging.getLogger("knowledge_forge")
 
 STATIC = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """The identity of `StaticEmbedder`. A test compares them; loading it here would slow down every start."""
@@ -34,11 +44,9 @@ WORDS_MEANWHILE = "pages are getting vectors from the embedder that is set now; 
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """The embedders of a process: the one that its settings want, and any that an index was built with, by identity."""
+    """The embedders of a process: the one that its settings want now, and any that an index was built with, by identity."""
 
-    wanted: IndexIdentity
-    at_once: IndexIdentity | None
-    """The identity that an empty index starts with, because the wanted embedder may be slow or unreachable."""
+    load_wanted: Callable[[], IndexIdentity]
     questions: EmbedderOf
     passages: EmbedderOf
     static: Callable[[], StaticEmbedder]
@@ -46,16 +54,24 @@ class Embedding:
     close: Callable[[], Awaitable[None]]
     """Close its connections, if there are any."""
 
+    @property
+    def wanted(self) -> IndexIdentity:
+        """The identity that the settings want now."""
+        return self.load_wanted()
+
+    @property
+    def at_once(self) -> IndexIdentity | None:
+        """The identity that an empty index starts with, because the wanted embedder may be slow or unreachable."""
+        return None if self.wanted == STATIC else STATIC
+
 
 def embedding(settings: Settings, index: IndexStore, models: Path) -> Embedding:
     """Return the embedders for these settings, with nothing loaded yet; `models` is the folder for downloaded models."""
-    wanted = wanted_identity(settings)
     loading = _EmbedderLoader(settings, index, models)
     return Embedding(
-        wanted=wanted,
-        at_once=None if wanted == STATIC else STATIC,
-        questions=KnownEmbedders(partial(loading.load, asking=True), loading.check).of,
-        passages=KnownEmbedders(partial(loading.load, asking=False), loading.check).of,
+        load_wanted=loading.wanted,
+        questions=loading.questions.of,
+        passages=loading.passages.of,
         static=loading.static,
         close=loading.close,
     )
@@ -67,6 +83,8 @@ def wanted_identity(settings: Settings) -> IndexIdentity:
         return STATIC
     kind, _, model = settings.embedder.partition(":")
     length = settings.embedder_dimensions or 0
+    if kind == "onnx":
+        model = f"{model}#{model_files.digest_of(Path(model))}"
     name = EmbedderName(kind, model, length if kind == "endpoint" else 0, prefixes(settings).digest)
     return IndexIdentity(str(name), length, RECIPE)
 
@@ -76,15 +94,58 @@ def prefixes(settings: Settings) -> Prefixes:
     return Prefixes(settings.embedder_question_prefix, settings.embedder_passage_prefix)
 
 
+class _LiveSettings:
+    """The settings, with the embedder that the configuration file names now: `knowledge-forge embedder use` changes it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.now = settings
+        # Read once more at the first look: the file may have changed while this process started.
+        self._seen: tuple[int, int] | None = (0, 0) if settings.file_place else None
+
+    def refresh(self) -> bool:
+        """Read the file if it has changed, and return whether the embedder is another one now."""
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return False
+        self._seen, before = stamp, self.now
+        try:
+            self.now = with_current_embedder(before)
+        except BadSetting as error:
+            logger.warning("the embedder stays as it was: %s", error)
+        return self.now != before
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            found = self.now.file_place.stat() if self.now.file_place else None
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_size) if found else None
+
+
 class _EmbedderLoader:
     """Loads embedders by the identity that an index recorded."""
 
     def __init__(self, settings: Settings, index: IndexStore, models: Path) -> None:
-        self._settings, self._index, self._models = settings, index, models
+        self._live, self._index, self._models = _LiveSettings(settings), index, models
         self._endpoint: EndpointEmbedders | None = None
+        self._endpoints: list[EndpointEmbedders] = []
+        """All that were opened. One that was replaced may still be answering."""
+        # A model is shared by questions and passages: loaded twice, it would take twice the memory.
+        self._onnx: dict[str, OnnxModel] = {}
+        self._fastembed: dict[str, SharedModel] = {}
         self.static = cache(static.StaticEmbedder)
+        self.questions = KnownEmbedders(partial(self._load, asking=True), self._check)
+        self.passages = KnownEmbedders(partial(self._load, asking=False), self._check)
 
-    def load(self, identity: IndexIdentity, *, asking: bool) -> Embedder:
+    def wanted(self) -> IndexIdentity:
+        """Return the identity that the settings want now."""
+        if self._live.refresh():
+            self._onnx, self._fastembed, self._endpoint = {}, {}, None
+            for known in (self.questions, self.passages):
+                known.forget()
+        return wanted_identity(self._live.now)
+
+    def _load(self, identity: IndexIdentity, *, asking: bool) -> Embedder:
         """Return the embedder with that identity, for questions (`asking`) or passages.
 
         Raises:
@@ -93,6 +154,7 @@ class _EmbedderLoader:
         # An index that was never filled has no vectors, so any embedder will do.
         if identity.embedder in ("", STATIC.embedder):
             return self.static()
+        self.wanted()  # a process that does not index looks at the file only here
         name = parse(identity.embedder)
         if name is None:
             reason = "this version of knowledge-forge does not have it"
@@ -103,18 +165,31 @@ class _EmbedderLoader:
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, WORDS_MEANWHILE)
         prefix = used.question if asking else used.passage
         if name.kind == "endpoint":
-            self._endpoint = self._endpoint or endpoint_embedder.EndpointEmbedders(self._settings, self._index)
-            return self._endpoint.embedder(identity, name, prefix, asking=asking)
+            return self._at_endpoint().embedder(identity, name, prefix, asking=asking)
+        threads = self._live.now.embedder_threads or 0
+        if name.kind == "onnx":
+            path, _, digest = name.model.rpartition("#")
+            model = self._onnx.get(name.model) or onnx.open_model(Path(path), digest=digest, threads=threads)
+            self._onnx[name.model] = model
+            if used == Prefixes():
+                prefix = model.files.prefixes.question if asking else model.files.prefixes.passage
+            return onnx.OnnxEmbedder(
+                model, name=identity.embedder, urgent=asking, prefix=prefix, expected=identity.dimensions
+            )
+        shared = self._fastembed.setdefault(
+            name.model, fastembed.SharedModel(name.model, self._models, threads=threads)
+        )
         return fastembed.FastEmbedder(
-            name.model,
-            name=identity.embedder,
-            folder=self._models,
-            asking=asking,
-            expected=identity.dimensions,
-            prefix=prefix,
+            shared, name=identity.embedder, asking=asking, expected=identity.dimensions, prefix=prefix
         )
 
-    async def check(self, identity: IndexIdentity, embedder: Embedder) -> None:
+    def _at_endpoint(self) -> EndpointEmbedders:
+        if self._endpoint is None:
+            self._endpoint = endpoint_embedder.EndpointEmbedders(self._live.now, self._index)
+            self._endpoints.append(self._endpoint)
+        return self._endpoint
+
+    async def _check(self, identity: IndexIdentity, embedder: Embedder) -> None:
         """Check that an endpoint returns the vectors that are in the index.
 
         Raises:
@@ -129,9 +204,9 @@ class _EmbedderLoader:
 
     def _prefixes_of(self, name: EmbedderName) -> Prefixes | None:
         """Return the prefixes that the index was built with, if they are those of the settings, or none at all."""
-        return next((p for p in (prefixes(self._settings), Prefixes()) if p.digest == name.prefixes), None)
+        return next((p for p in (prefixes(self._live.now), Prefixes()) if p.digest == name.prefixes), None)
 
     async def close(self) -> None:
         """Close connections, if there are any."""
-        if self._endpoint is not None:
-            await self._endpoint.client.aclose()
+        for endpoint in self._endpoints:
+            await endpoint.client.aclose()

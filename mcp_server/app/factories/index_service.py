@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from knowledge.index.indexing_service import IndexingService
+from mcp_server.app.factories.embedder import STATIC
 from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
 
 
@@ -11,8 +12,8 @@ def indexing_service(base: KnowledgeBase, holder: str) -> IndexingService:
     return IndexingService(
         base.state,
         base.indexer,
-        identity=base.embedding.wanted,
-        at_once=base.embedding.at_once,
+        wanted=lambda: base.embedding.wanted,
+        at_once=STATIC,
         holder=holder,
         lease=base.lease,
         now=utc_now,

@@ -12,6 +12,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import platformdirs
@@ -75,6 +76,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     _check_certificates(environ, values)
     counted = [v for v in VARIABLES if not v.name.startswith(VENDOR_PREFIXES) or v.name.startswith(_vendor(values))]
     values["file"] = file
+    values["file_place"] = file or (None if environ.get("FORGE_CONFIG") else user_file())
     values["in_environment"] = tuple(v.name for v in counted if environ.get(v.name))
     values["notes"] = (
         *_ignored_file(file, cwd),
@@ -84,6 +86,27 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
         *model_notes(values, installed=lambda package: importlib.util.find_spec(package) is not None),
     )
     return Settings(**values)  # type: ignore[arg-type]  # every value was made by its variable's reader
+
+
+def with_current_embedder(settings: Settings) -> Settings:
+    """Return `settings` with the embedder that the configuration file names now. The environment still wins over the file.
+
+    Raises:
+        BadSetting: the file cannot be used as it is now.
+    """
+    variables = [v for v in VARIABLES if v.name.startswith("FORGE_EMBEDDER")]
+    found: dict[str, object] = {}
+    if (file := settings.file_place) is not None and file.is_file():
+        _require_private(CONFIGURATION, file, "a configuration file")
+        found = _from_file(file)
+    values = {v.field: found[v.field] for v in variables if v.field in found}
+    for variable in variables:
+        value = getattr(settings, variable.field)
+        if variable.name in settings.in_environment and value is not None:
+            values[variable.field] = value
+    _complete_embedder(values)
+    unset = Settings(kb=settings.kb)
+    return replace(settings, **{v.field: values.get(v.field, getattr(unset, v.field)) for v in variables})  # type: ignore[arg-type]  # every value was made by its variable's reader
 
 
 def _vendor(values: Mapping[str, object]) -> tuple[str, ...]:

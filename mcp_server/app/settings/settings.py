@@ -97,8 +97,8 @@ class Settings:
         "FORGE_EMBEDDER",
         values.embedder,
         (
-            "What turns text into vectors: `static`, `fastembed:MODEL` on this machine, or `endpoint:MODEL` at "
-            "FORGE_EMBEDDER_URL."
+            "What turns text into vectors: `static`, `onnx:PATH` (a model's folder) or `fastembed:MODEL` on this machine, or "
+            "`endpoint:MODEL` at FORGE_EMBEDDER_URL. `knowledge-forge embedder use` sets it."
         ),
         default="static",
     )
@@ -131,6 +131,12 @@ class Settings:
         "The text that the model expects before a passage: `passage: ` for e5.",
         default="",
         shown="nothing",
+    )
+    embedder_threads: int | None = setting(
+        "FORGE_EMBEDDER_THREADS",
+        values.threads,
+        "Threads that embed passages with `onnx` or `fastembed`. On Linux they give way to other programs.",
+        shown="all cores on Linux, half of them elsewhere",
     )
     embedder_encoding: str = setting(
         "FORGE_EMBEDDER_ENCODING",
@@ -442,6 +448,8 @@ class Settings:
     json: bool = False
     file: Path | None = None
     """The `forge.toml` that was read."""
+    file_place: Path | None = None
+    """Where that file is, or would be: `knowledge-forge embedder use` writes it, and running servers notice."""
     in_environment: tuple[str, ...] = ()
     """The variables that were set. A host may start the server without them."""
     notes: tuple[str, ...] = ()

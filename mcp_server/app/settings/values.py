@@ -82,6 +82,7 @@ def integer(least: int, most: int) -> Callable[[str], int]:
 encoding = one_of("float", "base64")
 quantization = one_of("none", "scalar", "binary")
 dimensions = integer(8, 8192)
+threads = integer(1, 64)
 answer_tokens = integer(200, 20_000)
 copies = integer(1, 1_000)
 port = integer(1, 65_535)
@@ -125,10 +126,12 @@ def trusted_places(text: str) -> tuple[str, ...]:
 
 def embedder(text: str) -> str:
     """Return the embedder's name."""
-    kind, colon, model = text.strip().partition(":")
-    if text.strip() == "static" or (kind in KINDS and model.strip()):
-        return f"{kind}{colon}{model.strip()}"
-    known = ", ".join(["static", *(f"{kind}:MODEL" for kind in KINDS)])
+    kind, colon, model = (part.strip() for part in text.strip().partition(":"))
+    if (kind, colon) == ("static", "") or (kind in KINDS and model):
+        if kind == "onnx" and not Path(model).expanduser().is_absolute():
+            raise ValueError(f"{model!r} is a relative path, and a host may start the server in any folder")
+        return f"{kind}{colon}{Path(model).expanduser() if kind == 'onnx' else model}"
+    known = ", ".join(["static", "onnx:PATH", *(f"{kind}:MODEL" for kind in KINDS if kind != "onnx")])
     raise ValueError(f"{text!r} is not available; this version has: {known}")
 
 

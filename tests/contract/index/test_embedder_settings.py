@@ -22,6 +22,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor import doctor
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.support.index.embedding_server import EmbeddingServer, serving
+from tests.support.index.tiny_transformer import words_of, write_transformer
 from tests.support.knowledge_bases.folders import write
 
 KEY = "sk-very-secret"
@@ -185,6 +186,67 @@ async def test_fastembed_that_is_not_installed_is_said_with_the_extra(plain: Set
             await base.indexer.renew(lease.fence)
 
 
+async def test_a_running_server_notices_the_embedder_that_the_configuration_file_names(
+    plain: Settings, tmp_path: Path
+) -> None:
+    model = write_transformer(tmp_path / "tiny", words_of(*(page.read_text() for page in plain.kb.rglob("*.md"))))
+    file = tmp_path / "forge.toml"
+    settings = replace(plain, file_place=file)
+    name = wanted_identity(replace(plain, embedder=f"onnx:{model}")).embedder
+    async with open_app(settings) as app, open_base(settings) as other:
+        await settled(app.base, STATIC.embedder)
+        file.write_text(f'embedder = "onnx:{model}"\n', encoding="utf-8")
+        file.chmod(0o600)
+        assert (await settled(app.base, name)).identity.dimensions == 32
+        for base in (app.base, other):
+            assert (await ask(base)).note is None, (
+                "questions are embedded by the new model, in processes that only search too"
+            )
+        found = {finding.what: finding for finding in await doctor.examine(settings)}
+        assert name in found["engines"].found
+        write(plain.kb, {"late.md": "# Late\n\nnew page\n"})
+        file.write_text("embedder = [\n", encoding="utf-8")
+
+        async def stored() -> bool:
+            return await app.base.index.document("late.md") is not None
+
+        await until(stored)
+        assert (await settled(app.base, name)).coming is None, "a file that cannot be read changes nothing"
+        file.write_text('embedder = "static"\n', encoding="utf-8")
+        await settled(app.base, STATIC.embedder)
+        assert (await ask(app.base)).note is None
+
+
+async def test_a_model_whose_files_were_replaced_gives_every_page_new_vectors(plain: Settings, tmp_path: Path) -> None:
+    words = words_of(*(page.read_text() for page in plain.kb.rglob("*.md")))
+    settings = replace(plain, embedder=f"onnx:{write_transformer(tmp_path / 'tiny', words)}")
+    await indexed(settings)
+    before = wanted_identity(settings)
+    write_transformer(tmp_path / "tiny", words, kind="b")
+    async with open_base(settings) as base, held_lease(base) as lease:
+        assert (await base.index.space()).identity.embedder == before.embedder
+        note = (await ask(base)).note
+        assert note is not None
+        assert "its files have changed" in note
+        assert lease is not None
+        done = await bring_up_to_date(base, lease, vectors=True)
+        assert done.waiting == ""
+        assert (await base.index.space()).identity.embedder == wanted_identity(settings).embedder != before.embedder
+        assert (await ask(base)).note is None
+
+
+async def test_a_model_that_is_gone_holds_up_nothing_and_doctor_says_so(plain: Settings, tmp_path: Path) -> None:
+    settings = replace(plain, embedder=f"onnx:{tmp_path / 'nothing'}")
+    async with open_base(settings) as base, held_lease(base) as lease:
+        assert lease is not None
+        done = await bring_up_to_date(base, lease, vectors=True)
+        assert "there is no folder" in done.waiting
+        assert (await ask(base)).note is None
+    found = {finding.what: finding for finding in await doctor.examine(settings)}
+    assert found["vectors"].health == "bad"
+    assert "there is no folder" in found["vectors"].found
+
+
 async def test_the_key_is_nowhere_to_be_read(plain: Settings, tmp_path: Path) -> None:
     async with serving(EmbeddingServer(key=KEY)) as server:
         settings = asking(plain, server)
@@ -204,7 +266,9 @@ ENDPOINT = {"FORGE_EMBEDDER": "endpoint:m", "FORGE_EMBEDDER_URL": "http://localh
     [
         ({"FORGE_EMBEDDER": "endpoint:m"}, "FORGE_EMBEDDER=endpoint:m needs the address"),
         ({"FORGE_EMBEDDER": "endpoint:"}, "'endpoint:' is not available"),
-        ({"FORGE_EMBEDDER": "openai"}, "fastembed:MODEL, endpoint:MODEL"),
+        ({"FORGE_EMBEDDER": "openai"}, "onnx:PATH, fastembed:MODEL, endpoint:MODEL"),
+        ({"FORGE_EMBEDDER": "onnx:models/tiny"}, "'models/tiny' is a relative path"),
+        ({"FORGE_EMBEDDER_THREADS": "0"}, "from 1 to 64"),
         (ENDPOINT | {"FORGE_EMBEDDER_URL": "localhost:11434"}, "is not like https://"),
         (ENDPOINT | {"FORGE_EMBEDDER_URL": "http://me:secret@host/v1"}, "holds a user or password"),
         (ENDPOINT | {"FORGE_EMBEDDER_URL": "http://host:99999999/v1?secret"}, "is not like https://"),

@@ -48,7 +48,7 @@ class Process:
         self.service = IndexingService(
             state,
             self.indexer,
-            identity=IDENTITY,
+            wanted=lambda: IDENTITY,
             holder=holder,
             now=partial(datetime.now, UTC),
             rebuild=self._rebuild,

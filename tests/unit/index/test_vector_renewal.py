@@ -265,7 +265,7 @@ async def test_whoever_indexes_takes_the_embedder_up_when_it_is_back_and_says_wh
         monkeypatch.setattr(watch, name, seconds)
     lab.broken.add("hashed-words-96/1")
     service = IndexingService(
-        MemoryStateStore(), lab.indexer, identity=NEW, at_once=OLD, holder="one", now=partial(datetime.now, UTC)
+        MemoryStateStore(), lab.indexer, wanted=lambda: NEW, at_once=OLD, holder="one", now=partial(datetime.now, UTC)
     )
 
     async def until(holds: Callable[[], Awaitable[bool]]) -> None:

@@ -1,0 +1,1 @@
+"""Transformer models from files on this machine, run by the optional package onnxruntime."""
