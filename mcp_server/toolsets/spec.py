@@ -276,7 +276,7 @@ SCHEMAS_FILE = Path(__file__).with_name("schemas.json")
 def stored_schemas() -> dict[str, dict[str, dict[str, Any]]]:
     """Return the schemas of this program's tools by name, each with `input` and `output`.
 
-    `knowledge-forge reference schemas` prints the file, and a test compares it with the classes.
+    `python -m tests.bench generated` writes the file, and a test compares it with the classes.
     """
     stored: dict[str, Any] = json.loads(SCHEMAS_FILE.read_bytes())
     return stored

@@ -1,4 +1,4 @@
-"""Run a measurement: `python -m tests.bench NAME`, with `--help` for the names and their options."""
+"""Measure the project or write its generated files: `python -m tests.bench NAME`; `--help` lists the names and their options."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.bench import promises, sentences
+from tests.bench import generated, promises, sentences
 from tests.bench.house import program as house
 from tests.bench.mutations import program as mutations
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program that is named first and return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure the project.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description="Measure the project, or write its generated files."
+    )
     programs = parser.add_subparsers(required=True, metavar="NAME")
+    generated.add(programs)
     house.add(programs)
     mutations.add(programs)
     promises.add(programs)

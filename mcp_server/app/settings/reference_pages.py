@@ -19,7 +19,7 @@ kind: reference
 # {title}
 
 > [!note] Generated
-> This page is made from the program's declarations by `knowledge-forge reference {verb}`; edit those, not this.
+> `python -m tests.bench generated` writes this page from the program's declarations. Edit those, not this.
 
 """
 
@@ -32,9 +32,7 @@ def tool_table(specs: Sequence[AnySpec]) -> str:
 
 def tools_page(specs: Sequence[AnySpec]) -> str:
     """Return `kb/reference/tools.md`."""
-    front = _FRONT.format(
-        title="Tools", summary="Every tool: what it is for, its arguments and its result.", verb="tools"
-    )
+    front = _FRONT.format(title="Tools", summary="Every tool: what it is for, its arguments and its result.")
     return front + tool_table(specs) + "\n\n" + "\n\n".join(_section(spec) for spec in specs) + "\n"
 
 
@@ -48,7 +46,6 @@ def settings_page() -> str:
     front = _FRONT.format(
         title="Settings",
         summary="Every setting: environment variable, key in forge.toml, meaning, default.",
-        verb="settings",
     )
     rows = [f"| `{v.name}` | `{v.key}` | {v.says} | {v.default} |" for v in VARIABLES]
     rows.append(

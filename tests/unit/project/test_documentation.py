@@ -9,9 +9,8 @@ import pytest
 
 from knowledge.pages.document import parse
 from mcp_server.__main__ import VERBS
-from mcp_server.app.settings.reference_pages import settings_page, tool_table, tools_page
 from mcp_server.protocol.server import INSTRUCTIONS
-from mcp_server.toolsets.registry import declared
+from tests.bench import generated
 
 ROOT = Path(__file__).parents[3]
 KB = ROOT / "kb"
@@ -23,16 +22,11 @@ def text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def test_the_reference_pages_are_the_declarations() -> None:
-    """Mend with `knowledge-forge reference tools > kb/reference/tools.md`, likewise settings."""
-    assert text(KB / "reference" / "tools.md") == tools_page(declared())
-    assert text(KB / "reference" / "settings.md") == settings_page()
-
-
-def test_the_readme_lists_the_tools_that_there_are() -> None:
-    table = re.search(r"<!-- tools:.*?-->\n(.*?)<!-- /tools -->", text(ROOT / "README.md"), re.DOTALL)
-    assert table is not None
-    assert table.group(1).strip() == tool_table(declared()).strip()
+def test_generated_files_follow_the_declarations() -> None:
+    """The schemas ship with the program and are read at every start; people read the pages and the README's table."""
+    stale = [name for name, made in generated.contents().items() if text(ROOT / name) != made]
+    assert stale == [], f"out of date: {', '.join(stale)}; run `{generated.COMMAND}`"
+    assert generated.TOOL_TABLE.search(text(ROOT / "README.md")), "the README has no table of tools between its marks"
 
 
 def test_ci_runs_the_readme_s_test_command() -> None:
