@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from types import ModuleType
-from typing import TextIO, cast
+from typing import NamedTuple, TextIO, cast
 
 from knowledge.errors import KnowledgeError
 from mcp_server import VERSION
@@ -41,37 +41,37 @@ from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.options import Parser, WronglyAsked, add_common
 from mcp_server.cli.terminal.output import log_to_stderr
 
-VERBS = {
-    "serve": "serve a knowledge base to an MCP host (stdio, or --http HOST:PORT)",
-    "demo": "watch a real client talk to a real server",
-    "install": "connect a host: claude-desktop, claude-code, cursor, vscode",
-    "index": "update the index and report what it took",
-    "search": "search from the terminal",
-    "eval": "measure search quality with queries whose answers you know",
-    "read": "read a page from the terminal",
-    "map": "show the map in the terminal",
-    "check": "find contradictions between pages",
-    "contradictions": "list contradictions, and dismiss those that are not",
-    "agents": "list agents, and check your team's own",
-    "enroll": "give a host its own name and secret",
-    "trust": "show and change how far each host is trusted",
-    "review": "review what needs your approval; --web opens the page in a browser",
-    "run": "run a goal with the server's own model, and watch it",
-    "runs": "list, follow, answer, resume and cancel such runs",
-    "journeys": "list journeys, decide, fork, export and measure them",
-    "audit": "verify and show the audit log",
-    "state": "show what uses space in the state database, and free it",
-    "doctor": "check configuration, services and index, and say how to fix problems",
-    "reference": "print the reference of tools or settings, made from the declarations",
+
+class Verb(NamedTuple):
+    """A command: the folder of `mcp_server/cli` with its file, which is named after it, and a line of help."""
+
+    folder: str
+    help: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "serve": Verb("server", "serve a knowledge base to an MCP host (stdio, or --http HOST:PORT)"),
+    "demo": Verb("demo", "watch a real client talk to a real server"),
+    "install": Verb("server", "connect an MCP host, such as claude-desktop"),
+    "index": Verb("search", "update the index and report what it took"),
+    "search": Verb("search", "search from the terminal"),
+    "eval": Verb("search", "measure search quality with queries whose answers you know"),
+    "read": Verb("search", "read a page from the terminal"),
+    "map": Verb("search", "show the map in the terminal"),
+    "check": Verb("contradictions", "find contradictions between pages"),
+    "contradictions": Verb("contradictions", "list contradictions, and dismiss those that are not"),
+    "agents": Verb("agents", "list agents, and check your team's own"),
+    "enroll": Verb("trust", "give a host its own name and secret"),
+    "trust": Verb("trust", "show and change how far each host is trusted"),
+    "review": Verb("review", "review what needs your approval; --web opens the page in a browser"),
+    "run": Verb("runs", "run a goal with the server's own model, and watch it"),
+    "runs": Verb("runs", "list, follow, answer, resume and cancel such runs"),
+    "journeys": Verb("journeys", "list journeys, decide, fork, export and measure them"),
+    "audit": Verb("trust", "verify and show the audit log"),
+    "state": Verb("server", "show what uses space in the state database, and free it"),
+    "doctor": Verb("doctor", "check configuration, services and index, and say how to fix problems"),
+    "reference": Verb("server", "print the reference of tools or settings, made from the declarations"),
 }
-FOLDERS: Mapping[str, Sequence[str]] = {
-    "server": ("serve", "install", "state", "reference"),
-    "search": ("index", "search", "eval", "read", "map"),
-    "trust": ("enroll", "trust", "audit"),
-    "runs": ("run", "runs"),
-    "contradictions": ("contradictions", "check"),
-}
-"""Folders of `mcp_server/cli` with the files of several verbs. Any other verb has a folder of its own name."""
 COULD_NOT = 1
 USAGE_ERROR = 2
 INTERRUPTED = 130  # 128 + 2, as shells report a program that SIGINT ended
@@ -100,7 +100,7 @@ def _dispatch(arguments: list[str]) -> int:
     if verb not in VERBS:
         return _overview(verb)
     module = module_of(verb)
-    parser = Parser(prog=f"knowledge-forge {verb}", description=VERBS[verb])
+    parser = Parser(prog=f"knowledge-forge {verb}", description=VERBS[verb].help)
     add_common(parser)
     module.arguments(parser)
     parsed = parser.parse_args([*common, *rest[1:]])
@@ -116,8 +116,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def module_of(verb: str) -> ModuleType:
     """Import the file of a verb, a key of `VERBS`."""
-    folder = next((folder for folder, verbs in FOLDERS.items() if verb in verbs), verb)
-    return importlib.import_module(f"mcp_server.cli.{folder}.{verb}")
+    return importlib.import_module(f"mcp_server.cli.{VERBS[verb].folder}.{verb}")
 
 
 def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -206,7 +205,7 @@ def _overview(asked: str) -> int:
         hint = f"; did you mean {near[0]}?" if near else f"; the commands are {', '.join(VERBS)}"
         _say(what + hint)
         return USAGE_ERROR
-    lines = [f"  {verb:<14} {says}" for verb, says in VERBS.items()]
+    lines = [f"  {verb:<14} {says}" for verb, (_, says) in VERBS.items()]
     print("usage: knowledge-forge VERB [options]   (VERB --help lists the options)\n\n" + "\n".join(lines))
     return 0
 
