@@ -30,6 +30,7 @@ from mcp_server.cli.demo.trust import trust
 from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import nonempty
 from mcp_server.cli.terminal.output import print_json
+from mcp_server.hosts.catalogue import HOSTS
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -120,8 +121,9 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> DemoF
             facts.journey = await journey(console, client, kb, state)
             facts.trust = await trust(console, client, kb, state)
     console.print(Rule(style="dim"))
-    console.print("Connect a host  [bold]knowledge-forge install claude-desktop --kb YOUR-NOTES[/]")
-    console.print("                [dim](or claude-code, cursor, vscode)[/]")
+    first, *others = (host.id for host in HOSTS)
+    console.print(f"Connect a host  [bold]knowledge-forge install {first} --kb YOUR-NOTES[/]")
+    console.print(f"                [dim](or {', '.join(others)})[/]")
     console.print("Ask from here   [bold]knowledge-forge search --kb YOUR-NOTES 'your question'[/]")
     return facts
 

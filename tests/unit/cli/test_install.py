@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,14 +34,20 @@ from mcp_server.cli.terminal.console import stderr_console
 from mcp_server.cli.terminal.output import ask_yes_no, print_json
 from mcp_server.gate.host_registration import Principal, identify, os_user
 from mcp_server.gate.trust.scores import trust_record_of
-from mcp_server.hosts.catalogue import HostMachine, host_named
+from mcp_server.hosts.catalogue import HOSTS, HostMachine, host_named
 from mcp_server.hosts.entry import MASKED, Launch, Served, masked, server_entry
 from mcp_server.hosts.files import backups
 from mcp_server.hosts.json_edit import members
 
 SOMEONES = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "other": {"command": "x"}, // keep\n  },\n}\n'
 PLATFORMS = ("darwin", "win32", "linux")
-HOSTS = ("claude-desktop", "claude-code", "cursor", "vscode")
+ENTRIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "claude-desktop": ("mcpServers", {}),
+    "claude-code": ("mcpServers", {"type": "stdio"}),
+    "cursor": ("mcpServers", {"type": "stdio"}),
+    "vscode": ("servers", {"type": "stdio"}),
+}
+"""For each host, the key of its list of servers and what an entry says besides command, arguments and environment."""
 
 
 @dataclass
@@ -135,17 +142,20 @@ def test_who_says_beforehand_what_a_host_may_do_is_asked_nothing(world: World, *
     assert world.vouched == ["plane:KB"]
 
 
+def test_every_host_is_tried() -> None:
+    assert list(ENTRIES) == [host.id for host in HOSTS], "add the new host to ENTRIES, as its vendor documents it"
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", ENTRIES)
 def test_a_host_that_had_no_file_gets_one_that_starts_us(world: World, host: str, platform: str) -> None:
     world.platform = platform
     assert world.run(host) == 0
-    list_key = "servers" if host == "vscode" else "mcpServers"
-    typed = {} if host == "claude-desktop" else {"type": "stdio"}
+    list_key, typed = ENTRIES[host]
     assert json.loads(world.file(host).read_text(encoding="utf-8")) == {
         list_key: {
-            "knowledge-forge": typed
-            | {
+            "knowledge-forge": {
+                **typed,
                 "command": "/venv/bin/knowledge-forge",
                 "args": ["serve", "--kb", str(world.root / "kb")],
                 "env": {"FORGE_ENROLMENT": "secret-1"},
@@ -329,7 +339,7 @@ def test_a_project_has_its_own_file_and_its_own_name(world: World, capsys: pytes
 
 def test_what_cannot_be_asked_is_said_with_what_can(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.run("emacs") == 2
-    assert "claude-desktop, claude-code, cursor, vscode" in capsys.readouterr().err
+    assert ", ".join(host.id for host in HOSTS) in capsys.readouterr().err
     assert world.run("claude-desktop", project=True) == 2
     assert "leave out --project" in capsys.readouterr().err
     assert world.run(kb=world.root / "absent") == 2

@@ -24,19 +24,19 @@ def file_of(host: str, place: HostMachine, *, project: bool = False) -> str | No
     return file.relative_to(place.home).as_posix() if file else None
 
 
-@pytest.mark.parametrize(
-    ("platform", "host", "expected"),
-    [
-        ("darwin", "claude-desktop", "Library/Application Support/Claude/claude_desktop_config.json"),
-        ("win32", "claude-desktop", "AppData/Roaming/Claude/claude_desktop_config.json"),
-        ("linux", "claude-desktop", ".config/Claude/claude_desktop_config.json"),
-        ("darwin", "vscode", "Library/Application Support/Code/User/mcp.json"),
-        ("win32", "vscode", "AppData/Roaming/Code/User/mcp.json"),
-        ("linux", "vscode", ".config/Code/User/mcp.json"),
-        *((platform, "cursor", ".cursor/mcp.json") for platform in ("darwin", "win32", "linux")),
-        *((platform, "claude-code", ".claude.json") for platform in ("darwin", "win32", "linux")),
-    ],
-)
+FILES = [
+    ("darwin", "claude-desktop", "Library/Application Support/Claude/claude_desktop_config.json"),
+    ("win32", "claude-desktop", "AppData/Roaming/Claude/claude_desktop_config.json"),
+    ("linux", "claude-desktop", ".config/Claude/claude_desktop_config.json"),
+    ("darwin", "vscode", "Library/Application Support/Code/User/mcp.json"),
+    ("win32", "vscode", "AppData/Roaming/Code/User/mcp.json"),
+    ("linux", "vscode", ".config/Code/User/mcp.json"),
+    *((platform, "cursor", ".cursor/mcp.json") for platform in ("darwin", "win32", "linux")),
+    *((platform, "claude-code", ".claude.json") for platform in ("darwin", "win32", "linux")),
+]
+
+
+@pytest.mark.parametrize(("platform", "host", "expected"), FILES)
 def test_every_host_has_its_file_on_every_platform(tmp_path: Path, platform: str, host: str, expected: str) -> None:
     """The vendors' pages, named in catalogue.py."""
     assert file_of(host, HostMachine(platform, tmp_path, tmp_path / "work", {})) == expected
@@ -81,8 +81,15 @@ def test_the_packaged_claude_desktop_reads_only_inside_its_container(tmp_path: P
 
 
 def test_hosts_have_distinct_names_and_say_how_to_restart() -> None:
-    assert len({host.id for host in HOSTS}) == len({host.name for host in HOSTS}) == len(HOSTS) == 4
+    assert len({host.id for host in HOSTS}) == len({host.name for host in HOSTS}) == len(HOSTS)
     assert all(host.restart.endswith(".") for host in HOSTS)
+
+
+def test_the_file_of_every_host_is_known_for_every_platform() -> None:
+    missing = {(p, host.id) for p in ("darwin", "win32", "linux") for host in HOSTS} - {
+        (p, host) for p, host, _ in FILES
+    }
+    assert not missing, "add these to FILES, as the vendor documents them"
 
 
 def test_an_entry_says_what_the_host_needs_and_no_more() -> None:

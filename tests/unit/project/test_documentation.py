@@ -9,6 +9,7 @@ import pytest
 
 from knowledge.pages.document import parse
 from mcp_server.__main__ import VERBS
+from mcp_server.hosts.catalogue import HOSTS
 from mcp_server.protocol.server import INSTRUCTIONS
 from tests.bench import generated
 
@@ -35,8 +36,15 @@ def test_ci_runs_the_readme_s_test_command() -> None:
 
 
 def test_the_command_line_reference_knows_every_verb() -> None:
-    page = text(KB / "reference" / "command-line.md")
-    assert [verb for verb in VERBS if verb not in page] == []
+    sections = re.findall(r"^## (\w+)$", text(KB / "reference" / "command-line.md"), re.MULTILINE)
+    missing = [verb for verb in VERBS if verb not in sections]
+    assert missing == [], "add a section on each of these to kb/reference/command-line.md"
+
+
+@pytest.mark.parametrize("page", ["README.md", "kb/tutorial/connect-a-host.md", "kb/reference/command-line.md"])
+def test_every_host_that_install_knows_is_named(page: str) -> None:
+    missing = [host.id for host in HOSTS if host.id not in text(ROOT / page)]
+    assert missing == [], f"add these to the hosts of `install` in {page}"
 
 
 def test_the_handbook_is_large_enough_to_have_something_to_find() -> None:
