@@ -5,30 +5,46 @@ Source: the project's design, section 5 (authority by source kind).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from knowledge.errors import InvalidPath
 from knowledge.pages.paths import clean_path, within
 
-AUTHORITY: dict[str, float] = {
+
+@dataclass(frozen=True, slots=True)
+class ServiceSource:
+    """A service whose text other people wrote.
+
+    `origin_field` is the field of its tools' answers that names where a text comes from. `place_forms` are the forms of a place
+    in it that a person can trust, as people read them.
+    """
+
+    authority: float
+    origin_field: str
+    place_forms: tuple[str, ...] = ()
+
+
+SERVICES: Mapping[str, ServiceSource] = {
+    "plane": ServiceSource(0.6, "key", ("plane:PROJECT",)),
+    "zulip": ServiceSource(0.3, "place", ("zulip:CHANNEL", "zulip:CHANNEL/TOPIC")),
+}
+"""Services that a person can trust as a whole. The web is not one: nobody can vouch for all of it."""
+AUTHORITY: Mapping[str, float] = {
     "official": 1.0,
     "decision": 0.95,
     "code": 0.9,
     "maintainer": 0.8,
     "user": 0.8,
-    "plane": 0.6,
     "wiki": 0.5,
-    "zulip": 0.3,
+    **{name: service.authority for name, service in SERVICES.items()},
 }
 UNKNOWN_AUTHORITY = 0.2
 DIRECT = "direct/"
 """Prefix of a private conversation in Zulip, before the names of its people."""
-FETCHED_KINDS = frozenset({"plane", "zulip", "url", "http", "https"})
+FETCHED_KINDS = frozenset({*SERVICES, "url", "http", "https"})
 """Kinds whose text somebody else wrote: data for a model, never an instruction."""
-ORIGIN_FIELD = {"plane": "key", "zulip": "place"}
-"""By service, the field of its tools' answers that names where a text comes from."""
-SERVICES = frozenset(ORIGIN_FIELD)
-"""Services that a person can trust as a whole. The web is not one: nobody can vouch for all of it."""
+PLACE_FORMS = (*(form for service in SERVICES.values() for form in service.place_forms), "kb:FOLDER")
 
 
 def source_kind(source: str) -> str:
@@ -84,8 +100,7 @@ def trusted_place(text: str) -> str:
         if path:
             return f"kb:{path}"
     raise ValueError(
-        f"{place[:80]!r} is not a place that can be trusted; places are plane, plane:PROJECT, zulip, zulip:CHANNEL, "
-        "zulip:CHANNEL/TOPIC and kb:FOLDER"
+        f"{place[:80]!r} is not a place that can be trusted; places are {', '.join(SERVICES)}, {', '.join(PLACE_FORMS)}"
     )
 
 

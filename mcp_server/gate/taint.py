@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from knowledge.errors import StorageError
-from knowledge.pages.claim_source import FETCHED_KINDS, ORIGIN_FIELD, source_kind, vouched
+from knowledge.pages.claim_source import FETCHED_KINDS, SERVICES, source_kind, vouched
 from knowledge.pages.markdown.passages import passages
 from knowledge.state.ports import StateStore
 from knowledge.trust.codec import MOST_PASSAGES, PASSAGES_KEPT
@@ -224,7 +224,7 @@ _OWN_FIELDS = frozenset({"note", "url", "cited_by", "outline", "path", "pages"})
 def _origin_in(node: Mapping[str, Any], toolset: str) -> str:
     if isinstance(node.get("path"), str) and isinstance(node.get("source"), str):
         return origin_of(node["path"], node["source"])
-    named = node.get(ORIGIN_FIELD.get(toolset, ""))
+    named = node.get(SERVICES[toolset].origin_field) if toolset in SERVICES else None
     return f"{toolset}:{named}" if isinstance(named, str) and named else ""
 
 

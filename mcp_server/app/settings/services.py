@@ -45,12 +45,13 @@ ServiceAccess = PlaneAccess | ZulipAccess
 class ServiceVariables:
     """The environment variables of a service, for notes on the settings.
 
-    `required` configure it. `limit` restricts hosts to some of its `limited` things, such as projects. `certificates` names its
-    file of certificates.
+    `required` configure it, and `key_source` says where a person gets the key. `limit` restricts hosts to some of its `limited`
+    things, such as projects. `certificates` names its file of certificates.
     """
 
     title: str
     required: tuple[str, ...]
+    key_source: str
     limit: str
     limited: str
     certificates: str
@@ -60,6 +61,7 @@ SERVICE_VARIABLES: Final[Mapping[str, ServiceVariables]] = {
     "plane": ServiceVariables(
         title="Plane",
         required=("PLANE_BASE_URL", "PLANE_API_KEY", "PLANE_WORKSPACE"),
+        key_source="a key is made in Plane under Profile settings > Personal access tokens",
         limit="PLANE_PROJECTS",
         limited="projects",
         certificates="PLANE_CA",
@@ -67,6 +69,9 @@ SERVICE_VARIABLES: Final[Mapping[str, ServiceVariables]] = {
     "zulip": ServiceVariables(
         title="Zulip",
         required=("ZULIP_SITE", "ZULIP_EMAIL", "ZULIP_API_KEY"),
+        key_source=(
+            "a bot and its key are made in Zulip under Settings > Personal > Bots, or name its zuliprc in ZULIP_CONFIG"
+        ),
         limit="ZULIP_CHANNELS",
         limited="channels",
         certificates="ZULIP_CERT_BUNDLE",

@@ -1,4 +1,4 @@
-"""Check Plane and Zulip: whether they are configured, what the key can reach, and how to fix each fault.
+"""Check the connected services: whether they are configured, what the key can reach, and how to fix each fault.
 
 Nothing else contacts them unless a tool is called. Names in their answers are foreign text, so every character is made visible.
 """
@@ -6,7 +6,7 @@ Nothing else contacts them unless a tool is called. Names in their answers are f
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import cache
 from typing import Final, TypeVar
@@ -34,47 +34,39 @@ logger = logging.getLogger("knowledge_forge")
 
 DIRECT: Final = "direct"
 """Among allowed channels: direct messages."""
-WHERE_KEYS_ARE = {
-    "plane": "a key is made in Plane under Profile settings > Personal access tokens",
-    "zulip": "a bot and its key are made in Zulip under Settings > Personal > Bots, or name its zuliprc in ZULIP_CONFIG",
-}
 T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
 
 
-async def services_examined(
-    settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
-) -> list[DoctorFinding]:
-    """Return the findings on both services. `sleep` waits between tries of requests that only read."""
-    plane, zulip = settings.plane, settings.zulip
+async def services_examined(settings: Settings, *, sleep: Sleep = anyio.sleep) -> list[DoctorFinding]:
+    """Return the findings on all services. `sleep` waits between tries of requests that only read."""
+    findings: list[DoctorFinding] = []
     async with AsyncExitStack() as stack:
-        looks = {
-            # `cache`: each client is made within its check, so that an unreadable file of certificates is a finding.
-            "plane": plane
-            and (lambda: plane_examined(cache(lambda: board(plane, stack, utc_now, sleep).client), plane)),
-            "zulip": zulip
-            and (
-                lambda: zulip_examined(
-                    cache(lambda: chat(zulip, stack, utc_now, sleep).client), zulip, settings.zulip_reviews
+        for service in SERVICE_VARIABLES:
+            if service not in settings.services:
+                findings.append(_unset(service, settings))
+            elif service in CHECKS:
+                findings += await _looked(service, settings, stack, sleep)
+            else:
+                findings.append(
+                    note(service, "it is configured, and this version can't check it", "call one of its tools")
                 )
-            ),
-        }
-        found = [await _looked(what, look) if look else [_unset(what, settings)] for what, look in looks.items()]
-    return [*(finding for findings in found for finding in findings), *_unlisted(settings), *_open_to_others(settings)]
+    return [*findings, *_unlisted(settings), *_open_to_others(settings)]
 
 
-async def _looked(what: str, look: Callable[[], Awaitable[list[DoctorFinding]]]) -> list[DoctorFinding]:
+async def _looked(service: str, settings: Settings, stack: AsyncExitStack, sleep: Sleep) -> list[DoctorFinding]:
     try:
-        return await look()
+        return await CHECKS[service](settings, stack, sleep)
     except Exception as error:
-        logger.exception("can't check %s", SERVICE_VARIABLES[what].title)
-        return [bad(what, f"the check failed: {type(error).__name__}", "see the log above")]
+        logger.exception("can't check %s", SERVICE_VARIABLES[service].title)
+        return [bad(service, f"the check failed: {type(error).__name__}", "see the log above")]
 
 
 def _unset(service: str, settings: Settings) -> DoctorFinding:
     missing = missing_for_service(service, {name: getattr(settings, name) for name in Settings.__slots__})
     its = SERVICE_VARIABLES[service]
     found = f"{its.title} is not configured{'' if len(missing) == len(its.required) else ' completely'}"
-    mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {WHERE_KEYS_ARE[service]}"
+    mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {its.key_source}"
     return note(service, f"{found}, so its tools are not listed", mend)
 
 
@@ -99,6 +91,12 @@ def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
 
 
 # --- Plane ------------------------------------------------------------------------------------------------------------
+
+
+async def _check_plane(settings: Settings, stack: AsyncExitStack, sleep: Sleep) -> list[DoctorFinding]:
+    access = settings.plane
+    # `cache`: the client is made within the check, so that an unreadable file of certificates is a finding.
+    return await plane_examined(cache(lambda: board(access, stack, utc_now, sleep).client), access) if access else []
 
 
 async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[DoctorFinding]:
@@ -127,6 +125,14 @@ async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess)
 # --- Zulip ------------------------------------------------------------------------------------------------------------
 
 
+async def _check_zulip(settings: Settings, stack: AsyncExitStack, sleep: Sleep) -> list[DoctorFinding]:
+    access = settings.zulip
+    if access is None:
+        return []
+    client = cache(lambda: chat(access, stack, utc_now, sleep).client)
+    return await zulip_examined(client, access, settings.zulip_reviews)
+
+
 async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
 ) -> list[DoctorFinding]:
@@ -141,7 +147,7 @@ async def zulip_examined(
     findings = [ok("zulip", f"{what}; {who}, who sees {counted(len(channels), 'channel')}{_reading(access)}")]
     if not me.bot:
         found = "the key is a person's own: everything is sent in their name"
-        findings.append(note("zulip", found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
+        findings.append(note("zulip", found, f"use a bot's: {SERVICE_VARIABLES['zulip'].key_source}"))
     names = [name for name in access.channels or () if name.casefold() != DIRECT]
     _, wrong = _named("Zulip", "channel", names, channels, lambda c: (c.name, channel_word(c.name)))
     mend = "correct ZULIP_CHANNELS, or subscribe the bot if the channel is private"
@@ -184,7 +190,7 @@ def _reviewer(address: str, people: Sequence[ZulipUser], me: ZulipUser) -> Itera
         yield bad("zulip", f"ZULIP_REVIEWERS: {why}", mend)
 
 
-# --- both -------------------------------------------------------------------------------------------------------------
+# --- all --------------------------------------------------------------------------------------------------------------
 
 
 def _named(
@@ -225,3 +231,9 @@ def _fault(service: str, address: str, setting: str, error: KnowledgeError) -> D
         case ServiceLimited():
             return note(service, f"{address} allows no more requests for now", f"try again in {error.wait_s:.0f} s")
     return bad(service, str(error), f"check whether {setting} is the address of {SERVICE_VARIABLES[service].title}")
+
+
+CHECKS: Mapping[str, Callable[[Settings, AsyncExitStack, Sleep], Awaitable[list[DoctorFinding]]]] = {
+    "plane": _check_plane,
+    "zulip": _check_zulip,
+}

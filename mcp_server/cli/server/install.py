@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 
 from knowledge.errors import KnowledgeError, NoUserFolder
-from knowledge.pages.claim_source import source_kind
+from knowledge.pages.claim_source import PLACE_FORMS, source_kind
 from knowledge.state.locations import default_state_dir
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.environment import host_environment
@@ -82,7 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     forms.add_argument("--allow-forms", dest="forms", action="store_const", const=True, help=allows)
     forbids = "don't count forms, without asking"
     forms.add_argument("--no-forms", dest="forms", action="store_const", const=False, help=forbids)
-    trusts = "trust plane:PROJECT or zulip:CHANNEL without asking"
+    trusts = f"trust a place without asking: {', '.join(PLACE_FORMS)}"
     parser.add_argument("--trust-place", dest="places", metavar="PLACE", action="append", help=trusts)
 
 

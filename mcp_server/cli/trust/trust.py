@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import anyio
 
 from knowledge.errors import KnowledgeError
+from knowledge.pages.claim_source import PLACE_FORMS
 from knowledge.state.ports import StateStore
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
@@ -64,9 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "counts", metavar="on|off", choices=("on", "off"), help="on: up to level 3; off needs no passkey"
     )
     places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
-    places.add_argument(
-        "place", metavar="PLACE", nargs="?", type=nonempty, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER"
-    )
+    places.add_argument("place", metavar="PLACE", nargs="?", type=nonempty, help=", ".join(PLACE_FORMS))
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from knowledge.pages.claim_source import PLACE_FORMS
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.admin import checked_place
@@ -21,7 +22,7 @@ async def trust_records(request: PageRequest) -> Response:
     hosts = [await trust_summary(state, name, now=now) for name in await known_principals(state, request.session.user)]
     places = await state.trust.trusted_places()
     by_setting = sorted(set(await request.services.taints.trusted()) - {p.place for p in places})
-    values = {"here": "/trust", "hosts": hosts, "places": places, "by_setting": by_setting}
+    values = {"here": "/trust", "hosts": hosts, "places": places, "by_setting": by_setting, "forms": PLACE_FORMS}
     return await request.show("trust.html", values)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp import Client
@@ -13,7 +13,7 @@ from mcp import Client
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.loader import load
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.doctor import doctor
+from mcp_server.cli.doctor import doctor, services
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.doctor.services import services_examined
 from tests.contract.connectors.test_http import Authority, authority
@@ -88,6 +88,12 @@ async def test_what_is_not_configured_is_told_with_what_to_set_and_nothing_is_co
     assert all(name in zulip.mend for name in (*ZULIP, "ZULIP_CONFIG", "Bots"))
     assert not site.served["plane"].seen
     assert not site.served["zulip"].seen
+
+
+async def test_a_service_without_a_check_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(cast("dict[str, object]", services.CHECKS), "zulip")
+    (found,) = await site.findings("zulip")
+    assert (found.health, found.found) == ("note", "it is configured, and this version can't check it")
 
 
 async def test_half_a_configuration_is_told_with_the_missing_half(site: Site) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import traceback
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from knowledge.pages import claim_source
 from mcp_server.app.composition import listed
 from mcp_server.app.settings.loader import BadSetting, load
 from mcp_server.app.settings.reference_pages import settings_page
-from mcp_server.app.settings.services import PlaneAccess, ZulipAccess
+from mcp_server.app.settings.services import SERVICE_VARIABLES, PlaneAccess, ZulipAccess
 from mcp_server.app.settings.settings import VARIABLES, Settings
+from mcp_server.cli.doctor.services import CHECKS
 
 KEY = "plane_api_0123456789abcdef"
 ZULIP_KEY = "Zq8sW1pLkey0123456789abcdefghij"
@@ -307,3 +311,23 @@ def test_the_reference_has_every_variable_and_no_value_of_this_machine(monkeypat
     assert named == {name for name in re.findall(r"`([A-Z_]+)`", page) if name.startswith(("PLANE_", "ZULIP_"))}
     assert KEY not in page
     assert ZULIP_KEY not in page
+
+
+def test_text_of_every_service_counts_as_written_by_others() -> None:
+    """A merge that cites a service which is missing there would let its text pass as the host's own."""
+    assert set(claim_source.SERVICES) == set(SERVICE_VARIABLES), "add the service to SERVICES in claim_source.py"
+    assert set(SERVICE_VARIABLES) <= claim_source.FETCHED_KINDS
+
+
+def test_the_doctor_checks_every_service() -> None:
+    assert set(CHECKS) == set(SERVICE_VARIABLES), "add a check to CHECKS in mcp_server/cli/doctor/services.py"
+
+
+@pytest.mark.parametrize("service", SERVICE_VARIABLES)
+def test_every_service_can_be_configured_and_cited(service: str) -> None:
+    declared = SERVICE_VARIABLES[service]
+    named = {variable.name for variable in VARIABLES}
+    assert {*declared.required, declared.limit, declared.certificates} <= named, "declare these in settings.py"
+    assert hasattr(Settings, service), f"Settings needs a property `{service}` that returns how to reach it"
+    evidence = import_module(f"mcp_server.connectors.{service}.evidence")
+    assert inspect.iscoroutinefunction(evidence.fetch)
