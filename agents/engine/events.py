@@ -224,6 +224,8 @@ class ErrorRaised:
     error: str
 
 
+# A new event belongs to one of these two unions. A step also needs its case in `_next` (agents/engine/fold.py), and either needs its
+# sentence in agents/report/sentences.py; the type checker names both.
 Step = Started | Forked | WorkRecorded | PhaseChanged | CheckpointReached | Decided | FeedbackAdded | Completed
 Note = Thinking | Speaking | QuestionAdded | SourceFound | ToolStart | ToolSuccess | ToolError | ErrorRaised
 Event = Step | Note

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, assert_never, cast
 
 from agents.engine.events import (
     NOTES,
@@ -16,6 +16,7 @@ from agents.engine.events import (
     Logged,
     PhaseChanged,
     Started,
+    Step,
     WorkRecorded,
 )
 from agents.engine.progress.feedback import newest_within
@@ -97,28 +98,42 @@ def _with_conversation(known: Mapping[str, str], conversation: str) -> Mapping[s
 def _next(state: JourneyState, logged: Logged) -> JourneyState:
     if isinstance(logged.event, NOTES):
         return replace(state, seq=logged.seq)
+    step = cast("Step", logged.event)  # the type checker does not narrow by a tuple
     moved = replace(state, seq=logged.seq, version=logged.version, moved_at=logged.at)
-    match logged.event:
+    match step:
         case WorkRecorded():
-            return _after_work(moved, logged, logged.event)
+            return _after_work(moved, logged, step)
         case PhaseChanged():
-            return _after_move(moved, logged, logged.event)
+            return _after_move(moved, logged, step)
         case CheckpointReached():
-            return _after_checkpoint(moved, logged, logged.event)
+            return _after_checkpoint(moved, logged, step)
         case Decided():
-            return _after_decision(moved, logged, logged.event)
+            return _after_decision(moved, logged, step)
         case FeedbackAdded(kind, phase, text):
             return replace(moved, feedback=_with_feedback(moved.feedback, Feedback(kind, phase, text, logged.version)))
         case Completed():
             return replace(moved, status="complete", checkpoint=None)
-        case Forked(of, at_version, principal, conversation):
-            # Time that passed in the other journey is not time spent in this one's phase.
-            forked = replace(moved, forked_from=of, forked_at=at_version, principal=principal, entered_at=logged.at)
-            if not conversation:
-                return forked
-            return replace(forked, conversation=conversation, conversations=_with_conversation({}, conversation))
-        case _:
-            raise BadLog(logged.seq, f"`{logged.event.TYPE}` comes once")
+        case Forked():
+            return _after_fork(moved, logged, step)
+        case Started():
+            raise BadLog(logged.seq, f"`{step.TYPE}` comes once")
+        case unknown:
+            assert_never(unknown)
+
+
+def _after_fork(state: JourneyState, logged: Logged, event: Forked) -> JourneyState:
+    forked = replace(
+        state,
+        forked_from=event.of,
+        forked_at=event.at_version,
+        principal=event.principal,
+        # Time that passed in the other journey is not time spent in this one's phase.
+        entered_at=logged.at,
+    )
+    if not event.conversation:
+        return forked
+    conversations = _with_conversation({}, event.conversation)
+    return replace(forked, conversation=event.conversation, conversations=conversations)
 
 
 def _with_feedback(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from agents.engine.events import (
     Channel,
@@ -113,6 +113,8 @@ def _note_sentence(event: Note) -> EventSentence:
             return EventSentence("missing", "{0} failed after {1} ms:", (tool, f"{took:,.0f}"), error)
         case ErrorRaised(error):
             return EventSentence("missing", "Something failed:", text=error)
+        case unknown:
+            assert_never(unknown)
 
 
 def _moved(event: PhaseChanged, graph: PhaseGraph | None) -> EventSentence:
