@@ -12,7 +12,7 @@ other half (kb/decisions/0023).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -25,6 +25,8 @@ from knowledge.merge.claims.quantities import Value, compare_values
 from knowledge.merge.claims.statement_reader import Claim, Polar
 
 RelationWord = Literal["contradict", "agree", "unrelated"]
+DifferenceKind = Literal["number", "unit", "date", "version", "negation", "antonym", "cell", "value"]
+"""The rules, by what differs. kb/concepts/contradictions.md explains each; a test compares the two."""
 
 SAME_SUBJECT = 0.62
 """Similarity of the words from which a different figure is a contradiction."""
@@ -60,7 +62,7 @@ _PLACEHOLDERS = frozenset(
 )
 # Signs that answer yes or no in the cells of tables.
 _ANSWERS = {**dict.fromkeys("\u2713\u2714\u2705x", "yes"), **dict.fromkeys("\u2717\u2718\u274c", "no")}
-_KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version"}
+_KIND: Mapping[str, DifferenceKind] = {"date": "date", "weekday": "date", "clock": "date", "version": "version"}
 """Dimensions that have a kind of contradiction of their own."""
 
 
@@ -68,8 +70,8 @@ _KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version
 class StatementRelation:
     """Decides whether two statements contradict each other.
 
-    `kind` says what differs (`number`, `unit`, `date`, `version`, `negation`, `antonym`, `cell`, `value`) and is "" unless they
-    contradict. `reason` is a sentence with both `values`. `strength` is how sure the verdict is, 0..1.
+    `kind` says what differs: a `DifferenceKind`, a word of a caller that did not compare by these rules, or "" unless they contradict.
+    `reason` is a sentence with both `values`. `strength` is how sure the verdict is, 0..1.
     """
 
     relation: RelationWord
@@ -401,7 +403,7 @@ def _differing(subject: str, ours: Value, theirs: Value, strength: float) -> Sta
     return _contradict(kind, subject, ours.text, theirs.text, strength)
 
 
-def _contradict(kind: str, subject: str, ours: str, theirs: str, strength: float) -> StatementRelation:
+def _contradict(kind: DifferenceKind, subject: str, ours: str, theirs: str, strength: float) -> StatementRelation:
     about, ours, theirs = (repr(text if len(text) <= 60 else text[:57] + "...") for text in (subject, ours, theirs))
     about = f"About {about}, the" if subject else "The"
     reason = f"{about} existing text says {ours}, the new text {theirs}."
@@ -421,7 +423,7 @@ def _find_opposition(
     poles = _opposite_poles(ours, theirs, match)
     if poles is not None:
         # "Not enabled" against "enabled" is a negation, "disabled" against "enabled" an antonym.
-        kind = "negation" if poles[0].negated != poles[1].negated else "antonym"
+        kind: DifferenceKind = "negation" if poles[0].negated != poles[1].negated else "antonym"
         left, right = (f"not {pole.word}" if pole.negated else pole.word for pole in poles)
         return _contradict(kind, subject, left, right, score)
     if match is not None:

@@ -10,12 +10,16 @@ evcc-io/docs were only tested on.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.claims.claim import claims_of
-from knowledge.merge.claims.comparison import compare_rows
+from knowledge.merge.claims.comparison import DifferenceKind, compare_rows
 from knowledge.merge.claims.contradiction import FoundContradiction, compare, contradictions
 from knowledge.merge.claims.quantities import readings
 from knowledge.merge.document.units import cut, units
@@ -23,6 +27,7 @@ from knowledge.merge.model import Unit
 from tests.benchmarks.contradictions import Pair, baseline, figures, load, ours
 
 LEAST_PRECISION, LEAST_RECALL = 0.9, 0.75
+HANDBOOK_PAGE = Path(__file__).parents[4] / "kb" / "concepts" / "contradictions.md"
 
 PAGE = """# Cache
 
@@ -116,35 +121,43 @@ def test_what_is_written_in_another_way_is_no_contradiction(existing: str, new: 
     assert relation(existing, new) == "agree"
 
 
-@pytest.mark.parametrize(
-    ("existing", "new", "kind"),
-    [
-        ("The timeout is 30 seconds.", "The timeout is 60 seconds.", "number"),
-        ("The timeout is 30 seconds.", "The timeout is 30 minutes.", "unit"),
-        ("The support ends on 1 March 2026.", "The support ends on 2026-04-01.", "date"),
-        ("The support ends on 1 March 2026.", "The support ends on 1 March 2027.", "date"),
-        ("Needs Python 3.11 or later.", "Needs Python 3.12 or later.", "version"),
-        ("The server supports HTTP/2.", "The server does not support HTTP/2.", "negation"),
-        ("Der Export ist möglich.", "Der Export ist nicht möglich.", "negation"),
-        ("Die Funktion ist aktiviert.", "Die Funktion ist deaktiviert.", "antonym"),
-        ("Caching is enabled by default.", "By default, caching is disabled.", "antonym"),
-        ("The build is stable.", "The build is unstable.", "antonym"),
-        ("log-level: info", "log-level: warn", "value"),
-        ("KeepAlive: Off", "KeepAlive: On", "antonym"),
-        ("This operation is reversible.", "This operation is irreversible.", "antonym"),
-        ("Backups are encrypted with AES-128.", "Backups are encrypted with AES-256.", "number"),
-        ("La fonction est activée par défaut.", "La fonction est désactivée par défaut.", "antonym"),
-        ("The rate is 10 requests per second.", "The rate is 10 requests per minute.", "number"),
-        ("The latency is about 200 ms.", "The latency is 400 ms.", "number"),
-        ("We need at least 3 nodes.", "We need 2 nodes.", "number"),
-    ],
-)
+DIFFERENCES = [
+    ("The timeout is 30 seconds.", "The timeout is 60 seconds.", "number"),
+    ("The timeout is 30 seconds.", "The timeout is 30 minutes.", "unit"),
+    ("The support ends on 1 March 2026.", "The support ends on 2026-04-01.", "date"),
+    ("The support ends on 1 March 2026.", "The support ends on 1 March 2027.", "date"),
+    ("Needs Python 3.11 or later.", "Needs Python 3.12 or later.", "version"),
+    ("The server supports HTTP/2.", "The server does not support HTTP/2.", "negation"),
+    ("Der Export ist möglich.", "Der Export ist nicht möglich.", "negation"),
+    ("Die Funktion ist aktiviert.", "Die Funktion ist deaktiviert.", "antonym"),
+    ("Caching is enabled by default.", "By default, caching is disabled.", "antonym"),
+    ("The build is stable.", "The build is unstable.", "antonym"),
+    ("log-level: info", "log-level: warn", "value"),
+    ("KeepAlive: Off", "KeepAlive: On", "antonym"),
+    ("This operation is reversible.", "This operation is irreversible.", "antonym"),
+    ("Backups are encrypted with AES-128.", "Backups are encrypted with AES-256.", "number"),
+    ("La fonction est activée par défaut.", "La fonction est désactivée par défaut.", "antonym"),
+    ("The rate is 10 requests per second.", "The rate is 10 requests per minute.", "number"),
+    ("The latency is about 200 ms.", "The latency is 400 ms.", "number"),
+    ("We need at least 3 nodes.", "We need 2 nodes.", "number"),
+]
+
+
+@pytest.mark.parametrize(("existing", "new", "kind"), DIFFERENCES)
 def test_a_contradiction_says_what_differs_and_names_both_sides(existing: str, new: str, kind: str) -> None:
     found = compare(existing, new)
     assert (found.relation, found.kind) == ("contradict", kind)
     assert found.reason.endswith(".")
     assert found.reason.count("'") >= 4, "both values are quoted"
     assert 0 < found.strength <= 1
+
+
+def test_every_rule_has_an_example_here_and_in_the_handbook() -> None:
+    kinds = set(get_args(DifferenceKind))
+    table = re.findall(r"^\| (\w+) \|", HANDBOOK_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert kinds - set(table) == set(), f"add a row to the table in {HANDBOOK_PAGE.name}"
+    # Cells are compared in rows of tables, by a test of their own.
+    assert kinds - {kind for _, _, kind in DIFFERENCES} == {"cell"}, "add a pair to DIFFERENCES"
 
 
 @pytest.mark.parametrize(
