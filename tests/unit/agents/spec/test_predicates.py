@@ -13,6 +13,7 @@ import yaml
 
 from agents.engine.agent import Agent, Called, ConditionFinding, Fate, SubmitFacts
 from agents.spec.predicates.conditions import BY_NAME, COMBINING
+from agents.spec.predicates.leaf import Leaf
 from tests.support.agents.agent_harness import ALTERED, ELSEWHERE, FLOWERS, NOWHERE, VARROA, WINTER, Pages, judged
 from tests.support.agents.team_agents import HANDBOOK, read
 
@@ -499,9 +500,18 @@ async def test_a_predicate_is_met_by_what_it_asks_for_and_by_no_near_miss(name: 
 
 
 def test_each_predicate_is_tried() -> None:
-    assert set(BY_NAME) - {name.partition(",")[0] for name in TRIED} == {"given", "signal"}, (
-        "which have tests of their own"
-    )
+    # `given` and `signal` have tests of their own.
+    untried = set(BY_NAME) - {name.partition(",")[0] for name in TRIED} - {"given", "signal"}
+    assert untried == set(), "add to TRIED works that meet these, and near misses"
+
+
+def test_every_predicate_can_be_named_in_a_file() -> None:
+    written, waiting = set[str](), [Leaf]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        written |= {kind.__name__} if "NAME" in vars(kind) else set()
+    assert written - {leaf.__name__ for leaf in BY_NAME.values()} == set(), "add these to LEAVES in conditions.py"
 
 
 async def found(predicate: str, given: dict[str, Any], **more: Any) -> ConditionFinding:
@@ -777,7 +787,8 @@ def sections() -> Mapping[str, str]:
 
 def test_the_reference_tells_each_predicate_with_its_arguments() -> None:
     told = sections()
-    assert list(told) == [*BY_NAME, *COMBINING, "say", "detail", "feedback"]
+    wanted = [*BY_NAME, *COMBINING, "say", "detail", "feedback"]
+    assert list(told) == wanted, f"{REFERENCE.name} needs one `###` section for each, in the order of LEAVES"
     for name, kind in BY_NAME.items():
         for argument in kind.model_fields:
             assert f"`{argument}`" in told[name] or argument == kind.BARE, (name, argument)
@@ -785,8 +796,8 @@ def test_the_reference_tells_each_predicate_with_its_arguments() -> None:
 
 @pytest.mark.parametrize("name", [*BY_NAME, *COMBINING, "say", "detail", "feedback"])
 def test_the_reference_s_examples_can_be_used_as_they_stand(name: str) -> None:
-    examples = re.findall(r"```yaml\n(.*?)```", sections()[name], flags=re.DOTALL)
-    assert examples
+    examples = re.findall(r"```yaml\n(.*?)```", sections().get(name, ""), flags=re.DOTALL)
+    assert examples, f"the section on `{name}` in {REFERENCE.name} needs an example"
     for example in examples:
         assert name in yaml.safe_load(example)["tried"] or name in example
         trying(example.partition("tried:\n")[2])
