@@ -26,6 +26,8 @@ from knowledge.pages.paths import LONGEST_PATH, clean_path, is_hidden, is_markdo
 from knowledge.state.ports import Stamp
 
 LARGEST_BYTES = 32 * 1024 * 1024
+"""The size of a page. How much of one can come with a call is bounded by `LONGEST_CONTENT` in
+`mcp_server/toolsets/knowledge/schemas.py`, and that by `LONGEST_LINE` in `mcp_server/transport/stdio.py`."""
 MOST_PROBLEMS = 200
 READ_TRIES = 4
 PART_BYTES = 1 << 20

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.index.embed.identity import KINDS
 from knowledge.pages.document import parse
+from knowledge.pages.vault import LARGEST_BYTES
 from mcp_server.__main__ import VERBS
+from mcp_server.app.settings.settings import BY_FIELD
 from mcp_server.hosts.catalogue import HOSTS
 from mcp_server.protocol.server import INSTRUCTIONS
+from mcp_server.toolsets.knowledge.schemas import LONGEST_CONTENT
+from mcp_server.transport.stdio import LONGEST_LINE
 from tests.bench import generated
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +50,35 @@ def test_the_command_line_reference_knows_every_verb() -> None:
 def test_every_host_that_install_knows_is_named(page: str) -> None:
     missing = [host.id for host in HOSTS if host.id not in text(ROOT / page)]
     assert missing == [], f"add these to the hosts of `install` in {page}"
+
+
+PAGE_SIZE, CALL_SIZE, MESSAGE_SIZE = (
+    f"{LARGEST_BYTES // 2**20} MiB",
+    f"{LONGEST_CONTENT:,} characters",
+    f"{LONGEST_LINE // 2**20} MiB",
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "limits"),
+    [
+        ("concepts/smart-merge.md", [PAGE_SIZE, CALL_SIZE]),
+        ("guides/large-knowledge-bases.md", [PAGE_SIZE]),
+        ("guides/security-model.md", [MESSAGE_SIZE]),
+        ("guides/troubleshooting.md", [PAGE_SIZE]),
+        ("reference/errors.md", [PAGE_SIZE, MESSAGE_SIZE]),
+        ("tutorial/your-own-notes.md", [PAGE_SIZE]),
+    ],
+)
+def test_the_handbook_names_the_limits_that_the_program_has(page: str, limits: list[str]) -> None:
+    missing = [limit for limit in limits if limit not in text(KB / page)]
+    assert missing == [], f"kb/{page} names another limit"
+
+
+def test_every_kind_of_embedder_is_explained() -> None:
+    guide, setting = text(KB / "guides" / "choose-an-embedder.md"), BY_FIELD["embedder"].says
+    assert [kind for kind in KINDS if f"| `{kind}:" not in guide] == [], "add a row to guides/choose-an-embedder.md"
+    assert [kind for kind in KINDS if f"`{kind}:" not in setting] == [], "name it in the sentence of FORGE_EMBEDDER"
 
 
 def test_the_handbook_is_large_enough_to_have_something_to_find() -> None:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from knowledge.pages.vault import LARGEST_BYTES
 from mcp_server.__main__ import main
 from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.reference_pages import tool_table
 from mcp_server.app.settings.services import TOOLSETS
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
+from mcp_server.toolsets.knowledge.schemas import LONGEST_CONTENT
 from mcp_server.toolsets.knowledge.tools import KB_MAP, KB_MERGE, KB_READ, KB_SEARCH
 from mcp_server.toolsets.registry import SERVICES, chosen, declared
 from mcp_server.toolsets.spec import (
@@ -23,6 +25,7 @@ from mcp_server.toolsets.spec import (
     CallPreview,
     ToolSpec,
 )
+from mcp_server.transport.stdio import LONGEST_LINE
 
 GENERATE = "python -m tests.bench generated"
 
@@ -232,6 +235,11 @@ def test_wrong_arguments_are_told_in_plain_words(
     assert "pydantic" not in told
     assert "http" not in told
     assert len(told) < 400
+
+
+def test_the_longest_content_fits_into_a_message() -> None:
+    assert LONGEST_CONTENT < LONGEST_LINE, "raise LONGEST_LINE in mcp_server/transport/stdio.py too"
+    assert LONGEST_CONTENT < LARGEST_BYTES, "raise LARGEST_BYTES in knowledge/pages/vault.py too"
 
 
 def test_what_hosts_habitually_do_is_forgiven() -> None:
