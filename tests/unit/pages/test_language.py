@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import hashlib
+import json
+from importlib import resources
+
 import pytest
 
+from knowledge.pages import markdown
 from knowledge.pages.markdown.language import STOP_WORDS, detect, normal_language
 
 # ruff: noqa: RUF001 - letters of other scripts that look like Latin ones are meant
@@ -47,6 +52,18 @@ SHORT = {
     "km": "ម៉ាស៊ីនមេបម្រុងទុកទិន្នន័យរៀងរាល់យប់",
     "my": "ဆာဗာသည် ညတိုင်း ဒေတာဘေ့စ်ကို သိမ်းသည်။",
 }
+
+
+def test_every_language_with_stop_words_is_tried() -> None:
+    assert set(STOP_WORDS) - set(SHORT) == set(), "add a sentence in each of these to SHORT"
+
+
+def test_new_words_build_indexes_again() -> None:
+    """An index has no stop words, and the stems of the detected language: with other words it would miss pages."""
+    words = json.loads(resources.files(markdown).joinpath("languages.json").read_text(encoding="utf-8"))
+    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
+    todo = "raise RECIPE in knowledge/search/__init__.py, then write the new digest here"
+    assert digest == "be9c3293695f4c2d", todo
 
 
 @pytest.mark.parametrize("language", SHORT)
