@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.document.link_spans import links_in
-from knowledge.merge.document.links import LinkTargets, broken_links, resolve
+from knowledge.merge.document.links import broken_links, resolve
 from knowledge.merge.document.units import BOM, cut, front_matter
 from knowledge.merge.model import DocumentPiece
+from knowledge.pages.links import LinkTargets
 
 _SHOWN = 60
 _HTML_ENDS = {

@@ -13,17 +13,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from html import unescape
 from itertools import accumulate
 from typing import Literal, NamedTuple
-from urllib.parse import unquote
 
 from knowledge.merge.document.units import BOM, bare, split_lines
 from knowledge.pages.front_matter import read_front_matter
+from knowledge.pages.links import LinkForm, path_length, unescaped_path
 from knowledge.pages.markdown.blocks import scan
 from knowledge.pages.paths import is_markdown
-
-LinkForm = Literal["inline", "image", "definition", "wiki", "embed", "auto", "html"]
 
 DEEPEST = 12
 """Nested quotes and lists that are looked into."""
@@ -44,14 +41,12 @@ _TAG = re.compile(rf"<(?:[A-Za-z][A-Za-z0-9-]*+{_ATTRIBUTE}*+\s*+/?|/[A-Za-z][A-
 _ADDRESS = re.compile(r"""\s(?:href|src)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE)
 _UNREAD_HTML = re.compile(r" {0,3}<(?:script|style|textarea)(?=\s|>|$)", re.IGNORECASE)
 _HTML_TOKEN = re.compile(r"<!--|<[A-Za-z/]")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _BRACKETED = re.compile(r"<((?:\\.|[^<>\\\n])*+)>")
 _BARE = re.compile(r"(?:\\[!-/:-@\[-`{-~]|[^\s()\\\x00-\x1f\x7f])++|\\")
 _TITLE = re.compile(r"\"(?:\\.|[^\"\\])*+\"|'(?:\\.|[^'\\])*+'|\((?:\\.|[^()\\])*+\)", re.DOTALL)
 _BLANKS = re.compile(r"[ \t\n]*+")
 _DEFINED = re.compile(r" {0,3}\[(?!\^)((?:[^\[\]\\]|\\.){1,999})\]:[ \t]*+\n?[ \t]*+", re.DOTALL)
 _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999})\]", re.DOTALL)
-_PATH_PART = re.compile(r"(?:&#?\w{1,32};|[^#?&]|&)*+")
 _PIPE = re.compile(r"(?<!\\)\|")
 _ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
 _QUOTE = re.compile(r" {0,3}>[ \t]?")
@@ -121,17 +116,6 @@ def links_in(text: str) -> list[LinkSpan]:
     return list(_remembered(text) if len(text) <= REMEMBERED_CHARACTERS else _found_in(text))
 
 
-def unescaped_path(written: str, form: LinkForm) -> str:
-    """Return a written path without escapes, entities and percent signs; a wiki link has none of these."""
-    if form in ("wiki", "embed"):
-        return written.strip()
-    if form not in ("html", "auto") and "\\" in written:
-        written = _ESCAPE.sub(r"\1", written)
-    if "&" in written:
-        written = unescape(written)
-    return unquote(written) if "%" in written else written
-
-
 def _found_in(text: str) -> tuple[LinkSpan, ...]:
     lines = _lines(text)
     body = read_front_matter(lines.texts).body
@@ -156,7 +140,7 @@ def _placed(found: _FoundLink, body: str, lines: _Lines, text: str) -> LinkSpan 
     wiki = found.form in ("wiki", "embed")
     if (_WEB.match(written) and (not wiki or "://" in written)) or "\n" in written:
         return None
-    length = _path_length(written, wiki=wiki)
+    length = path_length(written, wiki=wiki)
     path = unescaped_path(written[:length], found.form)
     if not path.strip():
         return None
@@ -175,16 +159,6 @@ def _placed(found: _FoundLink, body: str, lines: _Lines, text: str) -> LinkSpan 
     bracketed = found.form in ("inline", "image", "definition") and body.startswith("<", found.at - 1)
     end = there(found.end - 1) + 1
     return LinkSpan(found.form, there(found.start), end, at, at + length - begin, path, anchor, bracketed)
-
-
-def _path_length(written: str, *, wiki: bool) -> int:
-    if wiki:
-        path = written.partition("#")[0]
-        # In a table the bar before the words shown is escaped.
-        return len(path.rstrip().removesuffix("\\").rstrip())
-    found = _PATH_PART.match(written)
-    length = found.end() if found else len(written)
-    return length - (length < len(written) and written.endswith("\\", 0, length))
 
 
 # Leaves: the texts of a page that are read as one

@@ -1,18 +1,15 @@
-"""The pages that links lead to, and how links are rewritten when a page moves. Pure.
-
-The path of a link is looked for beside the page, then from the root of the knowledge base; without a suffix it may mean a
-page or a folder's index. A wiki link names a page by file name, title or alias, or by its path from the root.
-"""
+"""The pages that the links of a text lead to, and how links are rewritten when a page moves. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from knowledge.merge.document.link_spans import LinkSpan, links_in, unescaped_path
+from knowledge.merge.document.link_spans import LinkSpan, links_in
+from knowledge.pages.links import LinkTargets, in_order, joined, resolve_path, unescaped_path
 from knowledge.pages.map_view import readable
-from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, parent, without_suffix
+from knowledge.pages.paths import INDEX_NAME, is_markdown, parent, without_suffix
 
 # Characters that end a target, or begin an escape, an entity, an anchor or a scheme. A percent sign or an ampersand that begins
 # none of these stays: people write `R&D.md`.
@@ -27,29 +24,9 @@ _ENCODED_BEYOND_ASCII = re.compile(r"%[89A-Fa-f][0-9A-Fa-f]")
 _LABEL_SIGNS = re.compile(r"([\[\]\\`*_<])")
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTargets:
-    """The possible targets of links.
-
-    `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the pages that a
-    wiki link of that name may mean: by file name without suffix, title or alias, ignoring case.
-    """
-
-    exists: Callable[[str], bool]
-    called: Callable[[str], Sequence[str]] = lambda _: ()
-
-
 def resolve(page: str, link: LinkSpan, names: LinkTargets) -> str | None:
     """Return the path that a link of `page` leads to, or None; if several pages have the name, the nearest."""
-    if not link.wiki:
-        return next((path for path in _meanings(page, link.path) if names.exists(path)), None)
-    directories = [parent(page)]
-    if not link.path.startswith(("/", "./", "../")):
-        if "/" not in link.path and (found := names.called(without_suffix(link.path))):
-            return min(found, key=lambda path: (parent(path) != parent(page), path.count("/"), path))
-        directories.insert(0, "")
-    meanings = (path for directory in directories for path in _wiki_meanings(_joined(directory, link.path)))
-    return next((path for path in meanings if names.exists(path)), None)
+    return resolve_path(page, link.path, names, wiki=link.wiki)
 
 
 def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
@@ -113,22 +90,22 @@ class _Move:
         """Return whether the link may stay as it is, because it leads there in the same way as before."""
         if led == leads and parent(self.page) == parent(self.now):
             return self.page == self.now or resolve(self.now, link, self.after) == leads
-        beside = _joined(parent(self.now), link.path)
-        if self._is_beside(link, led) and (beside is None or leads not in _in_order(beside)):
+        beside = joined(parent(self.now), link.path)
+        if self._is_beside(link, led) and (beside is None or leads not in in_order(beside)):
             return False
         return _leads_only(self.now, link, leads, self.after)
 
     def _is_beside(self, link: LinkSpan, led: str) -> bool:
         """Return whether an ordinary link is relative to its page, and not to the root."""
-        beside = None if link.wiki or link.path.startswith("/") else _joined(parent(self.page), link.path)
-        return beside is not None and led in _in_order(beside)
+        beside = None if link.wiki or link.path.startswith("/") else joined(parent(self.page), link.path)
+        return beside is not None and led in in_order(beside)
 
     def _lost(self, link: LinkSpan, written: str) -> str:
         """Return a broken link that leads to the same missing place: the page may exist for others, or be created later."""
         # Relative ones would point somewhere else from the new folder.
         if link.wiki or link.path.startswith("/") or parent(self.page) == parent(self.now):
             return written
-        there = _joined(parent(self.page), link.path)
+        there = joined(parent(self.page), link.path)
         return written if there is None else _written(link, written, _relative(parent(self.now), there, link.path))
 
     def _paths(self, link: LinkSpan, led: str, leads: str) -> Iterator[str]:
@@ -178,43 +155,6 @@ def _names_after(names: LinkTargets, moves: Mapping[str, str]) -> LinkTargets:
 
 
 # Paths in links
-
-
-def _meanings(page: str, path: str) -> Iterator[str]:
-    """Yield the paths that an ordinary link of `page` may mean, in the order of preference."""
-    if not path.startswith("/") and (beside := _joined(parent(page), path)) is not None:
-        yield from _in_order(beside)
-    if (from_root := _joined("", path)) is not None:
-        yield from _in_order(from_root)
-
-
-def _in_order(path: str) -> Iterator[str]:
-    if not is_markdown(path):
-        yield f"{path}/{INDEX_NAME}" if path else INDEX_NAME
-        if path:
-            yield from (path + suffix for suffix in MARKDOWN_SUFFIXES)
-    yield path
-
-
-def _wiki_meanings(path: str | None) -> Iterator[str]:
-    if path and not is_markdown(path):
-        yield from (path + suffix for suffix in MARKDOWN_SUFFIXES)
-    if path:
-        yield path
-        yield f"{path}/{INDEX_NAME}"
-
-
-def _joined(directory: str, path: str) -> str | None:
-    """Return the target of `path` from `directory`, or from the root if it begins with `/`; None if it leaves the knowledge base."""
-    parts = [] if path.startswith("/") or not directory else directory.split("/")
-    for part in path.split("/"):
-        if part == "..":
-            if not parts:
-                return None
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _relative(directory: str, path: str, like: str) -> str:

@@ -11,8 +11,9 @@ import anyio.to_thread
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
 from knowledge.merge.document.link_spans import links_in
-from knowledge.merge.document.links import LinkTargets, resolve
+from knowledge.merge.document.links import resolve
 from knowledge.pages.document import parse
+from knowledge.pages.links import LinkTargets
 from knowledge.pages.markdown.inline import plain
 from knowledge.pages.paths import INDEX_NAME, parent, without_suffix
 from knowledge.pages.vault import Vault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from knowledge.merge.document.links import LinkTargets
+from knowledge.pages.links import LinkTargets
 from knowledge.pages.paths import ancestors, without_suffix
 
 

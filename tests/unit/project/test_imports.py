@@ -137,6 +137,7 @@ PURE = [
     "knowledge/merge/evidence/corroboration.py",
     "knowledge/merge/document/link_spans.py",
     "knowledge/merge/document/links.py",
+    "knowledge/pages/links.py",
     "knowledge/merge/damage.py",
     "knowledge/merge/unified_diff.py",
     "agents/bounds.py",
