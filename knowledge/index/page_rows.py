@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.index.ports import Known
 from knowledge.pages.document import head, parse
+from knowledge.pages.links import PageLink
 from knowledge.pages.markdown.chunk import Chunk, cut
 from knowledge.pages.paths import INDEX_NAME, parent
 from knowledge.pages.vault import FileRead, Vault
@@ -37,6 +38,7 @@ class Prepared:
     record: DocumentRecord
     pieces: tuple[UnembeddedChunk, ...]
     problems: tuple[str, ...]
+    links: tuple[PageLink, ...] = ()
 
     @property
     def path(self) -> str:
@@ -61,7 +63,7 @@ class Prepared:
                     words=piece.words,
                 )
             )
-        return Replace(self.record, tuple(chunks))
+        return Replace(self.record, tuple(chunks), self.links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
         tokens=count_tokens(document.text),
         indexed_at_ns=at_ns,
     )
-    return Prepared(record, tuple(_piece(chunk) for chunk in cut(document)), document.problems)
+    return Prepared(record, tuple(_piece(chunk) for chunk in cut(document)), document.problems, document.page_links)
 
 
 def _piece(chunk: Chunk) -> UnembeddedChunk:

@@ -6,19 +6,26 @@ import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from itertools import accumulate
 
 from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.pages.front_matter import is_yes, read_front_matter
+from knowledge.pages.links import LinkForm, PageLink, path_length, unescaped_path
 from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
 from knowledge.pages.markdown.inline import inline_tags, link_targets, plain, without_code
 from knowledge.pages.markdown.language import detect, normal_language
 from knowledge.pages.markdown.telling_sentence import telling_sentence
-from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, parent
+from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, LONGEST_PATH, parent
 
 SUMMARY_CHARACTERS = 200
 LONGEST_TITLE = 300
+MOST_LINKS = 500
+"""Links of one page that are kept."""
+_HREF = re.compile(r"""<a\s[^<>]*?\bhref\s*=\s*["']([^"'<>\s]+)["']""", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
+_NO_PAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".mp4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class Document:
 
     `text` is the decoded file (BOM dropped, CR LF and CR made LF) with its front matter, so that line numbers match the file;
     `body_line` is the line, from 1, of the first line after the front matter. `metadata` is the front matter as plain JSON.
+    `links` are the targets of links as written; `page_links` those that may lead to pages, without anchors.
     `problems` are short sentences about what was odd (broken front matter, invalid UTF-8).
     `blocks` are the outermost blocks, kept so that cutting into chunks does not scan the text again.
     """
@@ -55,6 +63,7 @@ class Document:
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
     links: tuple[str, ...]
+    page_links: tuple[PageLink, ...]
     headings: tuple[Heading, ...]
     metadata: Mapping[str, object]
     untrusted: bool
@@ -78,6 +87,7 @@ def parse(path: str, raw: bytes) -> Document:
     headings = _headings(found.blocks)
     prose = _prose(lines, found)
     title = _title(path, metadata, headings)
+    targets = link_targets(prose) if "[" in prose else []
     front_tags = [tag for item in _listed(metadata, "tags", "tag", split=True) if (tag := item.lstrip("#").strip())]
     return Document(
         path=path,
@@ -90,7 +100,8 @@ def parse(path: str, raw: bytes) -> Document:
         language=normal_language(_word(metadata, "lang", "language")) or detect(prose),
         tags=tuple(dict.fromkeys([*front_tags, *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
-        links=tuple(link_targets(prose)) if "[" in prose else (),
+        links=tuple(dict.fromkeys(target for target, _ in targets)),
+        page_links=_page_links([*targets, *_html_targets(lines, found.blocks, prose)]),
         headings=headings,
         metadata=metadata,
         untrusted=origin.untrusted,
@@ -260,6 +271,25 @@ def _prose(lines: Sequence[str], found: Scan) -> str:
         # Backticks of one list item do not pair with those of another, so each item becomes a paragraph.
         parts.append(block.replace("\n", "\n\n") if kind == "list" and "`" in block else block)
     return without_code("\n\n".join(parts))
+
+
+def _page_links(targets: Sequence[tuple[str, bool]]) -> tuple[PageLink, ...]:
+    found: dict[PageLink, None] = {}
+    for target, wiki in targets:
+        form: LinkForm = "wiki" if wiki else "inline"
+        path = unescaped_path(target[: path_length(target, wiki=wiki)], form)
+        if path.strip() and len(path) <= LONGEST_PATH and not path.casefold().endswith(_NO_PAGES):
+            found[PageLink(path, wiki)] = None
+            if len(found) == MOST_LINKS:
+                break
+    return tuple(found)
+
+
+def _html_targets(lines: Sequence[str], blocks: Sequence[Block], prose: str) -> list[tuple[str, bool]]:
+    """Return the targets of `<a href="...">` in HTML blocks, then in paragraphs."""
+    texts = ["\n".join(lines[block.start : block.end]) for block in blocks if block.kind == "html"]
+    found = (unescape(match[1]) for text in (*texts, prose) if "href" in text for match in _HREF.finditer(text))
+    return [(target, False) for target in found if not _ELSEWHERE.match(target)]
 
 
 def _title(path: str, metadata: Mapping[str, object], headings: Sequence[Heading]) -> str:

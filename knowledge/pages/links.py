@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, parent, without_suffix
@@ -19,6 +19,13 @@ LinkForm = Literal["inline", "image", "definition", "wiki", "embed", "auto", "ht
 
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _PATH_PART = re.compile(r"(?:&#?\w{1,32};|[^#?&]|&)*+")
+
+
+class PageLink(NamedTuple):
+    """A link as it is kept for finding: its path, without escapes and anchor, and whether it is a wiki link."""
+
+    path: str
+    wiki: bool
 
 
 @dataclass(frozen=True, slots=True)

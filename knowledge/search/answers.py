@@ -57,7 +57,8 @@ class Citing:
 class PageReading:
     """Tier 2: a page. `text` begins at the requested offset and continues at `next_offset`, which is None at the end.
 
-    `cited_by` lists the newest citations first; it is empty if no connected service could cite a page.
+    `links` are paths of the pages that it links to, `backlinks` of those that link to it; `note` counts those left out. `cited_by`
+    lists the newest citations first; it is empty if no connected service could cite a page.
     """
 
     path: str
@@ -71,6 +72,8 @@ class PageReading:
     authority: float
     tainted: bool
     note: str | None
+    links: Sequence[str] = ()
+    backlinks: Sequence[str] = ()
     cited_by: Sequence[Citing] = ()
 
 

@@ -16,11 +16,13 @@ from knowledge.index.page_rows import DirectoryTrust
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
+from knowledge.pages.links import PageLink
 from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, readable
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
+from knowledge.search.maps.linked_pages import linked_pages
 from knowledge.search.maps.parts import fitted
 from knowledge.search.maps.walk import BATCH, After, MapWalk, place_in
 from knowledge.state.ports import IndexStore
@@ -166,14 +168,24 @@ class Tiers:
         """
         found, raw, shown = await self._at(path, revision)
         request = _ReadRequest(found, raw, shown, section, view, offset)
-        reading = await self._runner.run(_reading, request, size=len(raw) // BYTES_PER_UNIT, what=f"reading {found}")
+        reading, links = await self._runner.run(
+            _reading, request, size=len(raw) // BYTES_PER_UNIT, what=f"reading {found}"
+        )
         known = await self._index.document(found)
+        # A caller that continues has seen the links already.
+        if not offset:
+            reading = await self._with_links(reading, known.aliases if known else (), links)
         if known is not None:
             untrusted = known.untrusted
         else:
             # A page that is not indexed yet has the trust of its directories, read from their files.
             untrusted = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(found))
         return replace(reading, tainted=True) if untrusted else reading
+
+    async def _with_links(self, reading: PageReading, aliases: Sequence[str], links: Sequence[PageLink]) -> PageReading:
+        linked = await linked_pages(self._index, reading.path, (reading.title, *aliases), links)
+        note = "; ".join(filter(None, (reading.note, linked.note))) or None
+        return replace(reading, links=linked.links, backlinks=linked.backlinks, note=note)
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
         """Return path, bytes and revision of the page. The current one is kept as a base for later writes."""
@@ -335,12 +347,12 @@ class _ReadRequest(NamedTuple):
     offset: int
 
 
-def _reading(request: _ReadRequest) -> PageReading:
-    """Return the requested part of a page. Pure: large pages are read in another process."""
+def _reading(request: _ReadRequest) -> tuple[PageReading, tuple[PageLink, ...]]:
+    """Return the requested part of a page, and the links of all of it. Pure: large pages are read in another process."""
     document = parse(request.path, request.raw)
     lines, body, note = _requested_text(document, request.section, request.view)
     text, next_offset = _text_page(body, request.offset)
-    return PageReading(
+    reading = PageReading(
         path=request.path,
         title=document.title,
         revision=request.revision,
@@ -354,6 +366,7 @@ def _reading(request: _ReadRequest) -> PageReading:
         tainted=is_tainted(document.source, untrusted=document.untrusted),
         note=note,
     )
+    return reading, document.page_links
 
 
 def _parse(file: tuple[str, bytes]) -> Document:

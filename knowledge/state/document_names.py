@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from knowledge.pages.paths import HEADING_SEPARATOR, without_suffix
+from knowledge.pages.links import PageLink, joined
+from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, parent, without_suffix
 
 if TYPE_CHECKING:
     from knowledge.state.ports import DocumentRecord
@@ -43,6 +44,27 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
         for heading in (section, section.rpartition(HEADING_SEPARATOR)[2]):
             names.append(Name(name_key(heading), 4, position, section))
     return frozenset(name for name in names if name.key)
+
+
+_NAMED = "[["
+"""The beginning of the key of a link by name, which no path has."""
+
+
+def link_keys(page: str, link: PageLink) -> frozenset[str]:
+    """Return the keys under which a link of `page` is kept: every path, with or without suffix, and the name that it may mean."""
+    # Beside the page and from the root. Which of them is meant depends on the pages that exist when it is followed.
+    paths = (joined(directory, link.path) for directory in ("", parent(page)))
+    keys = {path for path in paths if path is not None}
+    if link.wiki and "/" not in link.path:
+        keys.add(_NAMED + name_key(without_suffix(link.path)))
+    return frozenset(keys)
+
+
+def keys_of_links_to(path: str, names: Sequence[str]) -> frozenset[str]:
+    """Return the keys of all links that may lead to the page at `path`; `names` are its title and aliases."""
+    file = path.rpartition("/")[2]
+    keys = {path, without_suffix(path), *(_NAMED + name_key(name) for name in (without_suffix(file), *names))}
+    return frozenset({*keys, parent(path)} if file == INDEX_NAME else keys)
 
 
 def begins_in(headings: Sequence[str], section: str | None) -> bool:

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from knowledge.history.ports import Ledger
 from knowledge.outbox.ports import Outbox
 from knowledge.state.tables import StateTables
 from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
+
+if TYPE_CHECKING:
+    # Every start loads this file, and none needs to follow links.
+    from knowledge.pages.links import PageLink
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
 
@@ -276,6 +280,14 @@ class Replace:
 
     record: DocumentRecord
     chunks: tuple[IndexedChunk, ...]
+    links: tuple[PageLink, ...] = ()
+
+
+class LinkRow(NamedTuple):
+    """A link of the document at `page`."""
+
+    page: str
+    link: PageLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,6 +584,14 @@ class IndexStore(Protocol):
 
     async def mentioning(self, words: Collection[str]) -> Sequence[str]:
         """Return the paths of documents whose text has one of these strings (case ignored), by path. Reads all texts."""
+        ...
+
+    async def linking(self, keys: Collection[str], *, limit: int) -> Sequence[LinkRow]:
+        """Return at most `limit` links that have one of these keys (`link_keys`), by page, each once."""
+        ...
+
+    async def existing(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of the paths that a document has."""
         ...
 
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:

@@ -24,13 +24,13 @@ def lean_input(schema: Schema) -> Schema:
 def lean_output(schema: Schema) -> Schema:
     """Return `schema` as `lean_input`, but `X | None` stays nullable, because these fields do hold nulls.
 
-    Descriptions are dropped: they are our own docstrings. So are lists of required fields: every field is always there, and
-    the lists would be a fifth of the whole. An object inside an item of a list is only named as an object: its fields
+    Descriptions are dropped: they are our own docstrings. So are lists of required fields and defaults: every field is always
+    there, and the lists would be a fifth of the whole. An object inside an item of a list is only named as an object: its fields
     would be repeated in every place where it is used, and the reference page has them.
     """
 
     def shorten(node: Schema) -> Schema:
-        kept = {key: value for key, value in node.items() if key not in ("description", "required")}
+        kept = {key: value for key, value in node.items() if key not in ("description", "required", "default")}
         item = kept.get("items")
         if isinstance(item, dict) and isinstance(item.get("properties"), dict):
             fields = {name: _kinds_only(value) for name, value in item["properties"].items()}

@@ -15,6 +15,7 @@ import apsw
 from knowledge.errors import CorruptDatabase, ForeignDatabase
 from knowledge.index.store import sqlite_vectors, sqlite_write
 from knowledge.index.store.sqlite_write import RECORD_COLUMNS, record_of
+from knowledge.pages.links import PageLink
 from knowledge.state.document_names import BY, after_prefix, begins_in, name_key
 from knowledge.state.ports import (
     ChunkRow,
@@ -27,6 +28,7 @@ from knowledge.state.ports import (
     IndexIdentity,
     IndexPosition,
     LackingRow,
+    LinkRow,
     NameMatch,
     Progress,
     Space,
@@ -263,6 +265,20 @@ class SqliteIndexStore:
             return sorted(path for (path,) in named)
 
         return await self._database.bulk(find) if keys else []
+
+    async def linking(self, keys: Collection[str], *, limit: int) -> Sequence[LinkRow]:
+        """Return at most `limit` links that have one of these keys (`link_keys`), by page, each once."""
+        # Each key for itself is read in the order of the table: a page with thousands of backlinks needs no sorting.
+        sql = "SELECT page, path, wiki FROM link WHERE key = ? ORDER BY page, path, wiki LIMIT ?"
+        asked = [(key, limit) for key in keys]
+        rows: Any = self._database.read(lambda c: c.executemany(sql, asked).fetchall())
+        return [LinkRow(page, PageLink(path, bool(wiki))) for page, path, wiki in sorted(set(rows))[:limit]]
+
+    async def existing(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of the paths that a document has."""
+        sql = "SELECT path FROM document WHERE path IN (SELECT value FROM json_each(?))"
+        rows: Any = self._database.query(sql, (json.dumps(list(paths)),)) if paths else ()
+        return frozenset(path for (path,) in rows)
 
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return the number of chunks with each known word."""

@@ -14,8 +14,9 @@ from typing import Any
 import apsw
 
 from knowledge.index.store import sqlite_vectors
+from knowledge.pages.links import PageLink
 from knowledge.pages.paths import ancestors, parent
-from knowledge.state.document_names import names_of
+from knowledge.state.document_names import link_keys, names_of
 from knowledge.state.ports import (
     DocumentRecord,
     IndexChange,
@@ -33,7 +34,7 @@ RECORD_COLUMNS = (
 )
 _FIRST_COLUMN = itemgetter(0)
 EMPTIED = (
-    *("document", "document_words", "tag", "name", "chunk", "code", "vector", "coming"),
+    *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector", "coming"),
     *("removal", "directory", "vocabulary"),
 )
 
@@ -106,6 +107,8 @@ _INSERTS = {
     ),
     "name": "INSERT INTO name (key, rank, path, position, section, doc) VALUES (?, ?, ?, ?, ?, ?)",
     "tag": "INSERT INTO tag VALUES (?, ?)",
+    "link": "INSERT INTO link VALUES (?, ?, ?, ?)",
+    "document_links": "INSERT INTO document_links VALUES (?, ?)",
     "chunk": "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?)",
     "code": "INSERT INTO code VALUES (?, ?, ?, ?)",
     "vector": "INSERT INTO vector VALUES (?, ?)",
@@ -144,13 +147,19 @@ class _Batch:
         """Remove the document and return its number, or None if there is none."""
         if path in self._unwritten:
             self._flush_rows()
-        sql = f"SELECT {RECORD_COLUMNS}, doc, words FROM document JOIN document_words USING (doc) WHERE path = ?"  # noqa: S608 - a constant
+        sql = (
+            f"SELECT {RECORD_COLUMNS}, doc, words, links FROM document JOIN document_words USING (doc) "  # noqa: S608 - a constant
+            "LEFT JOIN document_links USING (doc) WHERE path = ?"
+        )
         row: Any = self._c.execute(sql, (path,)).fetchall()
         if not row:
             return None
-        *columns, doc, words = row[0]
+        *columns, doc, words, links = row[0]
         record = record_of(columns)
-        for table in ("document", "document_words"):
+        if links:
+            gone_links = _link_rows(path, [PageLink(target, bool(wiki)) for target, wiki in json.loads(links)])
+            self._c.executemany("DELETE FROM link WHERE key = ? AND page = ? AND path = ? AND wiki = ?", gone_links)
+        for table in ("document", "document_words", "document_links"):
             self._c.execute(f"DELETE FROM {table} WHERE doc = ?", (doc,))  # noqa: S608 - our own table names
         self._c.executemany(
             # The table is stored by key and has no index by document, so the keys are computed again from the record.
@@ -191,6 +200,9 @@ class _Batch:
         rows["name"] += [(n.key, n.rank, r.path, n.position, n.section, doc) for n in names_of(r)]
         rows["tag"] += [(tag, doc) for tag in set(r.tags)]
         rows["document_words"].append((doc, pack_words(Counter(words))))
+        if change.links:
+            rows["document_links"].append((doc, compact(change.links)))
+            rows["link"] += _link_rows(r.path, change.links)
         for seq, k in enumerate(change.chunks, start=self.seq + 1):
             rows["chunk"].append((seq, doc, k.ordinal, headings(k.section), k.line_start, k.line_end, k.text))
             rows["code"].append((seq, doc, k.digest, k.code))
@@ -205,6 +217,7 @@ class _Batch:
         # In the order of the table, adjacent rows share pages.
         self._rows["name"].sort(key=_FIRST_COLUMN)
         self._rows["tag"].sort()
+        self._rows["link"].sort()
         for table, sql in _INSERTS.items():
             self._c.executemany(sql, self._rows[table])
             self._rows[table] = []
@@ -245,6 +258,10 @@ class _Batch:
         )
         if path:
             self._c.execute("DELETE FROM directory WHERE path = ? AND documents <= 0", (path,))
+
+
+def _link_rows(page: str, links: Iterable[PageLink]) -> list[tuple[str, str, str, int]]:
+    return [(key, page, link.path, int(link.wiki)) for link in links for key in link_keys(page, link)]
 
 
 def with_ancestors(folder: str) -> Iterable[str]:

@@ -10,7 +10,11 @@ _TICKS = re.compile(r"`+")
 _WIKI = re.compile(r"\[\[([^\[\]\n|]++)(\|[^\[\]\n]*+)?\]\]")
 _TARGET = r"\(\s*(?:<([^<>\n]*+)>|((?:[^\s()\\]|\\.|\([^\s()]*+\))*+))"
 _LINK_TARGET = re.compile(r"\]" + _TARGET)
-_DEFINED_TARGET = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:<([^<>\n]+)>|(\S+))", re.MULTILINE)
+_DEFINED_TARGET = re.compile(
+    # On the next line only if that has nothing else: `[words]:` before a paragraph defines nothing.
+    r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:\n[ \t]*(?=\S+[ \t]*$))?(?:<([^<>\n]+)>|(\S+))",
+    re.MULTILINE,
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
 _TAG = re.compile(r"#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
 
@@ -102,21 +106,24 @@ def without_code(text: str) -> str:
     return " ".join([*parts, text[at:]])
 
 
-def link_targets(text: str) -> list[str]:
-    """Return the targets of wiki links, embeds and relative links in order, once each; `text` has no code in it."""
-    found: list[tuple[int, str]] = []
+def link_targets(text: str) -> list[tuple[str, bool]]:
+    """Return the targets of wiki links, embeds and relative links in order, once each, and whether it is a wiki link.
+
+    `text` has no code in it.
+    """
+    found: list[tuple[int, str, bool]] = []
     if "[[" in text:
-        found += [(match.start(), match[1].strip()) for match in _WIKI.finditer(text)]
+        found += [(match.start(), match[1].strip(), True) for match in _WIKI.finditer(text)]
     if "](" in text:
         found += [
-            (match.start(), match[1] or match[2] or "")
+            (match.start(), match[1] or match[2] or "", False)
             for match in _LINK_TARGET.finditer(text)
             if not text.endswith("\\", 0, match.start())
         ]
     if "]:" in text:
-        found += [(match.start(), match[1] or match[2]) for match in _DEFINED_TARGET.finditer(text)]
-    found.sort(key=lambda pair: pair[0])
-    return list(dict.fromkeys(target for _, target in found if target and not _SCHEME.match(target)))
+        found += [(match.start(), match[1] or match[2], False) for match in _DEFINED_TARGET.finditer(text)]
+    found.sort(key=lambda link: link[0])
+    return list(dict.fromkeys((target, wiki) for _, target, wiki in found if target and not _SCHEME.match(target)))
 
 
 def inline_tags(text: str) -> list[str]:

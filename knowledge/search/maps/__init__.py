@@ -1,1 +1,1 @@
-"""Maps of any size, part by part."""
+"""Maps of any size, part by part, and the links between pages."""

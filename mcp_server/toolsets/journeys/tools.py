@@ -16,7 +16,7 @@ else:
 
 JOURNEY_NOTES = {
     "version": "for your next submit or decision",
-    "state": "active, waiting (a person decides), complete or cancelled",
+    "state": "active, waiting (for a person), complete or cancelled",
     "visit": "times this phase was entered",
     "work_schema": "JSON Schema of work; null: as before, or none",
     "checkpoint": "what to ask the person, or null",
@@ -86,7 +86,7 @@ JOURNEY_STATUS = ToolSpec(
     ),
     arguments=schemas.JourneyStatusArguments,
     result=schemas.JourneyView,
-    result_notes=JOURNEY_NOTES | {"text": "the graph or the report, if view asks for it"},
+    result_notes=JOURNEY_NOTES | {"text": "the graph or report, if view asks for it"},
     answer=handlers.status,
     taints=handlers.read_in,
     read_only=True,

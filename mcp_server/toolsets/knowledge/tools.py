@@ -58,9 +58,10 @@ KB_READ = ToolSpec(
     arguments=schemas.ReadPageArguments,
     result=search_answers.PageReading,
     result_notes={
-        "outline.tokens": "size of the section with its subsections",
+        "outline.tokens": "with its subsections",
         "next_offset": "null at the end",
         "authority": "trust in the source, 0 to 1",
+        "links": "pages it links to",
         "cited_by": "tasks and threads that cite the page",
     },
     answer=handlers.read,
@@ -190,7 +191,7 @@ KB_HISTORY = ToolSpec(
     result_notes={
         "revisions.revision": "null: the page was removed",
         "revisions.by": "'' for an edit outside the server",
-        "origins": "only in the first answer, without cursor",
+        "origins": "only without cursor",
     },
     answer=handlers.history,
     read_only=True,

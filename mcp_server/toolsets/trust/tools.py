@@ -27,7 +27,7 @@ TRUST_STATUS = ToolSpec(
     result=schemas.TrustStatus,
     result_notes={
         "score": "0 to 5",
-        "frozen": "true: a person set the score to 0 and keeps it there",
+        "frozen": "true: a person holds the score at 0",
         "needs": "level by tool",
     },
     answer=handlers.status,

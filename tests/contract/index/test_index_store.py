@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from knowledge.errors import LeaseLost
 from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages.links import PageLink
+from knowledge.state.document_names import keys_of_links_to
 from knowledge.state.ports import (
     DocumentRecord,
     Filters,
@@ -254,6 +256,35 @@ async def test_children_are_what_lies_right_below_by_path(store: IndexStore) -> 
     folders, documents = await store.children("", limit=9, folders_after=None, documents_after="b.md")
     assert (folders, documents) == ([], [])
     assert (await store.children("", limit=9, documents_after=None))[1] == []
+
+
+async def test_links_are_found_by_the_keys_of_the_page_that_they_may_lead_to(store: IndexStore) -> None:
+    links = (
+        PageLink("../guides/deploy", wiki=False),
+        PageLink("Deploy Guide", wiki=True),
+        PageLink("/x.md", wiki=False),
+    )
+    await store.apply(
+        [Replace(record("ops/a.md"), (), links), Replace(record("b.md"), (), links[1:]), page("c.md")], fence=1
+    )
+
+    async def linking(path: str, *names: str, limit: int = 9) -> list[tuple[str, str]]:
+        return [(row.page, row.link.path) for row in await store.linking(keys_of_links_to(path, names), limit=limit)]
+
+    assert await linking("guides/deploy.md") == [("ops/a.md", "../guides/deploy")]
+    assert await linking("guides/deploy/_index.md") == [("ops/a.md", "../guides/deploy")]
+    assert await linking("other.md", "Deploy guide") == [("b.md", "Deploy Guide"), ("ops/a.md", "Deploy Guide")]
+    assert await linking("x.md") == [("b.md", "/x.md"), ("ops/a.md", "/x.md")]
+    assert await linking("x.md", limit=1) == [("b.md", "/x.md")]
+    assert await linking("ops/x.md") == []
+    assert await store.existing(["b.md", "ops", "gone.md", "c.md"]) == {"b.md", "c.md"}
+    assert await store.existing([]) == frozenset()
+    # Another text, a removal, and another recipe take the links with them.
+    await store.apply([Replace(record("ops/a.md"), (), links[2:]), Remove("b.md")], fence=1)
+    assert await linking("guides/deploy.md") == await linking("other.md", "Deploy guide") == []
+    assert await linking("x.md") == [("ops/a.md", "/x.md")]
+    await store.begin(replace(IDENTITY, recipe=2))
+    assert await linking("x.md") == []
 
 
 async def test_progress_counts_documents_and_its_total_is_never_below_them(store: IndexStore) -> None:

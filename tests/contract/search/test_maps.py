@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
@@ -90,3 +91,27 @@ async def test_ten_thousand_pages_in_one_folder_are_walked_in_their_order(tmp_pa
         shown += [child.path for child in view.children]
     await store.close()
     assert shown == paths
+
+
+async def test_a_page_that_was_read_names_its_links_also_after_a_move(tmp_path: Path) -> None:
+    """Issue: `kb_read` names links and backlinks."""
+    pages = {
+        "guides/deploy.md": "# Deploy\n\nFirst read [how keys rotate](keys.md).\n",
+        "guides/keys.md": "# Keys\n\nKeys rotate every week.\n",
+        "start.md": "# Start\n\nBegin with [[keys]].\n",
+    }
+    write(tmp_path / "kb", pages)
+    async with serving(tmp_path) as client:
+        found = await called(client, "kb_read", path="guides/keys.md")
+        assert (found["links"], found["backlinks"]) == ([], ["guides/deploy.md", "start.md"])
+        assert (await called(client, "kb_read", path="start.md"))["links"] == ["guides/keys.md"]
+        (tmp_path / "kb/start.md").unlink()
+        (tmp_path / "kb/guides/keys.md").rename(tmp_path / "kb/guides/secrets.md")
+        write(tmp_path / "kb", {"guides/deploy.md": "# Deploy\n\nFirst read [how keys rotate](secrets.md).\n"})
+        with anyio.fail_after(20):
+            while True:
+                found = await called(client, "kb_read", path="guides/secrets.md")
+                if found["backlinks"] == ["guides/deploy.md"]:
+                    break
+                await anyio.sleep(0.05)
+        assert (await called(client, "kb_read", path="guides/deploy.md"))["links"] == ["guides/secrets.md"]

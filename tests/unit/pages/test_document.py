@@ -341,3 +341,21 @@ def test_plain_text_reads_without_its_markup(marked: str, read: str) -> None:
 )
 def test_the_language_is_told_by_script_and_little_words(text: str, language: str) -> None:
     assert doc(text).language == language
+
+
+def test_links_that_may_lead_to_pages_are_kept_without_anchor_and_escapes() -> None:
+    text = (
+        "---\ntitle: T\n---\n[a](../b%20c.md#part) ![i](x.png) [[Deploy guide#Roll back|how]] ![[embed]] "
+        "[web](https://x.org) [here](#a)\n\n"
+        "`[code](no.md)` [a](../b%20c.md)\n\n<p><a class='x' href=\"/docs/d.md?x=1\">d</a> <a href='mailto:a@b.c'>m</a></p>\n\n"
+        "<!-- [hidden](h.md) -->\n\n[r]: sub/r.md\n[long label]:\n  sub/next.md\n[no definition]:\nwords follow\n"
+    )
+    assert doc(text).page_links == (
+        ("../b c.md", False),
+        ("Deploy guide", True),
+        ("embed", True),
+        ("sub/r.md", False),
+        ("sub/next.md", False),
+        ("/docs/d.md", False),
+    )
+    assert len(doc(" ".join(f"[x](p{n}.md)" for n in range(2_000))).page_links) == 500

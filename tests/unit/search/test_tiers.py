@@ -202,6 +202,72 @@ async def test_a_map_while_indexing_is_walked_by_the_files(tmp_path: Path) -> No
     assert shown == [f"d{i:03}" for i in range(70)] + [f"p{i:03}.md" for i in range(70)]
 
 
+LINKED = {
+    "guides/_index.md": "# Guides\n\nSee [deploying](deploy.md#steps) and [the root](../README).\n",
+    "guides/deploy.md": "---\naliases: [release]\n---\n# Deploy\n\n"
+    "Back to [all](../guides/), [web](https://x.org), [gone](gone.md).\n",
+    "guides/pods.md": "# Pods\n\n[[release]] and [from the root](guides/_index.md), [itself](#pods), [[Pods]].\n",
+    "README.md": "# Top\n\n[Deploy](/guides/deploy) twice: [again](guides/deploy.md). ![shot](guides/deploy.png)\n",
+    "deploy.md": "# Another deploy\n\n[[Deploy]] means this page here.\n",
+}
+
+
+async def test_a_page_names_the_pages_it_links_to_and_those_that_link_to_it(tmp_path: Path) -> None:
+    """Issue: `kb_read` names links and backlinks; they lead where a move of a page would say that they lead."""
+    tiers, _ = await tiers_over(tmp_path, **LINKED)
+
+    async def linked(path: str) -> tuple[list[str], list[str]]:
+        reading = await tiers.read(path)
+        assert reading.note is None
+        return list(reading.links), list(reading.backlinks)
+
+    assert await linked("guides/deploy.md") == (
+        ["guides/_index.md"],
+        ["README.md", "guides/_index.md", "guides/pods.md"],
+    )
+    assert await linked("guides/_index.md") == (
+        ["guides/deploy.md", "README.md"],
+        ["guides/deploy.md", "guides/pods.md"],
+    )
+    assert await linked("guides/pods.md") == (["guides/deploy.md", "guides/_index.md"], [])
+    assert await linked("README.md") == (["guides/deploy.md"], ["guides/_index.md"])
+    # The name is that of two pages, and the nearer one is meant.
+    assert await linked("deploy.md") == ([], [])
+
+
+async def test_links_follow_the_files(tmp_path: Path) -> None:
+    """Renamed and deleted pages are not named any more; a page that comes is."""
+    base = Base(write(tmp_path, LINKED))
+    await base.index_all()
+    tiers = Tiers(Vault.open(tmp_path), base.index)
+    (tmp_path / "guides/pods.md").unlink()
+    (tmp_path / "README.md").rename(tmp_path / "START.md")
+    write(tmp_path, {"guides/gone.md": "# Here now\n"})
+    await base.indexer.reconcile(1)
+    reading = await tiers.read("guides/deploy.md")
+    assert list(reading.links) == ["guides/_index.md", "guides/gone.md"]
+    assert list(reading.backlinks) == ["START.md", "guides/_index.md"]
+    assert list((await tiers.read("guides/_index.md")).links) == ["guides/deploy.md"]
+
+
+async def test_many_links_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
+    pages = {f"notes/p{i:03}.md": f"# P {i}\n\nUp to [the hub](../hub.md).\n" for i in range(300)}
+    hub = "# Hub\n\n" + "\n".join(f"- [{i}](notes/p{i:03}.md)" for i in range(150)) + "\n"
+    tiers, _ = await tiers_over(tmp_path, **pages, **{"hub.md": hub})
+    reading = await tiers.read("hub.md", view="full")
+    assert list(reading.links) == [f"notes/p{i:03}.md" for i in range(12)]
+    assert list(reading.backlinks) == [f"notes/p{i:03}.md" for i in range(12)]
+    assert reading.note == "it links to 138 more pages and at least 188 more pages link to it"
+    section = await tiers.read("notes/p001.md", section="P 1")
+    assert (list(section.links), list(section.backlinks)) == (["hub.md"], ["hub.md"])
+
+
+async def test_a_caller_that_continues_has_seen_the_links(tmp_path: Path) -> None:
+    tiers, _ = await tiers_over(tmp_path, **LINKED)
+    reading = await tiers.read("guides/deploy.md", view="full", offset=5)
+    assert (list(reading.links), list(reading.backlinks)) == ([], [])
+
+
 async def test_a_section_comes_with_the_outline_of_what_lies_in_it(tmp_path: Path) -> None:
     text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\nfour\n"
     circles, _ = await tiers_over(tmp_path, **{"a.md": text})

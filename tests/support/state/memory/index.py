@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.errors import LeaseLost
+from knowledge.pages.links import PageLink
 from knowledge.pages.paths import ancestors, parent, within
-from knowledge.state.document_names import BY, begins_in, name_key, names_of
+from knowledge.state.document_names import BY, begins_in, link_keys, name_key, names_of
 from knowledge.state.ports import (
     ChunkRow,
     CodeRow,
@@ -22,6 +23,7 @@ from knowledge.state.ports import (
     IndexIdentity,
     IndexPosition,
     LackingRow,
+    LinkRow,
     NameMatch,
     Progress,
     Remove,
@@ -37,6 +39,7 @@ class _StoredEntry:
     doc: int
     record: DocumentRecord
     chunks: dict[int, IndexedChunk]
+    links: tuple[PageLink, ...] = ()
 
 
 class MemoryIndexStore:
@@ -135,7 +138,7 @@ class MemoryIndexStore:
                     self._doc += 1
                     doc = self._doc
                 self._entries[change.record.path] = _StoredEntry(
-                    doc, change.record, {self._next_seq(): chunk for chunk in change.chunks}
+                    doc, change.record, {self._next_seq(): chunk for chunk in change.chunks}, change.links
                 )
                 self._next_seq()  # so that a document without chunks is seen to come as well
                 halves = {chunk.digest: (chunk.half, chunk.code) for chunk in change.chunks}
@@ -278,6 +281,20 @@ class MemoryIndexStore:
 
     def _counts(self) -> Counter[str]:
         return Counter(w for entry in self._entries.values() for chunk in entry.chunks.values() for w in chunk.words)
+
+    async def linking(self, keys: Collection[str], *, limit: int) -> Sequence[LinkRow]:
+        """Return at most `limit` links that have one of these keys, by page, each once."""
+        found = {
+            LinkRow(page, link)
+            for page, entry in self._entries.items()
+            for link in entry.links
+            if not link_keys(page, link).isdisjoint(keys)
+        }
+        return sorted(found)[:limit]
+
+    async def existing(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of the paths that a document has."""
+        return frozenset(paths) & self._entries.keys()
 
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return in how many chunks each known word occurs."""

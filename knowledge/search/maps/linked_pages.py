@@ -1,0 +1,119 @@
+"""The pages that a page links to, and those that link to it, from the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from knowledge.pages.links import LinkTargets, PageLink, resolve_path
+from knowledge.pages.paths import is_markdown, without_suffix
+from knowledge.state.document_names import keys_of_links_to, name_key
+from knowledge.state.ports import IndexStore, LinkRow
+
+MOST_SHOWN = 12
+MOST_CHARACTERS = 600
+"""Paths in one list, and their characters. The rest is counted."""
+MOST_FOLLOWED = 200
+"""Links of a page that are followed."""
+MOST_NAMES = 40
+"""Wiki links by name that are looked up, each with a query of its own."""
+MOST_LINKING = 200
+"""Links to a page that are checked."""
+MOST_OF_A_NAME = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedPages:
+    """Paths, as many as are shown, and a note on how many more there are, "" if none."""
+
+    links: Sequence[str]
+    backlinks: Sequence[str]
+    note: str
+
+
+async def linked_pages(index: IndexStore, path: str, names: Sequence[str], links: Sequence[PageLink]) -> LinkedPages:
+    """Return the pages that `links` of the page at `path` lead to, in their order, and by path the pages that link to it.
+
+    `names` are the page's title and aliases. Links lead where `resolve_path` says; pages that are gone are not named.
+    """
+    out = await _targets(index, path, links[:MOST_FOLLOWED])
+    rows = [row for row in await index.linking(keys_of_links_to(path, names), limit=MOST_LINKING) if row.page != path]
+    back = await _linking(index, path, rows)
+    shown_out, shown_back = _shown(out), _shown(back)
+    notes = []
+    if more := len(out) - len(shown_out):
+        notes.append(f"it links to {_at_least(links, MOST_FOLLOWED)}{more} more pages")
+    if more := len(back) - len(shown_back):
+        notes.append(f"{_at_least(rows, MOST_LINKING)}{more} more pages link to it")
+    return LinkedPages(shown_out, shown_back, " and ".join(notes))
+
+
+async def _targets(index: IndexStore, path: str, links: Sequence[PageLink]) -> list[str]:
+    """Return the other pages that the links lead to, each once."""
+    called = await _called(index, (link.path for link in links if link.wiki and "/" not in link.path))
+    # Everything that could be meant is collected first and looked up at once.
+    possible: set[str] = set()
+    for link in links:
+        resolve_path(path, link.path, LinkTargets(_collecting(possible), called), wiki=link.wiki)
+    existing = await index.existing(set(filter(is_markdown, possible)))
+    names = LinkTargets(existing.__contains__, called)
+    led = (resolve_path(path, link.path, names, wiki=link.wiki) for link in links)
+    return list(dict.fromkeys(page for page in led if page is not None and page != path))
+
+
+async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow]) -> list[str]:
+    """Return the pages of those links that really lead to `path`."""
+    called = await _called(index, (row.link.path for row in rows if row.link.wiki and "/" not in row.link.path))
+    # Only what a link means before this page is looked up; most links mean nothing else.
+    preferred: set[str] = set()
+    names = LinkTargets(_collecting(preferred, until=path), called)
+    for row in rows:
+        resolve_path(row.page, row.link.path, names, wiki=row.link.wiki)
+    existing = await index.existing(set(filter(is_markdown, preferred))) | {path}
+    names = LinkTargets(existing.__contains__, called)
+    leading = (row.page for row in rows if resolve_path(row.page, row.link.path, names, wiki=row.link.wiki) == path)
+    return list(dict.fromkeys(leading))
+
+
+def _collecting(paths: set[str], *, until: str | None = None) -> Callable[[str], bool]:
+    """Return an `exists` that collects in `paths` what is asked for, and finds only `until`."""
+
+    def exists(path: str) -> bool:
+        if path != until:
+            paths.add(path)
+        return path == until
+
+    return exists
+
+
+class _Called:
+    """The pages with a name, as a wiki link means it."""
+
+    def __init__(self, paths: Mapping[str, Sequence[str]]) -> None:
+        self._paths = paths
+
+    def __call__(self, name: str) -> Sequence[str]:
+        return self._paths.get(name_key(name), ())
+
+
+async def _called(index: IndexStore, paths: Iterable[str]) -> _Called:
+    found: dict[str, Sequence[str]] = {}
+    for name in list(dict.fromkeys(name_key(without_suffix(path)) for path in paths))[:MOST_NAMES]:
+        matches = await index.named(name, limit=MOST_OF_A_NAME)
+        found[name] = list(dict.fromkeys(match.path for match in matches if match.by != "heading"))
+    return _Called(found)
+
+
+def _shown(paths: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    room = MOST_CHARACTERS
+    for path in paths[:MOST_SHOWN]:
+        room -= len(path) + 3
+        if room < 0 and shown:
+            break
+        shown.append(path)
+    return shown
+
+
+def _at_least(links: Collection[object], most: int) -> str:
+    return "at least " if len(links) >= most else ""
