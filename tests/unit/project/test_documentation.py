@@ -115,6 +115,29 @@ def test_every_attack_of_the_security_model_names_a_test_that_exists() -> None:
         assert f"def {name}(" in text(path), f"{file} has no {name}"
 
 
+def rows(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the table below a heading, row by row."""
+    section = text(ROOT / page).partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+ADDITIONS = rows("CONTRIBUTING.md", "How to add something")
+
+
+@pytest.mark.parametrize(("files", "tests"), [row[1:] for row in ADDITIONS], ids=[row[0] for row in ADDITIONS])
+def test_what_a_newcomer_may_add_takes_at_most_four_files_that_exist(files: str, tests: str) -> None:
+    """For ten of them the change was made, once, and the files that it took are these."""
+    edited = re.findall(r"`(README\.md|[\w./-]+/[\w-]+\.\w+)`", files)
+    named = [*edited, *re.findall(r"`([\w./-]+/)`", files), *re.findall(r"`(tests/[\w./-]+)`", tests)]
+    assert len(edited) <= 4
+    assert tests.startswith("`tests/")
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_fifteen_additions_are_listed() -> None:
+    assert len(ADDITIONS) >= 15
+
+
 @pytest.mark.parametrize("page", ["kb/concepts/architecture.md", "kb/guides/for-contributors.md", "CONTRIBUTING.md"])
 def test_every_path_that_a_contributor_is_sent_to_exists(page: str) -> None:
     named = re.findall(r"`((?:knowledge|agents|mcp_server|tests|kb)/[\w./-]+)`", text(ROOT / page))
