@@ -55,6 +55,7 @@ VERBS: Mapping[str, Verb] = {
     "install": Verb("server", "connect an MCP host, such as claude-desktop"),
     "index": Verb("search", "update the index and report what it took"),
     "search": Verb("search", "search from the terminal"),
+    "embedder": Verb("embedder", "list models for semantic search, and change to another"),
     "eval": Verb("search", "measure search quality with queries whose answers you know"),
     "read": Verb("search", "read a page from the terminal"),
     "map": Verb("search", "show the map in the terminal"),

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH = 256
+BATCH, FIRST_BATCH, SMALLEST_BATCH = 256, 64, 32
 """Chunks embedded between two writes: what a killed process loses at most."""
+BATCH_S = 5.0
+"""About how long a batch takes: with a slow embedder batches are smaller, and progress is seen and stored as often."""
 NO_VECTOR = (b"", bytes(32))
 """Stored for a chunk whose embedder was unavailable."""
 
@@ -77,9 +79,12 @@ class Renewal:
     async def _supply(self, wanted: IndexIdentity, fence: int) -> bool:
         """Give all present chunks their vectors; False if another embedder was configured in the meantime."""
         progress = await self._index.renewal() or Progress(0, 0)
-        done, after = progress.done, 0
-        while rows := await self._index.lacking(after, limit=BATCH):
+        done, after, size = progress.done, 0, min(FIRST_BATCH, BATCH)
+        while rows := await self._index.lacking(after, limit=size):
+            began = anyio.current_time()
             vectors = await self._vectors(await self._embedder(wanted), rows)
+            spent_s = anyio.current_time() - began
+            size = min(BATCH, max(SMALLEST_BATCH, int(size * BATCH_S / max(spent_s, 0.001))))
             if not await self._index.supply(vectors, of=wanted, fence=fence):
                 return False
             done, after = done + len(rows), rows[-1].seq

@@ -203,9 +203,7 @@ async def open_base(
         terms = None if settings.meili_url else keywords.indexed_terms
         qdrant = Once(lambda: servers.qdrant_engine(settings, folder, index, terms))
         meilisearch = Once(lambda: servers.meilisearch_index(settings, folder, index))
-        # Models are large and the same for all knowledge bases.
-        models = (folder.parent if is_default(folder, vault.root) else folder) / MODELS_FOLDER
-        embed = embedding(settings, index, models)
+        embed = embedding(settings, index, models_below(folder, vault.root))
         workers = Workers()
         apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
         past = PastStates(state.ledger, utc_now)
@@ -297,6 +295,18 @@ async def open_base(
             locks=locks,
             outbox_locks=outbox_locks,
         )
+
+
+def models_below(folder: Path, root: Path) -> Path:
+    """Return where the models of the state folder `folder` are stored."""
+    # Models are large and the same for all knowledge bases.
+    return (folder.parent if is_default(folder, root) else folder) / MODELS_FOLDER
+
+
+def models_folder(settings: Settings) -> Path:
+    """Return where models are stored that a person provides or that are downloaded."""
+    root = Vault.open(settings.kb).root
+    return models_below(state_dir_for(root, settings.state_dir), root)
 
 
 def utc_now() -> datetime:

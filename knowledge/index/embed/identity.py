@@ -35,6 +35,9 @@ class Prefixes:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
+NO_PREFIXES = Prefixes()
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedderName:
     """A model of one of `KINDS`. `dimensions` is the requested length, 0 for the model's own.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
+from knowledge.index.embed.identity import NO_PREFIXES, EmbedderName, Prefixes, parse
 from knowledge.index.embed.ports import Embedder, EmbedderOf, KnownEmbedders
 from knowledge.search import RECIPE
 from knowledge.state.ports import IndexIdentity, IndexStore
@@ -171,7 +171,7 @@ class _EmbedderLoader:
             path, _, digest = name.model.rpartition("#")
             model = self._onnx.get(name.model) or onnx.open_model(Path(path), digest=digest, threads=threads)
             self._onnx[name.model] = model
-            if used == Prefixes():
+            if used == NO_PREFIXES:
                 prefix = model.files.prefixes.question if asking else model.files.prefixes.passage
             return onnx.OnnxEmbedder(
                 model, name=identity.embedder, urgent=asking, prefix=prefix, expected=identity.dimensions
@@ -204,7 +204,7 @@ class _EmbedderLoader:
 
     def _prefixes_of(self, name: EmbedderName) -> Prefixes | None:
         """Return the prefixes that the index was built with, if they are those of the settings, or none at all."""
-        return next((p for p in (prefixes(self._live.now), Prefixes()) if p.digest == name.prefixes), None)
+        return next((p for p in (prefixes(self._live.now), NO_PREFIXES) if p.digest == name.prefixes), None)
 
     async def close(self) -> None:
         """Close connections, if there are any."""

@@ -70,7 +70,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     values.update(_from_environment(environ, [v for v in VARIABLES if v.name.startswith(_vendor(values))]) | given)
     values.setdefault("kb", handbook())
     _complete_embedder(values)
-    if "model" in values and (found := _key_in(values.get("model_key_file"), "FORGE_MODEL_KEY_FILE")):
+    if "model" in values and (found := key_in(values.get("model_key_file"), "FORGE_MODEL_KEY_FILE")):
         values["model_key"] = found
     _complete_zulip(values)
     _check_certificates(environ, values)
@@ -166,11 +166,11 @@ def _complete_embedder(values: dict[str, object]) -> None:
         raise BadSetting(
             "FORGE_EMBEDDER_URL", "not set", f"FORGE_EMBEDDER={embedder} needs the address of the endpoint"
         )
-    if "embedder_key" not in values and (found := _key_in(values.get("embedder_key_file"), "FORGE_EMBEDDER_KEY_FILE")):
+    if "embedder_key" not in values and (found := key_in(values.get("embedder_key_file"), "FORGE_EMBEDDER_KEY_FILE")):
         values["embedder_key"] = found
 
 
-def _key_in(file: object, name: str) -> str | None:
+def key_in(file: object, name: str) -> str | None:
     """Return the key in the file; None without a file."""
     if not isinstance(file, Path):
         return None

@@ -108,8 +108,15 @@ async def held_lease(
             await ask()
 
     lease = await ask()
+    began = anyio.current_time()
+
+    async def nothing_to_do() -> bool:
+        # A process that was killed keeps its lease for a moment, and only time tells that it will not make the vectors.
+        alive = anyio.current_time() - began > TTL_S or await base.index.renewal() is None
+        return alive and await _is_fresh(base)
+
     with anyio.move_on_after(wait_s):
-        while lease is None and not (or_fresh and await _is_fresh(base)):
+        while lease is None and not (or_fresh and await nothing_to_do()):
             await anyio.sleep(ASK_S)
             on_progress(await base.index.progress())
             lease = await ask()

@@ -44,6 +44,8 @@ VERBS: dict[str, list[list[str]]] = {
     "install": [[ACTS], ["cursor", "--show", "--trust-place", f"plane:{ACTS}"]],
     "index": [[]],
     "search": [["forty minutes"], ["forty minutes", "--json"], [ACTS]],
+    "embedder list": [[], ["--json"]],
+    "embedder use": [[ACTS], [f"/{ACTS}"], [f"endpoint:{ACTS}"], ["endpoint:m", "--url", ACTS], [f"fastembed:{ACTS}"]],
     "eval": [[f"no{ACTS}file"]],
     "read": [
         ["evil\u202edm.md"],

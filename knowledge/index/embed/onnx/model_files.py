@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from knowledge.index.embed.identity import Prefixes
+from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
 
 Pooling = Literal["mean", "cls", "max", "last"]
 
@@ -33,22 +33,30 @@ _POOLING_MODES: Mapping[str, Pooling] = {
 }
 _QUESTION_PROMPTS = ("query", "retrieval.query", "s2p_query", "web_search_query")
 _PASSAGE_PROMPTS = ("passage", "document", "retrieval.passage", "retrieval.document")
-_FAMILIES: tuple[tuple[re.Pattern[str], Pooling, Prefixes], ...] = (
-    (re.compile(r"\be5[-_]|[-_]e5\b"), "mean", Prefixes("query: ", "passage: ")),
-    (re.compile(r"\bnomic[-_]embed"), "mean", Prefixes("search_query: ", "search_document: ")),
-    (
-        re.compile(r"\b(bge|mxbai).*[-_](en|large-v1)\b"),
-        "cls",
-        Prefixes("Represent this sentence for searching relevant passages: "),
-    ),
-    (re.compile(r"\bbge[-_]"), "cls", Prefixes()),
-    (
-        re.compile(r"\bsnowflake-arctic-embed"),
-        "cls",
-        Prefixes("Represent this sentence for searching relevant passages: "),
-    ),
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFamily:
+    """What the documentation of a family of models asks for, and older configuration files do not mention."""
+
+    names: re.Pattern[str]
+    pooling: Pooling
+    prefixes: Prefixes = NO_PREFIXES
+
+
+_SEARCHING = "Represent this sentence for searching relevant passages: "
+_FAMILIES = (
+    ModelFamily(re.compile(r"\be5[-_]|[-_]e5\b"), "mean", Prefixes("query: ", "passage: ")),
+    ModelFamily(re.compile(r"\bnomic[-_]embed"), "mean", Prefixes("search_query: ", "search_document: ")),
+    ModelFamily(re.compile(r"\b(bge[-_].*[-_]en|mxbai[-_]embed)\b"), "cls", Prefixes(_SEARCHING)),
+    ModelFamily(re.compile(r"\bbge[-_]"), "cls"),
+    ModelFamily(re.compile(r"\bsnowflake-arctic-embed"), "cls", Prefixes(_SEARCHING)),
 )
-"""Model families whose documentation asks for prefixes or a pooling that older configuration files do not mention."""
+
+
+def family_of(name: str) -> ModelFamily | None:
+    """Return the family of the model with that name; None if it is not one whose needs are known."""
+    return next((family for family in _FAMILIES if family.names.search(name.casefold())), None)
 
 
 class UnusableModel(Exception):
@@ -93,9 +101,12 @@ def find_model(path: Path) -> ModelFiles:
     folder = tokenizer.parent
     config = _json(folder / "config.json")
     name = _name(folder, config)
-    family = next(((p, x) for pattern, p, x in _FAMILIES if pattern.search(name.casefold())), None)
+    family = family_of(name)
     pooling, prefixes = _pooling(folder), _prompts(folder)
-    assumed = [*(["pooling"] if pooling is None else []), *(["prefixes"] if prefixes is None and family else [])]
+    assumed = [
+        *(["pooling"] if pooling is None else []),
+        *(["prefixes"] if prefixes is None and family and family.prefixes != NO_PREFIXES else []),
+    ]
     licence, languages = _model_card(folder / "README.md")
     files = [weights, *sorted(weights.parent.glob(f"{weights.name}_data")), tokenizer]
     # The name of the folder counts: the family, and with it the prefixes, may follow from it.
@@ -104,8 +115,8 @@ def find_model(path: Path) -> ModelFiles:
         name=name,
         weights=weights,
         tokenizer=tokenizer,
-        pooling=pooling or (family[0] if family else "mean"),
-        prefixes=prefixes if prefixes is not None else family[1] if family else Prefixes(),
+        pooling=pooling or (family.pooling if family else "mean"),
+        prefixes=prefixes if prefixes is not None else family.prefixes if family else NO_PREFIXES,
         max_tokens=_max_tokens(folder, config),
         pad_id=_whole(config.get("pad_token_id")) or 0,
         dimensions=_whole(config.get("hidden_size")) or _whole(config.get("dim")) or 0,
@@ -187,7 +198,7 @@ def _prompts(folder: Path) -> Prefixes | None:
         return next((prompts[name] for name in names if isinstance(prompts.get(name), str)), "")
 
     found = Prefixes(of(_QUESTION_PROMPTS), of(_PASSAGE_PROMPTS))
-    return found if found != Prefixes() else None
+    return found if found != NO_PREFIXES else None
 
 
 def _max_tokens(folder: Path, config: Mapping[str, Any]) -> int:

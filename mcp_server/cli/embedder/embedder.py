@@ -1,0 +1,344 @@
+"""`embedder list|use NAME`: see the models that can turn text into vectors, and change to one, with its price said first."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import size_in_words
+from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
+from knowledge.index.indexing_service import TTL_S
+from knowledge.state.ports import Progress
+from mcp_server.app.knowledge_base import KnowledgeBase, models_folder, open_base
+from mcp_server.app.settings.loader import key_in
+from mcp_server.app.settings.settings import BY_FIELD, Settings, handbook
+from mcp_server.cli.embedder.configuration import change_file
+from mcp_server.cli.embedder.estimate import EmbeddingEstimate, estimate, sample_of, texts_below
+from mcp_server.cli.embedder.offers import (
+    STATIC,
+    EmbedderOffer,
+    endpoint_offer,
+    fastembed_offers,
+    local_offer,
+    named,
+    offers_in,
+)
+from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import WronglyAsked, add_actions, integer, nonempty
+from mcp_server.cli.terminal.output import print_json, say
+
+NOT_DONE = 1
+NOTICED_S = 15.0
+"""A running server looks at the file every second, and may be in the middle of a step."""
+LOOK_S = 0.2
+ASK = "nothing was changed: answer at a terminal, or add --yes"
+
+Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderChoice:
+    """An embedder that a person chose, the settings with it, and what has to be written to the configuration file."""
+
+    offer: EmbedderOffer
+    settings: Settings
+    file: Path
+    values: Mapping[str, str | int | None]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions and their options."""
+    actions = add_actions(parser, ACTIONS, default="list")
+    using = actions["use"]
+    using.add_argument(
+        "name",
+        metavar="NAME",
+        type=nonempty,
+        help="static, the folder or .onnx file of a model, a model of the list, or endpoint:MODEL",
+    )
+    using.add_argument(
+        "--url", metavar="URL", type=nonempty, help="the endpoint's address, such as http://localhost:11434/v1"
+    )
+    using.add_argument("--key-file", metavar="FILE", type=nonempty, help="the file that holds the endpoint's key")
+    using.add_argument(
+        "--dimensions", metavar="N", type=integer(8, 8192), help="ask the endpoint for vectors of this length"
+    )
+    using.add_argument("--question-prefix", metavar="TEXT", help="what the model expects before a question")
+    using.add_argument("--passage-prefix", metavar="TEXT", help="what the model expects before a passage")
+    using.add_argument("--later", action="store_true", help="leave the passages to a running server or to `index`")
+    using.add_argument("--yes", action="store_true", help="don't ask")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Run the action; exit code 1 if nothing was changed, or if passages still wait for their vectors."""
+    _, action = ACTIONS[args.action]
+    return anyio.run(action, args, settings)
+
+
+# --- list -------------------------------------------------------------------------------------------------------------
+
+
+async def _list(_args: argparse.Namespace, settings: Settings) -> int:
+    async with open_base(settings) as base:
+        space, renewal = await base.index.space(), await base.index.renewal()
+        wanted = base.embedding.wanted
+    offers = [STATIC, *await anyio.to_thread.run_sync(_known, settings)]
+    if settings.json:
+        progress = None if renewal is None else asdict(renewal)
+        fields = {"in_use": space.identity.embedder, "wanted": wanted.embedder, "renewal": progress}
+        print_json({**fields, "embedders": [asdict(offer) for offer in offers]})
+        return 0
+    print(f"in use: {visible(space.identity.embedder or 'nothing yet')}")
+    if not space.identity.same_vectors(wanted):
+        done = f", {renewal.done} of {renewal.total} passages have their vectors" if renewal else ""
+        print(f"wanted: {visible(wanted.embedder)}{done}")
+    print()
+    print(f"{'name':<54} {'size':>9} {'':<8} {'numbers':>7} {'tokens':>6}  {'licence':<12} languages")
+    for offer in offers:
+        print(_line(offer).rstrip())
+    print()
+    if importlib.util.find_spec("fastembed") is None:
+        say("more models, fetched for you: pip install 'knowledge-forge[fastembed]'")
+    say(
+        f"models of your own: any folder with an .onnx file and tokenizer.json; those in {models_folder(settings)} are listed"
+    )
+    say("a model server or a service: knowledge-forge embedder use endpoint:MODEL --url URL")
+    return 0
+
+
+def _line(offer: EmbedderOffer) -> str:
+    size = size_in_words(offer.size_bytes) if offer.size_bytes else ""
+    fetch = "download" if offer.to_download else ""
+    columns = f"{size:>9} {fetch:<8} {offer.dimensions or '':>7} {offer.max_tokens or '':>6}"
+    return f"{visible(offer.name):<54} {columns}  {visible(offer.licence):<12} {visible(offer.languages)}"
+
+
+def _known(settings: Settings) -> list[EmbedderOffer]:
+    models = models_folder(settings)
+    return [*offers_in(models), *fastembed_offers(models)]
+
+
+# --- use --------------------------------------------------------------------------------------------------------------
+
+
+async def _use(args: argparse.Namespace, settings: Settings) -> int:
+    choice = await anyio.to_thread.run_sync(_chosen, args, settings)
+    bars = _Bars()
+    # Opened once: the model that was measured is the one that embeds all passages.
+    async with open_base(choice.settings, on_progress=bars.on_progress, on_renewal=bars.on_renewal) as base:
+        measured = None
+        if choice.offer is not STATIC:
+            measured = await _priced(args, choice, base)
+            if measured is None:
+                return NOT_DONE
+        await anyio.to_thread.run_sync(change_file, choice.file, choice.values)
+        with indexing_bars(shown=not settings.json) as bars.drawn:
+            waiting = await _filled(base, later=args.later)
+    if settings.json:
+        estimated = None if measured is None else asdict(measured)
+        print_json(
+            {"embedder": choice.offer.setting, "file": str(choice.file), "estimate": estimated, "waiting": waiting}
+        )
+    else:
+        print(f"{visible(choice.offer.setting)} is set in {choice.file}")
+        print(waiting or "all passages have their vectors, and searches use them now")
+        if choice.offer is not STATIC:
+            print("to take it back: knowledge-forge embedder use static")
+    return 0 if not waiting or args.later else NOT_DONE
+
+
+async def _priced(args: argparse.Namespace, choice: EmbedderChoice, base: KnowledgeBase) -> EmbeddingEstimate | None:
+    """Show what the embedder is and what it takes, and return that; None if the person does not agree."""
+    offer = choice.offer
+    if not choice.settings.json:
+        _print_offer(offer)
+    if offer.to_download and not await _agreed(args, "Download it now, to measure what it takes here?"):
+        return None
+    passages, texts = await sample_of(base.index)
+    if offer.sends_to or not texts:
+        # Nothing of the person's is sent before they agree.
+        texts = await anyio.to_thread.run_sync(texts_below, handbook())
+    measured = await estimate(await base.embedding.passages(base.embedding.wanted), texts, passages)
+    if not choice.settings.json:
+        _print_estimate(measured)
+    sending = f" Every passage and every question will be sent to {visible(offer.sends_to)}." if offer.sends_to else ""
+    return measured if await _agreed(args, f"Use it?{sending}") else None
+
+
+@dataclass
+class _Bars:
+    """Progress bars that appear only after the person was asked."""
+
+    drawn: tuple[OnProgress, OnProgress] = (lambda _: None, lambda _: None)
+
+    def on_progress(self, progress: Progress) -> None:
+        self.drawn[0](progress)
+
+    def on_renewal(self, progress: Progress) -> None:
+        self.drawn[1](progress)
+
+
+def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
+    """Return the embedder that the person named.
+
+    Raises:
+        WronglyAsked: there is none of that name, or the configuration file would not decide.
+    """
+    offer = _offer(args, settings)
+    given = Prefixes(args.question_prefix or "", args.passage_prefix or "")
+    prefixes = given if (args.question_prefix, args.passage_prefix) != (None, None) else offer.prefixes
+    values: dict[str, str | int | None] = {
+        "embedder": offer.setting,
+        "embedder_dimensions": args.dimensions if offer.sends_to else None,
+        # Those of another model would spoil every vector.
+        "embedder_question_prefix": prefixes.question or None,
+        "embedder_passage_prefix": prefixes.passage or None,
+    }
+    if args.url:
+        values["embedder_url"] = args.url
+    if args.key_file:
+        values["embedder_key_file"] = str(Path(args.key_file).expanduser().absolute())
+    if settings.file_place is None:
+        raise WronglyAsked("this account has no configuration folder; set FORGE_CONFIG to a file of yours")
+    names = {f"FORGE_{key.upper()}" for key in values} & set(settings.in_environment)
+    if names:
+        listed = ", ".join(sorted(names))
+        raise WronglyAsked(
+            f"{listed} is set in the environment, which wins over {settings.file_place}; remove it there, and from the "
+            "entry of each host that sets it, and try again"
+        )
+    fields = {key: _read(key, value) for key, value in values.items()}
+    if args.key_file:
+        fields["embedder_key"] = key_in(fields["embedder_key_file"], "--key-file")
+    new = replace(settings, **fields)  # type: ignore[arg-type]  # every value was made by its variable's reader
+    # While it is tried, the file still names the old one, which must not come back in between.
+    return EmbedderChoice(offer, replace(new, file_place=None), settings.file_place, values)
+
+
+def _read(key: str, value: str | int | None) -> object:
+    """Return the value as the setting has it, as if it came from the file."""
+    if value is None:
+        return getattr(Settings(kb=Path()), key)
+    try:
+        return BY_FIELD[key].read(str(value))
+    except ValueError as error:
+        raise WronglyAsked(f"{key.removeprefix('embedder_') or key} cannot be used: {error}") from error
+
+
+def _offer(args: argparse.Namespace, settings: Settings) -> EmbedderOffer:
+    name: str = args.name
+    kind, _, model = name.partition(":")
+    if name == STATIC.name:
+        return STATIC
+    if kind == "endpoint" and model:
+        url = args.url or settings.embedder_url
+        if not url:
+            raise WronglyAsked(f"{name} needs the address of the endpoint: --url URL")
+        return endpoint_offer(model, str(_read("embedder_url", url)))
+    for option, value in (("--url", args.url), ("--key-file", args.key_file), ("--dimensions", args.dimensions)):
+        if value is not None:
+            raise WronglyAsked(f"{option} is for endpoint:MODEL only")
+    path = Path(model if kind == "onnx" and model else name).expanduser()
+    if kind == "onnx" or path.is_absolute() or name.startswith(".") or path.suffix == ".onnx" or path.is_dir():
+        return local_offer(path.absolute())
+    known = _known(settings)
+    found = named(name, known) or next((o for o in known if Path(o.name).name == name), None)
+    if found is None:
+        hint = "" if importlib.util.find_spec("fastembed") else "; more with: pip install 'knowledge-forge[fastembed]'"
+        raise WronglyAsked(f"no embedder is called {name!r}: knowledge-forge embedder list shows them{hint}")
+    return found
+
+
+async def _agreed(args: argparse.Namespace, question: str) -> bool:
+    if args.yes:
+        return True
+    if not keyboard.is_terminal():
+        say(ASK)
+        return False
+    if await keyboard.confirms(question):
+        return True
+    say("nothing was changed")
+    return False
+
+
+def _print_offer(offer: EmbedderOffer) -> None:
+    print(visible(offer.name))
+    size = size_in_words(offer.size_bytes) if offer.size_bytes else ""
+    shape = [
+        f"{offer.dimensions} numbers" if offer.dimensions else "",
+        f"texts up to {offer.max_tokens} tokens" if offer.max_tokens else "",
+    ]
+    prefixes = offer.prefixes
+    rows = [
+        ("size", f"{size}{', to download' if offer.to_download else ''}"),
+        ("licence", offer.licence or ("" if offer.sends_to else "not in its files")),
+        ("languages", offer.languages or ("" if offer.sends_to else "not in its files")),
+        ("vectors", "; ".join(part for part in shape if part)),
+        (
+            "prefixes",
+            f"{prefixes.question!r} before a question, {prefixes.passage!r} before a passage"
+            if prefixes != NO_PREFIXES
+            else "",
+        ),
+        *(("", note) for note in offer.notes),
+        ("sends", f"every passage and every question to {offer.sends_to}" if offer.sends_to else ""),
+    ]
+    for label, text in rows:
+        if text:
+            print(f"  {label:<10} {visible(text)}")
+
+
+def _print_estimate(found: EmbeddingEstimate) -> None:
+    takes = f"{_duration(found.seconds)} for {found.passages:,} passages, at {found.passages_per_s:g} a second as measured here"
+    memory = f"; {size_in_words(found.memory_bytes)} of memory" if found.memory_bytes > 0 else ""
+    print(f"  {'takes':<10} {takes}{memory}")
+    print(f"  {'disk':<10} {size_in_words(found.disk_bytes)} for the vectors, beside the old ones until all are made")
+    print(f"  {'meanwhile':<10} searches use the vectors of before; what is done stays if this is stopped")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"about {minutes} min" if minutes < 90 else f"about {minutes / 60:.1f} hours"
+
+
+async def _filled(base: KnowledgeBase, *, later: bool) -> str:
+    """Give all passages their vectors, here or in a running server. Return why they still wait, "" if they don't."""
+    # Long enough for the lease of a process that was killed to expire.
+    async with held_lease(base, wait_s=TTL_S + 1.0) as lease:
+        if lease is None:
+            return await _noticed(base)
+        if later:
+            return "passages get their vectors from the next server, or now with: knowledge-forge index"
+        done = await bring_up_to_date(base, lease, vectors=True)
+        return f"passages still wait for their vectors: {done.waiting}" if done.waiting else ""
+
+
+async def _noticed(base: KnowledgeBase) -> str:
+    """Return what happens in the running server that keeps the index."""
+    server = await other_process(base) or "another process"
+    with anyio.move_on_after(NOTICED_S):
+        while not (await base.index.space()).wanted.same_vectors(base.embedding.wanted):  # noqa: ASYNC110  the database tells nobody
+            await anyio.sleep(LOOK_S)
+        if await base.index.renewal() is None:
+            return ""
+        return f"{server} makes the vectors in the background; knowledge-forge doctor shows how far it is"
+    return (
+        f"{server} keeps this index and has not taken the new embedder: restart it. Its environment may set FORGE_EMBEDDER, "
+        "which wins over the file"
+    )
+
+
+ACTIONS: Mapping[str, tuple[str, Action]] = {
+    "list": ("list the embedders that can be used, with size, licence and languages", _list),
+    "use": ("change to another embedder; `static` takes it back", _use),
+}

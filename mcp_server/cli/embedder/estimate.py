@@ -1,0 +1,90 @@
+"""What a change of the embedder will take, measured with some of the passages on this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge.index.embed.ports import Embedder
+from knowledge.pages.markdown.chunk import indexed_text
+from knowledge.state.ports import IndexPosition, IndexStore
+
+FIRST_TEXTS, MOST_TEXTS = 8, 64
+ENOUGH_S = 2.0
+"""If the first few texts take this long, they are enough; otherwise more are embedded, because batches matter."""
+PAGE_CHARACTERS = 1_000
+CODES_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingEstimate:
+    """The measured speed, and what follows for all passages. `memory_bytes` is 0 where the system does not tell."""
+
+    passages: int
+    dimensions: int
+    passages_per_s: float
+    seconds: float
+    disk_bytes: int
+    memory_bytes: int
+
+
+async def sample_of(index: IndexStore) -> tuple[int, list[str]]:
+    """Return how many passages the index has, and the texts of a few from all over it."""
+    seqs: list[int] = []
+    position = IndexPosition("", 0)
+    while rows := (delta := await index.delta(position, limit=CODES_AT_ONCE, codes=True)).codes:
+        seqs += [row.seq for row in rows]
+        if delta.upto == position:
+            break
+        position = delta.upto
+    step = max(1, len(seqs) // MOST_TEXTS)
+    found = await index.chunks(seqs[::step][:MOST_TEXTS])
+    return len(seqs), [indexed_text(row.section, row.text) for row in found.values()]
+
+
+def texts_below(folder: Path) -> list[str]:
+    """Return pieces of the pages in a folder, as long as passages are."""
+    pages = sorted(folder.rglob("*.md"))[:MOST_TEXTS]
+    texts = [page.read_text(encoding="utf-8", errors="replace")[:PAGE_CHARACTERS] for page in pages]
+    return [text for text in texts if text.strip()]
+
+
+async def estimate(embedder: Embedder, texts: Sequence[str], passages: int) -> EmbeddingEstimate:
+    """Return what `passages` take, by embedding `texts`.
+
+    Raises:
+        EmbedderUnavailable: it cannot be loaded or asked.
+    """
+    before = _peak_bytes()
+    await embedder.embed(["knowledge"])  # loads the model, which is not to be counted
+    done, spent_s = 0, 0.0
+    for batch in (texts[:FIRST_TEXTS], texts[FIRST_TEXTS:MOST_TEXTS]):
+        if batch and spent_s < ENOUGH_S:
+            began = time.perf_counter()
+            await embedder.embed(batch)
+            spent_s += time.perf_counter() - began
+            done += len(batch)
+    speed = done / spent_s if spent_s else 0.0
+    return EmbeddingEstimate(
+        passages=passages,
+        dimensions=embedder.dimensions,
+        passages_per_s=round(speed, 1),
+        seconds=round(passages / speed, 1) if speed else 0.0,
+        # Each vector is stored in half precision, with a code of one bit for each number.
+        disk_bytes=passages * (2 * embedder.dimensions + embedder.dimensions // 8),
+        memory_bytes=_peak_bytes() - before,
+    )
+
+
+def _peak_bytes() -> int:
+    """Return the most memory that this process has taken so far."""
+    if sys.platform == "win32":
+        return 0
+    # Windows has no such module.
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
