@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.index.ports import Known
 from knowledge.pages.document import head, parse
-from knowledge.pages.links import PageLink
 from knowledge.pages.markdown.chunk import Chunk, cut
-from knowledge.pages.paths import INDEX_NAME, parent
+from knowledge.pages.paths import INDEX_NAME, PageLink, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.query.analysis import remember_words
 from knowledge.state.ports import DocumentRecord, IndexedChunk, Remove, Replace, Touch

@@ -11,13 +11,13 @@ from itertools import accumulate
 
 from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.pages.front_matter import is_yes, read_front_matter
-from knowledge.pages.links import LinkForm, PageLink, path_length, unescaped_path
+from knowledge.pages.links import LinkForm, path_length, unescaped_path
 from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
 from knowledge.pages.markdown.inline import inline_tags, link_targets, plain, without_code
 from knowledge.pages.markdown.language import detect, normal_language
 from knowledge.pages.markdown.telling_sentence import telling_sentence
-from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, LONGEST_PATH, parent
+from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, LONGEST_PATH, PageLink, parent
 
 SUMMARY_CHARACTERS = 200
 LONGEST_TITLE = 300

@@ -10,22 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
-from typing import Literal, NamedTuple
+from typing import Literal
 from urllib.parse import unquote
 
-from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, parent, without_suffix
+from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, joined, parent, without_suffix
 
 LinkForm = Literal["inline", "image", "definition", "wiki", "embed", "auto", "html"]
 
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _PATH_PART = re.compile(r"(?:&#?\w{1,32};|[^#?&]|&)*+")
-
-
-class PageLink(NamedTuple):
-    """A link as it is kept for finding: its path, without escapes and anchor, and whether it is a wiki link."""
-
-    path: str
-    wiki: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +91,3 @@ def _wiki_meanings(path: str | None) -> Iterator[str]:
     if path:
         yield path
         yield f"{path}/{INDEX_NAME}"
-
-
-def joined(directory: str, path: str) -> str | None:
-    """Return the target of `path` from `directory`, or from the root if it begins with `/`; None if it leaves the knowledge base."""
-    parts = [] if path.startswith("/") or not directory else directory.split("/")
-    for part in path.split("/"):
-        if part == "..":
-            if not parts:
-                return None
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)

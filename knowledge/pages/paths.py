@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import NamedTuple
 
 from knowledge.errors import InvalidPath
 
@@ -25,6 +26,13 @@ ACTING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206
 """Characters that make a terminal or a page show something other than the text, as the inside of a regular expression's brackets:
 controls except tab and line feed, line and paragraph separators, and directional formatting. Source: Unicode Standard Annex 9."""
 _ACTING = re.compile(f"[{ACTING}\t\n]")
+
+
+class PageLink(NamedTuple):
+    """A link as it is kept for finding: its path, without escapes and anchor, and whether it is a wiki link."""
+
+    path: str
+    wiki: bool
 
 
 def clean_path(path: str) -> str:
@@ -105,6 +113,19 @@ def ancestors(path: str) -> list[str]:
         path = parent(path)
         found.append(path)
     return found
+
+
+def joined(directory: str, path: str) -> str | None:
+    """Return the target of `path` from `directory`, or from the root if it begins with `/`; None if it leaves the knowledge base."""
+    parts = [] if path.startswith("/") or not directory else directory.split("/")
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
 
 
 def within(path: str, directory: str) -> bool:

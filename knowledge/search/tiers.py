@@ -16,9 +16,8 @@ from knowledge.index.page_rows import DirectoryTrust
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
-from knowledge.pages.links import PageLink
 from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, readable
-from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
+from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, PageLink, clean_path, is_markdown, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when

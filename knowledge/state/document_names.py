@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from knowledge.pages.links import PageLink, joined
-from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, parent, without_suffix
+from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, PageLink, joined, parent, without_suffix
 
 if TYPE_CHECKING:
     from knowledge.state.ports import DocumentRecord

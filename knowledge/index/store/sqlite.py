@@ -15,7 +15,7 @@ import apsw
 from knowledge.errors import CorruptDatabase, ForeignDatabase
 from knowledge.index.store import sqlite_vectors, sqlite_write
 from knowledge.index.store.sqlite_write import RECORD_COLUMNS, record_of
-from knowledge.pages.links import PageLink
+from knowledge.pages.paths import PageLink
 from knowledge.state.document_names import BY, after_prefix, begins_in, name_key
 from knowledge.state.ports import (
     ChunkRow,

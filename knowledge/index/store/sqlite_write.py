@@ -14,8 +14,7 @@ from typing import Any
 import apsw
 
 from knowledge.index.store import sqlite_vectors
-from knowledge.pages.links import PageLink
-from knowledge.pages.paths import ancestors, parent
+from knowledge.pages.paths import PageLink, ancestors, parent
 from knowledge.state.document_names import link_keys, names_of
 from knowledge.state.ports import (
     DocumentRecord,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in
-from knowledge.pages.links import LinkTargets, in_order, joined, resolve_path, unescaped_path
+from knowledge.pages.links import LinkTargets, in_order, resolve_path, unescaped_path
 from knowledge.pages.map_view import readable
-from knowledge.pages.paths import INDEX_NAME, is_markdown, parent, without_suffix
+from knowledge.pages.paths import INDEX_NAME, is_markdown, joined, parent, without_suffix
 
 # Characters that end a target, or begin an escape, an entity, an anchor or a scheme. A percent sign or an ampersand that begins
 # none of these stays: people write `R&D.md`.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.pages.links import LinkTargets, PageLink, resolve_path
-from knowledge.pages.paths import is_markdown, without_suffix
+from knowledge.pages.links import LinkTargets, resolve_path
+from knowledge.pages.paths import PageLink, is_markdown, without_suffix
 from knowledge.state.document_names import keys_of_links_to, name_key
 from knowledge.state.ports import IndexStore, LinkRow
 

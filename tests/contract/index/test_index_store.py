@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from knowledge.errors import LeaseLost
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.pages.links import PageLink
+from knowledge.pages.paths import PageLink
 from knowledge.state.document_names import keys_of_links_to
 from knowledge.state.ports import (
     DocumentRecord,

@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.errors import LeaseLost
-from knowledge.pages.links import PageLink
-from knowledge.pages.paths import ancestors, parent, within
+from knowledge.pages.paths import PageLink, ancestors, parent, within
 from knowledge.state.document_names import BY, begins_in, link_keys, name_key, names_of
 from knowledge.state.ports import (
     ChunkRow,
