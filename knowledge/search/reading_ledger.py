@@ -7,12 +7,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import anyio
 
 from knowledge.errors import StorageError
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.state.ports import ReadingMark, StateStore
+
+if TYPE_CHECKING:
+    from knowledge.search.use.events import PageUseKind, SearchedFor
+    from knowledge.search.use.recorder import UseRecorder
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +45,16 @@ class ReadingLedger:
     The ledger only steers. If the database is unavailable, nothing is recorded, nobody is nudged, and the answer is
     given. While `run` is running, readings from searches are written shortly after the answer. Looks at maps and pages,
     which nudges depend on, are written before it.
+
+    With `load_use`, questions and the pages used after them are recorded too, on this machine; the first question calls it.
     """
 
-    def __init__(self, state: StateStore, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, state: StateStore, now: Callable[[], datetime], load_use: Callable[[], UseRecorder] | None = None
+    ) -> None:
         self._state, self._now = state, now
+        self._load_use = load_use
+        self._use: UseRecorder | None = None
         self._quiet_until: OrderedDict[tuple[Reader, str], datetime] = OrderedDict()
         self._pending: dict[Reader, dict[ReadingMark, datetime]] = {}
         self._arrived = anyio.Event()
@@ -61,6 +72,8 @@ class ReadingLedger:
             self._running = False
             with anyio.move_on_after(LAST_FLUSH_S, shield=True):
                 await self._flush()
+                if self._use is not None:
+                    await self._use.close()
 
     async def saw_map(self, reader: Reader, view: MapView) -> None:
         """Record the map, and those of the directories that it opened."""
@@ -70,12 +83,24 @@ class ReadingLedger:
     async def saw_page(self, reader: Reader, reading: PageReading) -> None:
         """Record that the page was read."""
         await self._note(reader, {ReadingMark(reading.path, "read"): self._now()})
+        await self._note_use(reader, reading.path, "read", untrusted=reading.tainted)
 
-    async def searched(self, reader: Reader, directory: str | None, answer: SearchAnswer) -> str | None:
+    async def named_by_merge(self, reader: Reader, path: str) -> None:
+        """Record that a merge named the page as its target."""
+        await self._note_use(reader, path, "merge")
+
+    async def searched(
+        self, reader: Reader, directory: str | None, answer: SearchAnswer, searched_for: SearchedFor | None = None
+    ) -> str | None:
         """Record the search and what it showed; return the nudge that is due, or None.
 
         `directory` is the place that was searched, `""` for everywhere, None for a single page, which has no map.
         """
+        if searched_for is not None and self._load_use is not None:
+            if self._use is None:
+                self._use = self._load_use()
+            if self._use.asked(reader.principal, reader.journey, searched_for, answer, at=self._now()):
+                await self._store_use(self._use)
         places = [] if directory is None else [directory]
         shown = dict.fromkeys([*places, *(hit.path for hit in answer.hits)])
         looks = dict.fromkeys((ReadingMark(path, "search") for path in shown), self._now())
@@ -111,8 +136,24 @@ class ReadingLedger:
         where = "there" if directory else "in this knowledge base"
         return f"you have not looked at the map {where}: kb_map({directory!r}) lists each page in one line"
 
+    async def _note_use(self, reader: Reader, path: str, how: PageUseKind, *, untrusted: bool = False) -> None:
+        use = self._use  # None before the first question, when no page can be used after one
+        if use is not None and use.used(
+            reader.principal, reader.journey, path, how=how, untrusted=untrusted, at=self._now()
+        ):
+            await self._store_use(use)
+
+    async def _store_use(self, use: UseRecorder) -> None:
+        """Store what was noted: a moment later, while `run` is running."""
+        if self._running:
+            self._arrived.set()
+        else:
+            await use.flush()
+
     async def _flush(self) -> None:
         self._arrived = anyio.Event()
+        if self._use is not None:
+            await self._use.flush()
         pending, self._pending = self._pending, {}
         for reader, looks in pending.items():
             await self._note(reader, looks)

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,16 @@ from mcp_server.transport.tokens import bearer
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
+    from knowledge.search.use.recorder import UseRecorder
     from mcp_server.app.factories import connectors as connector_factory
+    from mcp_server.app.factories import finder as finders
     from mcp_server.app.factories import journey_store
     from mcp_server.app.factories.writer import Writing
     from mcp_server.connectors import outbox_dispatcher
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
 else:
+    finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
     connector_factory = LateModule("mcp_server.app.factories.connectors")
     journey_store = LateModule("mcp_server.app.factories.journey_store")
@@ -140,7 +144,7 @@ async def open_app(
             name: cache(partial(connector_factory.connector, access, stack, utc_now, sleep))
             for name, access in settings.services.items()
         }
-        ledger = ReadingLedger(base.state, utc_now)
+        ledger = ReadingLedger(base.state, utc_now, load_use=_use_recorder_of(base, settings.questions_kept))
         review = Review(settings, base.state)
         writing_loaded = anyio.Event()
 
@@ -228,6 +232,11 @@ async def open_app(
         finally:
             # Background work never ends by itself.
             tasks.cancel_scope.cancel()
+
+
+def _use_recorder_of(base: KnowledgeBase, kept: timedelta | None) -> Callable[[], UseRecorder] | None:
+    """Return what makes the recorder of questions, with the first one; None if none are to be recorded."""
+    return None if kept is None else lambda: finders.use_recorder(base.state_dir, kept)
 
 
 async def _announce_nothing(_proposal: Proposal) -> None:

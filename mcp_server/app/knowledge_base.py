@@ -244,6 +244,7 @@ async def open_base(
                 adviser=load_opinion(),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
+                weights=finders.stored_weights(folder),
             )
 
         @cache

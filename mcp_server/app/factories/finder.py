@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import anyio
 
@@ -17,8 +19,12 @@ from knowledge.pages.vault import Vault
 from knowledge.search.finder import Finder
 from knowledge.search.query.corrections import Vocabularies
 from knowledge.search.ranking.ranker import Engines
+from knowledge.search.ranking.weights import WeightsOf
 from knowledge.search.route.router import Router
 from knowledge.search.route.second_opinion import RouteAdviser
+from knowledge.search.use.recorder import UseRecorder
+from knowledge.search.use.store import UseStore
+from knowledge.search.use.stored_weights import StoredWeights
 from knowledge.state.ports import IndexStore
 
 
@@ -30,11 +36,19 @@ def finder_of(
     adviser: RouteAdviser | None,
     answer_tokens: int,
     patience_s: float,
+    weights: WeightsOf,
 ) -> Finder:
-    """Return the search of a knowledge base."""
+    """Return the search of a knowledge base, with the weights that `weights` returns at each search."""
     router = Router(index, partial(_root_front_matter, vault), adviser)
     vocabulary = Vocabularies().near
-    return Finder(index, engines, vocabulary, router=router, answer_tokens=answer_tokens, patience_s=patience_s)
+    return Finder(
+        index, engines, vocabulary, router=router, answer_tokens=answer_tokens, patience_s=patience_s, weights=weights
+    )
+
+
+def stored_weights(folder: Path) -> WeightsOf:
+    """Return the weights that a person stored in the state folder; those of the program until one does."""
+    return StoredWeights(folder).now
 
 
 def own_engines(
@@ -47,6 +61,11 @@ def own_engines(
 def vector_engine() -> VectorIndex:
     """Return the embedded vector search."""
     return CodesVectorIndex()
+
+
+def use_recorder(folder: Path, kept: timedelta) -> UseRecorder:
+    """Return the recorder of questions and of the pages used after them, which are kept so long in the state folder."""
+    return UseRecorder(partial(UseStore.open, folder), kept)
 
 
 async def _root_front_matter(vault: Vault) -> Mapping[str, object]:

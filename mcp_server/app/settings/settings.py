@@ -429,6 +429,17 @@ class Settings:
         shown="90d",
     )
     """None keeps them for ever."""
+    questions_kept: timedelta | None = setting(
+        "FORGE_QUESTIONS_KEPT",
+        values.questions_kept,
+        (
+            "How long questions that hosts ask, and the pages used after them, are kept in the state folder for "
+            "`knowledge-forge eval --from-use`, in days such as `90d`. `off` records none."
+        ),
+        default=timedelta(days=90),
+        shown="90d",
+    )
+    """None records none."""
     open_browser: bool = setting(
         "FORGE_OPEN_BROWSER",
         values.flag,

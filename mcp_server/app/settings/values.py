@@ -362,6 +362,16 @@ def retention(text: str) -> timedelta | None:
     return timedelta(days=int(word[:-1]))
 
 
+def questions_kept(text: str) -> timedelta | None:
+    """Return how long questions are kept; None to record none."""
+    word = text.strip().lower()
+    if word == "off":
+        return None
+    if not re.fullmatch(r"\d{1,4}d", word) or not int(word[:-1]):
+        raise ValueError(f"{text!r} is neither a number of days from 1d to 9999d, for example 90d, nor off")
+    return timedelta(days=int(word[:-1]))
+
+
 def secret(text: str) -> str:
     """Return the secret of a host."""
     if not text.strip():

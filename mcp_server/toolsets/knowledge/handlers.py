@@ -14,6 +14,7 @@ from knowledge.merge.model import StatementAnswer, pair_digest
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
+from knowledge.search.use.events import SearchedFor
 from knowledge.state.ports import Filters
 from knowledge.writing.answers import ChangeAnswer, Disagreements, DismissalAnswer, History, Merged
 from knowledge.writing.evidence.judge import PairJudgement
@@ -88,7 +89,14 @@ async def quoted_from(services: KnowledgeServices, paths: Iterable[str]) -> tupl
 
 async def search(services: KnowledgeServices, call: Call, arguments: SearchPagesArguments) -> SearchAnswer:
     """Return the chunks that answer best, and a nudge if the caller searches in a directory whose map it has not read."""
-    filters = arguments.filters
+    asked = arguments.filters
+    filters = Filters(
+        tags=tuple(tag.lstrip("#") for tag in asked.tags),
+        kind=asked.kind,
+        source=asked.source,
+        modified_after_ns=nanoseconds(asked.modified_after) if asked.modified_after else None,
+        modified_before_ns=nanoseconds(asked.modified_before) if asked.modified_before else None,
+    )
     answer = await services.finder.search(
         arguments.query,
         path=arguments.path or "",
@@ -96,17 +104,12 @@ async def search(services: KnowledgeServices, call: Call, arguments: SearchPages
         # Without a limit from the caller, the finder stops where hits no longer help.
         limit=arguments.limit if "limit" in arguments.model_fields_set else None,
         cursor=arguments.cursor,
-        filters=Filters(
-            tags=tuple(tag.lstrip("#") for tag in filters.tags),
-            kind=filters.kind,
-            source=filters.source,
-            modified_after_ns=nanoseconds(filters.modified_after) if filters.modified_after else None,
-            modified_before_ns=nanoseconds(filters.modified_before) if filters.modified_before else None,
-        ),
+        filters=filters,
     )
     place = clean_path(arguments.path or "")
     directory = place if not place or await services.index.directory(place) else None
-    return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer))
+    searched_for = SearchedFor(arguments.query, place, filters, continued=arguments.cursor is not None)
+    return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer, searched_for))
 
 
 async def found_from(_services: KnowledgeServices, _call: Call, found: SearchAnswer) -> tuple[str, ...]:
@@ -245,6 +248,7 @@ async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeAr
         raise CallsDoNotJoin("some of the merges can no longer be made")
     origins: tuple[str, ...] = ()
     if call.origin != "approved":  # after an approval the caller sees no answer of this call
+        await services.ledger.named_by_merge(call.reader, plan.request.path)
         # The diff and the conflicts quote the page. Content from a journey may repeat everything that was read in it.
         found = list(await quoted_from(services, [plan.request.path]))
         for one in (*plan.request.earlier, plan.request):
