@@ -32,7 +32,7 @@ from knowledge.search.map_lines import document_entry, when
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
-from knowledge.search.ranking.ranker import Engines, Ranker, Ranking, SearchScope
+from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import ShownChunk, at_place, judge, signs_of
 from knowledge.search.ranking.weights import WeightsOf, default_weights
 from knowledge.search.route.router import Router
@@ -171,6 +171,19 @@ class Finder:
         scope = SearchScope(await self._index.select(chosen), chosen)
         ranking = await self._ranker.rank(question, (), scope, room=MOST_PASSAGES)
         return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:MOST_PAGES]
+
+    async def ranked_pages(self, query: str, *, path: str = "", filters: Filters | None = None, most: int) -> list[str]:
+        """Return the pages of the best chunks, best first, each once, as ranking has them: without a layout and its limits.
+
+        Raises:
+            InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
+        """
+        chosen = replace(filters or Filters(), path=await self._place(path))
+        docs = await self._index.select(chosen)
+        question = await self._questions.ask(query.encode(errors="replace").decode())
+        names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
+        ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=DEPTH)
+        return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:most]
 
     async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:

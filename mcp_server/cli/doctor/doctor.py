@@ -34,6 +34,7 @@ from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.model import day_examined, model_examined
 from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
 from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
+from mcp_server.cli.doctor.search_use import ranking, use
 from mcp_server.cli.doctor.services import services_examined
 from mcp_server.cli.search.index_update import stale
 from mcp_server.cli.server.state import size_text
@@ -137,6 +138,8 @@ async def _opened(settings: Settings, pages: CheckedPages) -> list[DoctorFinding
             "engines": partial(_engines, base),
             "vectors": partial(_vectors, base),
             "search": partial(_search, base),
+            "ranking": partial(ranking, base),
+            "use": partial(use, base, settings),
         }
         found = [await _safely(what, look) for what, look in looks.items()]
         services = await services_examined(settings)

@@ -1,4 +1,4 @@
-"""`eval QUERIES`: measure search quality with a set of judged queries."""
+"""`eval`: measure search quality with a set of judged queries, or with what was read after which question."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from knowledge.evaluate.trec import read_trec
 from knowledge.search.answers import PageReading, SearchAnswer
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
-from mcp_server.cli.terminal.console import progress_bars, stdout_console
+from mcp_server.cli.search import eval_use
+from mcp_server.cli.search.index_update import indexing_bars, update_to_measure
+from mcp_server.cli.terminal.console import plain_table, progress_bars, stdout_console
 from mcp_server.cli.terminal.options import WronglyAsked, fraction, integer
 from mcp_server.cli.terminal.output import print_json, say
 
@@ -51,7 +52,11 @@ class EvaluationReport:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument(
-        "queries", type=Path, metavar="QUERIES", help="the query set: .jsonl, .yaml, or TREC and BEIR queries"
+        "queries",
+        type=Path,
+        nargs="?",
+        metavar="QUERIES",
+        help="the query set: .jsonl, .yaml, or TREC and BEIR queries",
     )
     parser.add_argument("--qrels", type=Path, metavar="FILE", help="the judgements, if QUERIES has none (TREC or BEIR)")
     parser.add_argument(
@@ -60,10 +65,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compare", type=Path, metavar="FILE", help="an earlier run, as printed with --json")
     parser.add_argument("--details", action="store_true", help="a line for each query")
     parser.add_argument("--at-least", type=fraction, metavar="NDCG", help="exit code 1 if nDCG@10 is lower")
+    eval_use.arguments(parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the measures; exit code 1 if they are below `--at-least`, or a judged place does not exist."""
+    if eval_use.wanted(args):
+        return eval_use.run(args, settings)
+    if args.queries is None:
+        raise WronglyAsked("name a query set (QUERIES), or use --from-use")
     queries = _queries(args.queries, args.qrels)
     earlier = _earlier(args.compare) if args.compare else None
     report = anyio.run(_evaluate, queries, args.limit, settings)
@@ -112,7 +122,7 @@ def _earlier(file: Path) -> list[Measured]:
 async def _evaluate(queries: Sequence[LabelledQuery], limit: int, settings: Settings) -> EvaluationReport:
     with indexing_bars(shown=not settings.json) as (on_indexed, _):
         async with open_base(settings, on_progress=on_indexed) as base:
-            await _bring_up_to_date(base, on_indexed)
+            await update_to_measure(base, on_indexed)
             subject = _subject(base)
             wrong = await unresolved(queries, subject)
             with progress_bars("asking", shown=not settings.json) as (draw,):
@@ -121,17 +131,6 @@ async def _evaluate(queries: Sequence[LabelledQuery], limit: int, settings: Sett
                     queries, subject, limit=limit, on_progress=lambda done: draw(done, len(queries))
                 )
     return EvaluationReport(summarise(measured), measured, wrong, time.perf_counter() - began)
-
-
-async def _bring_up_to_date(base: KnowledgeBase, on_progress: OnProgress) -> None:
-    """Index what changed: a person who tunes pages wants to measure them as they are now."""
-    async with held_lease(base, wait_s=30.0, or_fresh=True, on_progress=on_progress) as lease:
-        if lease is not None:
-            await bring_up_to_date(base, lease)
-            return
-    who = await other_process(base)
-    if who:
-        say(f"{who} keeps the index, so it is measured as it is")
 
 
 def _subject(base: KnowledgeBase) -> SearchUnderTest:
@@ -179,15 +178,8 @@ def _show(report: EvaluationReport, comparison: RunComparison | None, *, details
     console.print(f"[dim]routes: {routes}. {report.summary.queries} queries in {report.seconds:.1f} s[/]")
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place else "left", overflow="fold")
-    return table
-
-
 def _measures(summary: Summary) -> Table:
-    table = _table(f"{summary.answerable} queries with an answer", "mean", "95 % interval")
+    table = plain_table(f"{summary.answerable} queries with an answer", "mean", "95 % interval")
     for name, field in _SHARES.items():
         found = getattr(summary, field)
         table.add_row(name, f"{found.mean:.3f}", f"{found.low:.3f} to {found.high:.3f}")
@@ -201,7 +193,7 @@ def _measures(summary: Summary) -> Table:
 
 
 def _scents(summary: Summary) -> Table:
-    table = _table("\nscent", "answer\nshown", "answer\nnot shown", "no answer\nhere")
+    table = plain_table("\nscent", "answer\nshown", "answer\nnot shown", "no answer\nhere")
     for level, counts in summary.scents.items():
         table.add_row(level, *map(str, counts))
     right, doubted = summary.sufficient_right, summary.none_doubted
@@ -227,7 +219,7 @@ def _show_details(queries: Sequence[Measured]) -> None:
 
 def _show_comparison(comparison: RunComparison) -> None:
     console = stdout_console()
-    table = _table(f"\n{comparison.compared} queries in both runs", "change", "95 % interval", "by chance")
+    table = plain_table(f"\n{comparison.compared} queries in both runs", "change", "95 % interval", "by chance")
     names = {**{field: name for name, field in _SHARES.items()}, "tokens": "tokens until the answer"}
     for field, change in comparison.differences.items():
         form = "+.0f" if field == "tokens" else "+.3f"

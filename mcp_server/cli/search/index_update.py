@@ -17,6 +17,7 @@ from knowledge.leases import holds
 from knowledge.state.ports import IndexIdentity, Lease, Progress
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, utc_now
 from mcp_server.cli.terminal.console import progress_bars
+from mcp_server.cli.terminal.output import say
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -145,6 +146,17 @@ async def other_process(base: KnowledgeBase) -> str:
     lease = await base.state.lease(base.lease)
     held = lease is not None and holds(lease.expires_at, utc_now(), TTL_S)
     return f"process {lease.holder.partition('-')[0]}" if lease is not None and held else ""
+
+
+async def update_to_measure(base: KnowledgeBase, on_progress: OnProgress) -> None:
+    """Index what changed: a person who tunes pages wants to measure them as they are now."""
+    async with held_lease(base, wait_s=30.0, or_fresh=True, on_progress=on_progress) as lease:
+        if lease is not None:
+            await bring_up_to_date(base, lease)
+            return
+    who = await other_process(base)
+    if who:
+        say(f"{who} keeps the index, so it is measured as it is")
 
 
 @contextmanager

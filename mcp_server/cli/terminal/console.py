@@ -61,6 +61,14 @@ def stderr_console() -> Console:
     return EscapedConsole(stderr=True, highlight=False, markup=False)
 
 
+def plain_table(*columns: str) -> Table:
+    """Return a table without lines whose first column is text, and whose others are numbers."""
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left", overflow="fold")
+    return table
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wrapped: Sequence[str] = ()) -> None:
     """Print a table with every character of its cells visible. If some columns are `wrapped`, the others keep their width."""
     table = Table(box=None, pad_edge=False)

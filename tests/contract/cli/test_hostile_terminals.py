@@ -15,6 +15,10 @@ import pytest
 from mcp import Client
 
 from knowledge.pages.paths import ACTING
+from knowledge.search.ranking.weights import RankingWeights
+from knowledge.search.use.events import AskedQuestion, PageUse, SearchedFor, UsingSession
+from knowledge.search.use.store import UseStore
+from knowledge.search.use.stored_weights import WeightsRecord, store
 from mcp_server.__main__ import VERBS as DECLARED
 from mcp_server.__main__ import main, module_of
 from mcp_server.app.composition import open_app
@@ -46,7 +50,12 @@ VERBS: dict[str, list[list[str]]] = {
     "search": [["forty minutes"], ["forty minutes", "--json"], [ACTS]],
     "embedder list": [[], ["--json"]],
     "embedder use": [[ACTS], [f"/{ACTS}"], [f"endpoint:{ACTS}"], ["endpoint:m", "--url", ACTS], [f"fastembed:{ACTS}"]],
-    "eval": [[f"no{ACTS}file"]],
+    "eval": [
+        [f"no{ACTS}file"],
+        ["--from-use", "--details"],
+        ["--from-use", "--json"],
+        ["--from-use", "--fit"],
+    ],
     "read": [
         ["evil\u202edm.md"],
         ["evil\u202edm.md", "--json"],
@@ -152,6 +161,13 @@ async def _stored(settings: Settings) -> Stored:
         walk.result(f"found {ACTS}")
         walk.respond(f"Answer {ACTS}")  # a run that is over ends `runs follow`
         await runs.append(await runs.run("r-hostile"), walk.run.frames, hold())
+    assert settings.state_dir is not None
+    use, session, now = UseStore.open(settings.state_dir), UsingSession(f"ada{ACTS}@x", "", "p"), utc_now()
+    asked = AskedQuestion(now, session, SearchedFor(f"forty {ACTS} minutes"), "discovery", ("ends.md", page))
+    await use.add([asked], [PageUse(now, session, page), PageUse(now, session, "_index.md")])
+    use.close()
+    record = WeightsRecord(RankingWeights(), f"2026{ACTS}", f"ann{ACTS}", f"a gain {ACTS}")
+    store(settings.state_dir, record)
     return Stored(settings, journey["journey_id"], proposed["proposal"]["id"], "r-hostile")
 
 
@@ -201,7 +217,13 @@ def test_an_unknown_verb_does_not_act_either(words: list[str], capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    "words", [["runs", "show", "{run}"], ["journeys", "show", "{journey}"], ["review", "--show", "{proposal}"]]
+    "words",
+    [
+        ["runs", "show", "{run}"],
+        ["journeys", "show", "{journey}"],
+        ["review", "--show", "{proposal}"],
+        ["eval", "--from-use", "--details"],
+    ],
 )
 def test_stored_texts_are_shown_with_marks(
     words: list[str], stored: Stored, capsys: pytest.CaptureFixture[str]
