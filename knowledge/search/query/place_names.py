@@ -29,10 +29,13 @@ LONGEST_NAME = 5
 """Words of a name within a question."""
 MOST_LOOKUPS = 12
 MOST_PLACES = 3
+MOST_ENDING = 20
+"""Directories with the same end of the path that are compared."""
 MOST_OPENED = 8
 """Children shown of the first directory."""
 _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
+_TOKEN = re.compile(r"[^\s,;:!?¿¡\"'`()/]+")
 _ASKING = WHERE | WHICH | WHETHER | LIST | PLACE | THING | ALL | INSIDE
 """Words that ask for a place or say what kind it is; the rest of a question is a name."""
 
@@ -79,6 +82,10 @@ class Places:
             # A path names a place whatever the other words are. A name must be all that the question has.
             if added and target is None and ("/" in phrase or asked <= set(words(phrase))):
                 target = added[0]
+        if target is None and asked and (path := await self._ending_in(_likeliest(query, languages), directory)):
+            target = await self._directory(path)
+            # The place comes before those that only have some of the words.
+            found = {path: target, **found} if target else found
         if target is None and not asked:
             target = await self._directory(directory)
         places = [entry for path, entry in found.items() if within(path, directory)][:MOST_PLACES]
@@ -89,6 +96,11 @@ class Places:
             inside += [document_entry(record) for record in documents if not _is_index(record.path)]
         lines = [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
         return NamedPlaces(lines, target if target and within(target.path, directory) else None)
+
+    async def _ending_in(self, phrases: Sequence[str], directory: str) -> str | None:
+        """Return the uppermost directory below `directory` whose path ends in one of the phrases."""
+        paths = await self._index.directories_ending(phrases, limit=MOST_ENDING)
+        return min((p for p in paths if within(p, directory)), key=lambda p: (p.count("/"), p), default=None)
 
     async def _directory(self, path: str) -> MapEntry | None:
         record = await self._index.directory(path)
@@ -114,8 +126,7 @@ class Places:
 
 
 def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
-    """Yield the parts of `query` that may be names, likeliest first: paths, then runs of words, longest first."""
-    given = [path.removeprefix("./").rstrip("/.") for path in _PATH.findall(query) if "/" in path]
+    """Yield the parts of `query` that may be names, likeliest first."""
     asked = words(query)
     runs = [
         asked[start : start + length]
@@ -124,9 +135,22 @@ def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
     ]
     # A name neither begins nor ends with a stop word: `the decisions folder` names `decisions folder`.
     telling = [run for run in runs if not is_stop_word(run[0], languages) and not is_stop_word(run[-1], languages)]
-    # Folders are usually written with hyphens, titles with spaces.
-    spelt = [form for run in telling for form in dict.fromkeys(("-".join(run), " ".join(run)))]
-    yield from list(dict.fromkeys([*given, *spelt]))[:MOST_LOOKUPS]
+    phrases = [*_likeliest(query, languages), *(form for run in telling for form in _spellings(run))]
+    yield from list(dict.fromkeys(phrases))[:MOST_LOOKUPS]
+
+
+def _likeliest(query: str, languages: Sequence[str]) -> list[str]:
+    """Return the paths in `query`, and the words between those that only ask."""
+    given = [path.removeprefix("./").rstrip("/.") for path in _PATH.findall(query) if "/" in path]
+    # Not `words`, which adds the parts of a name with hyphens.
+    asked = _TOKEN.findall(query.casefold())
+    naming = [at for at, word in enumerate(asked) if not _only_asks(word, languages)]
+    return [*given, *(_spellings(asked[naming[0] : naming[-1] + 1]) if naming else ())]
+
+
+def _spellings(run: Sequence[str]) -> list[str]:
+    """Return words as a name: folders are usually written with hyphens, titles with spaces."""
+    return list(dict.fromkeys(("-".join(run), " ".join(run))))
 
 
 def _path_ends(near: Sequence[str]) -> dict[str, str]:

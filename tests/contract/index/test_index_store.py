@@ -258,6 +258,18 @@ async def test_children_are_what_lies_right_below_by_path(store: IndexStore) -> 
     assert (await store.children("", limit=9, documents_after=None))[1] == []
 
 
+async def test_directories_are_found_by_the_end_of_their_path(store: IndexStore) -> None:
+    await store.apply(
+        [page(p) for p in ("a/Debug/x.md", "b/tasks/debug/y.md", "debug/z.md", "b/undebug/w.md")], fence=1
+    )
+    assert await store.directories_ending(["debug"], limit=9) == ["a/Debug", "b/tasks/debug", "debug"]
+    assert await store.directories_ending(["tasks/debug", "b"], limit=9) == ["b", "b/tasks/debug"]
+    assert await store.directories_ending(["debug"], limit=1) == ["a/Debug"]
+    assert await store.directories_ending(["", "ebug", "x.md"], limit=9) == []
+    assert await store.directories_ending([], limit=9) == []
+    assert await store.directories_ending(["%ebug", "_ebug", "\\debug"], limit=9) == []
+
+
 async def test_links_are_found_by_the_keys_of_the_page_that_they_may_lead_to(store: IndexStore) -> None:
     links = (
         PageLink("../guides/deploy", wiki=False),

@@ -299,6 +299,17 @@ async def test_a_place_is_found_by_the_end_of_its_path(tmp_path: Path) -> None:
     assert (await base.finder.search("open debug/pods")).scent.next == "kb_read('content/en/tasks/debug/pods.md')"
 
 
+async def test_a_directory_is_found_by_its_name_whatever_the_search_finds(tmp_path: Path) -> None:
+    """Only some parts of a question are looked up, and the pages of the directory need not be among the hits."""
+    pages = {f"notes/n{i}.md": f"# List of pages {i}\n\nShow a list of all pages in the folder.\n" for i in range(60)}
+    base = Base(write(tmp_path, pages | {"areas/people-talent/a.md": "# A\n\nHiring.\n"}))
+    await base.index_all()
+    for query in ("show me a list of all the pages in the folder people-talent", "list the pages in People Talent"):
+        answer = await base.finder.search(query, mode="navigation")
+        assert answer.scent.next == "kb_map('areas/people-talent')"
+        assert answer.pages[0].path == "areas/people-talent"
+
+
 async def test_a_question_for_the_contents_of_the_searched_directory_leads_to_its_map(base: Base) -> None:
     answer = await base.finder.search("list all pages", path="guides")
     assert answer.scent.next == "kb_map('guides')"

@@ -220,6 +220,12 @@ class MemoryIndexStore:
         below = [e.record.stamp.mtime_ns for p, e in self._entries.items() if path in ancestors(p)]
         return DirectoryRecord(path, len(below), max(below, default=0)) if below or not path else None
 
+    async def directories_ending(self, ends: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return the paths of directories that are, or end in, one of these paths (ASCII case ignored), by path."""
+        paths = {folder for path in self._entries for folder in ancestors(path) if folder}
+        suffixes = tuple(f"/{end}".lower() for end in ends if end)
+        return sorted(path for path in paths if f"/{path}".lower().endswith(suffixes))[:limit]
+
     async def children(
         self, directory: str, *, limit: int, folders_after: str | None = "", documents_after: str | None = ""
     ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
