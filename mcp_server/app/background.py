@@ -24,6 +24,7 @@ from mcp_server.ports import NoticeServices, RunServices
 from mcp_server.runs.local import leads_runs
 
 if TYPE_CHECKING:
+    from knowledge.search.use import store as use_store
     from mcp_server.app import retention
     from mcp_server.app.factories import engines, index_service, journey_store, writer
     from mcp_server.approvals.zulip import notices
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mcp_server.runs import locations as run_locations
     from mcp_server.runs import resume
 else:
+    use_store = LateModule("knowledge.search.use.store")
     retention = LateModule("mcp_server.app.retention")
     engines = LateModule("mcp_server.app.factories.engines")
     index_service = LateModule("mcp_server.app.factories.index_service")
@@ -106,7 +108,7 @@ class Background:
     async def tidy(self) -> None:
         """Finish acts that killed processes left half done, at the start and every hour.
 
-        Every hour, also remove files that these processes left beside pages, old readings, and old outbox entries.
+        Every hour, also remove files that these processes left beside pages, old readings, old outbox entries, and old questions.
         """
         await anyio.sleep(START_DELAY_S)
         wait_s = FIRST_TIDY_S
@@ -118,6 +120,9 @@ class Background:
                     await writer.recovery_of(self.base.vault, self.base.state, self.base.locks, utc_now).sweep()
                     await collect(self.base.state.ledger, utc_now())
                     await put_away(self.base.state.outbox, utc_now())
+                    await _load("knowledge.search.use.store")
+                    kept = self.settings.questions_kept
+                    await use_store.delete_old_events(self.base.state_dir, kept=kept, now=utc_now())
             except KnowledgeError:
                 logger.warning("cannot tidy up the ledger now", exc_info=True)
             await anyio.sleep(wait_s)

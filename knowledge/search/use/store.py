@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
 from anyio import to_thread
 
-from knowledge.history.timestamps import micros, moment
+from knowledge.history.timestamps import EARLIEST, micros, moment
 from knowledge.search.use.events import AskedQuestion, PageUse, SearchedFor, UseCounts, UsingSession
 from knowledge.state.ports import Filters
 from knowledge.state.sqlite.database import Database, load_schema
@@ -126,6 +126,24 @@ class UseStore:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+async def delete_old_events(folder: Path, *, kept: timedelta | None, now: datetime) -> None:
+    """Delete events in the state folder that are older than `kept`, or all of them if it is None: a person wants none recorded.
+
+    Raises:
+        StorageError: the file is damaged, not ours, or made by a newer version.
+    """
+    if not await to_thread.run_sync((folder / USE_FILE).exists):
+        return
+    store = await to_thread.run_sync(UseStore.open, folder)
+    try:
+        if kept is not None:
+            await store.prune(before=now - kept)
+        elif (await store.counts(EARLIEST)).questions:
+            await store.forget()
+    finally:
+        store.close()
 
 
 def _question(row: tuple[object, ...]) -> AskedQuestion:

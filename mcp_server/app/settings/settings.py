@@ -434,7 +434,7 @@ class Settings:
         values.questions_kept,
         (
             "How long questions that hosts ask, and the pages used after them, are kept in the state folder for "
-            "`knowledge-forge eval --from-use`, in days such as `90d`. `off` records none."
+            "`knowledge-forge eval --from-use`, in days such as `90d`. `off` records none, and deletes those recorded before."
         ),
         default=timedelta(days=90),
         shown="90d",

@@ -16,7 +16,7 @@ from knowledge.errors import DatabaseUnavailable
 from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, RouteMode, Scent, SearchAnswer
 from knowledge.search.use.events import SearchedFor
 from knowledge.search.use.recorder import LONGEST_QUESTION, UseRecorder, may_hold_secret
-from knowledge.search.use.store import USE_FILE, UseStore
+from knowledge.search.use.store import USE_FILE, UseStore, delete_old_events
 from knowledge.state.ports import Filters
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -244,3 +244,22 @@ async def test_deleting_old_events_while_a_server_is_stopped_stores_nothing_twic
     again = UseStore.open(tmp_path)
     assert (await again.counts(EVER)).questions == 1
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "left"),
+    [(timedelta(days=10), ["question 9"]), (timedelta(days=40), ["question 0", "question 9"]), (None, [])],
+)
+async def test_old_events_are_deleted_without_a_new_question_and_all_of_them_if_none_are_wanted(
+    tmp_path: Path, recorder: UseRecorder, store: UseStore, kept: timedelta | None, left: list[str]
+) -> None:
+    for days in (0, 9):
+        recorder.asked("ada", "", SearchedFor(f"question {days}"), answer("a.md"), at=NOW + timedelta(days=days))
+    await recorder.flush()
+    await delete_old_events(tmp_path, kept=kept, now=NOW + timedelta(days=12))
+    assert [one.asked.query for one in (await store.events(EVER))[0]] == left
+
+
+async def test_without_a_file_there_is_nothing_to_delete_and_none_is_made(tmp_path: Path) -> None:
+    await delete_old_events(tmp_path, kept=None, now=NOW)
+    assert not files(tmp_path)
