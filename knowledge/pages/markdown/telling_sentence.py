@@ -34,7 +34,7 @@ TELLING, VAGUE, POOR = 3, 2, 1
 """A sentence; a sentence that says little about the page, or a part of one; a few words."""
 
 _SENTENCE = re.compile(r"[.!?\u061f\u0964][\"')\]]*(?=\s)|[\u3002\uff01\uff1f]")
-_ENDED = re.compile(r"[.!?\u061f\u0964\u3002\uff01\uff1f:][\"')\]]*$")
+_ENDED = re.compile(r"[.!?\u061f\u0964\u3002\uff01\uff1f][\"')\]]*$")
 _WORDY = re.compile(r"[^\W\d_]{2}|[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7af]")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7af]")
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
@@ -167,7 +167,8 @@ def _rating(sentence: str, title: str) -> int:
         long = len(sentence) >= FEWEST_CHARACTERS and words >= FEWEST_WORDS
     if not long or _FIELD.match(sentence):
         return POOR
-    if _NOTE.match(sentence) or _ASIDE.match(sentence):
+    # A list completes what a colon announces; a table, code or an image does not.
+    if sentence.endswith(":") or _NOTE.match(sentence) or _ASIDE.match(sentence):
         return VAGUE
     ended = words >= MANY_WORDS or ": " in sentence or _ENDED.search(sentence) is not None
     return TELLING if ended else VAGUE

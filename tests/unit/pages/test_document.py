@@ -160,6 +160,7 @@ def test_titles_come_from_front_matter_then_heading_then_name() -> None:
         ("Attendees:", "Attendees:"),
         # What a sentence announces is part of it.
         ("You can:\n\n- rotate keys;\n- revoke a key.\n", "You can: rotate keys; revoke a key"),
+        ("Run the following command:\n\n```\nx\n```\n\nIt rotates all keys.", "It rotates all keys."),
         # Short references are shown as their words; code keeps its brackets.
         (
             "The [guide] explains `keys[0]` and [the rest][r].\n\n[guide]: g.md",
