@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import product
 
 import numpy as np
@@ -57,9 +57,17 @@ class FittedWeights:
 
 
 def candidates(used: RankingWeights) -> list[RankingWeights]:
-    """Return the weights that are tried: those in use, first, and a coarse grid. A fine one would only fit noise better."""
-    grid = [RankingWeights(*values) for values in product(_COSINES, _COVERAGES, _NAMES)]
-    return [used, *(one for one in grid if one != used)]
+    """Return the weights that are tried: a coarse grid, and those in use. The smallest changes come first.
+
+    A fine grid would only fit noise better.
+    """
+
+    def change(one: RankingWeights) -> tuple[int, float]:
+        changes = [abs(value - was) for value, was in zip(astuple(one), astuple(used), strict=True)]
+        return sum(map(bool, changes)), sum(changes)
+
+    grid = {RankingWeights(*values) for values in product(_COSINES, _COVERAGES, _NAMES)}
+    return sorted(grid | {used}, key=lambda one: (*change(one), astuple(one)))
 
 
 def too_few(labels: Sequence[UseLabel]) -> str:
@@ -105,7 +113,7 @@ def fit(labels: Sequence[UseLabel], tried: Sequence[RankingWeights], quality: ND
 
 
 def _best(quality: NDArray[np.float64], weights: NDArray[np.float64]) -> int:
-    """Return the column with the highest weighted mean; of equal ones the first: the weights in use."""
+    """Return the column with the highest weighted mean; of equal ones the first, which changes least."""
     means = weights @ quality / weights.sum()
     return int(np.argmax(means >= means.max() - SAME))
 
