@@ -16,7 +16,7 @@ from mcp import Client
 from knowledge.search.ranking.weights import RankingWeights
 from knowledge.search.use.events import AskedQuestion, PageUse, SearchedFor, UsingSession
 from knowledge.search.use.store import USE_FILE, UseStore
-from knowledge.search.use.stored_weights import WEIGHTS_FILE, stored_record
+from knowledge.search.use.stored_weights import WEIGHTS_FILE, WeightsRecord, store, stored_record
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal import keyboard
@@ -67,9 +67,9 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *typed: str) -> list[str]:
 
 def record(folder: Path, questions: Sequence[AskedQuestion], uses: Sequence[PageUse]) -> None:
     async def add() -> None:
-        store = UseStore.open(folder)
-        await store.add(questions, uses)
-        store.close()
+        opened = UseStore.open(folder)
+        await opened.add(questions, uses)
+        opened.close()
 
     anyio.run(add)
 
@@ -226,6 +226,26 @@ def test_weights_that_fit_better_are_offered_stored_by_a_person_and_taken_back(
     assert "already has" in ann.here("eval", "--from-use", "--reset").stdout
     assert ann.json("eval", "--from-use")["summary"] == fitted["summary"]
     assert ann.json("search", f"{TOPICS[0]} limits quotas")["hits"][0]["path"] == f"notes-{TOPICS[0]}.md"
+
+
+def test_a_running_server_uses_new_weights_from_the_next_search_on(ann: Person) -> None:
+    titled(ann, used_by_title=True)
+    topic = TOPICS[3]
+    first: list[str] = []
+
+    async def work() -> None:
+        allowed = await let_in(settings(ann))
+        async with open_app(allowed) as app, Client(app.server, mode="auto") as client:
+            for weights in (None, RankingWeights(cosine=0.5, coverage=0.0, names=1.0), RankingWeights()):
+                if weights is not None:
+                    store(ann.state, WeightsRecord(weights, "2026-03-01", "ann", "tried"))
+                found = await client.call_tool("kb_search", {"query": f"{topic} limits quotas"})
+                assert found.structured_content is not None
+                first.append(found.structured_content["hits"][0]["path"])
+
+    ann.here("index")
+    anyio.run(work)
+    assert first == [f"notes-{topic}.md", f"{topic}.md", f"notes-{topic}.md"]
 
 
 def test_the_doctor_says_which_weights_apply_and_what_is_recorded(ann: Person) -> None:
