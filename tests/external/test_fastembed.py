@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.fastembed import FastEmbedder, SharedModel
+from knowledge.index.embed.fastembed import FastembedModel
+from knowledge.index.embed.transformer import TransformerEmbedder
 from tests.external.programs import unavailable
 from tests.support.index.tiny_transformer import vectors_of, write_transformer
 
@@ -38,9 +39,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def embedder(folder: Path, **other: object) -> FastEmbedder:
+def embedder(folder: Path, **other: object) -> TransformerEmbedder[str]:
     arguments = {"name": "fastembed:m/1", "asking": False, **other}
-    return FastEmbedder(SharedModel(MODEL, folder), **arguments)  # type: ignore[arg-type]  # keyword arguments of a test
+    return TransformerEmbedder(FastembedModel(MODEL, folder), **arguments)  # type: ignore[arg-type]  # keyword arguments of a test
 
 
 def unit(words: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -75,7 +76,7 @@ async def test_another_length_than_agreed_is_refused(folder: Path) -> None:
 
 
 async def test_a_model_that_it_does_not_know_is_said_with_some_that_it_knows(tmp_path: Path) -> None:
-    unknown = FastEmbedder(SharedModel("nobody/nothing", tmp_path), name="n", asking=False)
+    unknown = TransformerEmbedder(FastembedModel("nobody/nothing", tmp_path), name="n", asking=False)
     with pytest.raises(EmbedderUnavailable, match=r"nobody/nothing.*does not know that model.*BAAI/"):
         await unknown.embed(["apple"])
 

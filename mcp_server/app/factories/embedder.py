@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -19,8 +21,8 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
-    from knowledge.index.embed import fastembed, static
-    from knowledge.index.embed.fastembed import SharedModel
+    from knowledge.index.embed import fastembed, static, transformer
+    from knowledge.index.embed.fastembed import FastembedModel
     from knowledge.index.embed.onnx import embedder as onnx
     from knowledge.index.embed.onnx import model_files
     from knowledge.index.embed.onnx.embedder import OnnxModel
@@ -31,6 +33,7 @@ else:
     # numpy, the weights and httpx cost more than everything that a start needs.
     static = LateModule("knowledge.index.embed.static")
     fastembed = LateModule("knowledge.index.embed.fastembed")
+    transformer = LateModule("knowledge.index.embed.transformer")
     onnx = LateModule("knowledge.index.embed.onnx.embedder")
     model_files = LateModule("knowledge.index.embed.onnx.model_files")
     endpoint_embedder = LateModule("mcp_server.app.factories.endpoint_embedder")
@@ -39,6 +42,7 @@ logger = logging.getLogger("knowledge_forge")
 
 STATIC = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """The identity of `StaticEmbedder`. A test compares them; loading it here would slow down every start."""
+LOOK_S = 30.0
 WORDS_MEANWHILE = "pages are getting vectors from the embedder that is set now; until then they are found by keywords"
 
 
@@ -127,23 +131,29 @@ class _EmbedderLoader:
 
     def __init__(self, settings: Settings, index: IndexStore, models: Path) -> None:
         self._live, self._index, self._models = _LiveSettings(settings), index, models
+        self._wanted, self._looked_s = STATIC, -math.inf
         self._endpoint: EndpointEmbedders | None = None
         self._endpoints: list[EndpointEmbedders] = []
         """All that were opened. One that was replaced may still be answering."""
         # A model is shared by questions and passages: loaded twice, it would take twice the memory.
         self._onnx: dict[str, OnnxModel] = {}
-        self._fastembed: dict[str, SharedModel] = {}
+        self._fastembed: dict[str, FastembedModel] = {}
         self.static = cache(static.StaticEmbedder)
         self.questions = KnownEmbedders(partial(self._load, asking=True), self._check)
         self.passages = KnownEmbedders(partial(self._load, asking=False), self._check)
 
     def wanted(self) -> IndexIdentity:
-        """Return the identity that the settings want now."""
+        """Return the identity that the settings want now, from files looked at in the last `LOOK_S` seconds."""
+        now_s = time.monotonic()
         if self._live.refresh():
             self._onnx, self._fastembed, self._endpoint = {}, {}, None
             for known in (self.questions, self.passages):
                 known.forget()
-        return wanted_identity(self._live.now)
+            self._looked_s = -math.inf
+        # The identity of a model has a hash over its files, and the indexer asks every second.
+        if now_s - self._looked_s >= LOOK_S:
+            self._wanted, self._looked_s = wanted_identity(self._live.now), now_s
+        return self._wanted
 
     def _load(self, identity: IndexIdentity, *, asking: bool) -> Embedder:
         """Return the embedder with that identity, for questions (`asking`) or passages.
@@ -173,14 +183,13 @@ class _EmbedderLoader:
             self._onnx[name.model] = model
             if used == NO_PREFIXES:
                 prefix = model.files.prefixes.question if asking else model.files.prefixes.passage
-            return onnx.OnnxEmbedder(
-                model, name=identity.embedder, urgent=asking, prefix=prefix, expected=identity.dimensions
+            return transformer.TransformerEmbedder(
+                model, name=identity.embedder, asking=asking, prefix=prefix, expected=identity.dimensions
             )
-        shared = self._fastembed.setdefault(
-            name.model, fastembed.SharedModel(name.model, self._models, threads=threads)
-        )
-        return fastembed.FastEmbedder(
-            shared, name=identity.embedder, asking=asking, expected=identity.dimensions, prefix=prefix
+        listed = self._fastembed.get(name.model) or fastembed.FastembedModel(name.model, self._models, threads=threads)
+        self._fastembed[name.model] = listed
+        return transformer.TransformerEmbedder(
+            listed, name=identity.embedder, asking=asking, prefix=prefix, expected=identity.dimensions
         )
 
     def _at_endpoint(self) -> EndpointEmbedders:

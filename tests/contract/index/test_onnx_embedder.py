@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.batches import batches_of
 from knowledge.index.embed.identity import Prefixes
-from knowledge.index.embed.onnx.embedder import BATCH_TOKENS, OnnxEmbedder, open_model
+from knowledge.index.embed.onnx.embedder import BATCH_TOKENS, Encoded, open_model
 from knowledge.index.embed.onnx.model_files import LONGEST_TOKENS, UnusableModel, digest_of, find_model
+from knowledge.index.embed.transformer import TransformerEmbedder, batches_of
 from tests.support.index.tiny_transformer import vectors_of, words_of, write_transformer
 
 WORDS = words_of("apple berry cherry query passage :")
@@ -25,8 +25,10 @@ def model(tmp_path: Path) -> Path:
     return write_transformer(tmp_path / "tiny", WORDS)
 
 
-def embedder(path: Path, *, urgent: bool = False, prefix: str = "", expected: int = 0) -> OnnxEmbedder:
-    return OnnxEmbedder(open_model(path, threads=2), name="onnx:tiny", urgent=urgent, prefix=prefix, expected=expected)
+def embedder(path: Path, *, asking: bool = False, prefix: str = "", expected: int = 0) -> TransformerEmbedder[Encoded]:
+    return TransformerEmbedder(
+        open_model(path, threads=2), name="onnx:tiny", asking=asking, prefix=prefix, expected=expected
+    )
 
 
 def unit(*words: str) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -35,9 +37,9 @@ def unit(*words: str) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return found
 
 
-@pytest.mark.parametrize("urgent", [False, True])
-async def test_texts_get_vectors_of_length_one_whatever_batch_they_are_in(model: Path, *, urgent: bool) -> None:
-    embed = embedder(model, urgent=urgent)
+@pytest.mark.parametrize("asking", [False, True])
+async def test_texts_get_vectors_of_length_one_whatever_batch_they_are_in(model: Path, *, asking: bool) -> None:
+    embed = embedder(model, asking=asking)
     texts = ["apple berry", " ", "cherry", *["apple " * n for n in range(1, 90)]]
     found = await embed.embed(texts)
     assert found.shape == (len(texts), 32)
@@ -48,13 +50,13 @@ async def test_texts_get_vectors_of_length_one_whatever_batch_they_are_in(model:
     assert np.allclose(found[3:], unit("apple"), atol=1e-5), "padding does not count"
     assert embed.dimensions == 32
     assert (await embed.embed([])).shape == (0, 32)
-    assert (await embedder(model, urgent=urgent).embed([""])).shape == (1, 32), "its length is learned with a probe"
+    assert (await embedder(model, asking=asking).embed([""])).shape == (1, 32), "its length is learned with a probe"
 
 
 async def test_questions_are_answered_while_passages_are_embedded(model: Path) -> None:
     shared = open_model(model, threads=1)
-    passages = OnnxEmbedder(shared, name="n", urgent=False)
-    questions = OnnxEmbedder(shared, name="n", urgent=True)
+    passages = TransformerEmbedder(shared, name="n", asking=False)
+    questions = TransformerEmbedder(shared, name="n", asking=True)
     answered = 0
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(passages.embed, ["apple berry " * 200] * 2_000)

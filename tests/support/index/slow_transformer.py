@@ -17,9 +17,9 @@ BATCH_S = 0.3
 
 
 def slow(run: object) -> object:
-    def ran(self: OnnxModel, encoded: Sequence[Encoded]) -> NDArray[np.float32]:
+    def ran(self: OnnxModel, encoded: Sequence[Encoded], *, asking: bool) -> NDArray[np.float32]:
         time.sleep(BATCH_S)
-        found: NDArray[np.float32] = run(self, encoded)  # type: ignore[operator]  # the method itself
+        found: NDArray[np.float32] = run(self, encoded, asking=asking)  # type: ignore[operator]  # the method itself
         return found
 
     return ran

@@ -29,6 +29,7 @@ ADAPTERS = {
     "knowledge.index.embed.static",
     "knowledge.index.embed.endpoint",
     "knowledge.index.embed.fastembed",
+    "knowledge.index.embed.onnx.embedder",
 }
 COMPOSITION = {
     "mcp_server.app.composition",

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.batches import batches_of, default_threads
 from knowledge.index.embed.onnx.model_files import ModelFiles, Pooling, UnusableModel, find_model
-from knowledge.task_groups import first_error
+from knowledge.index.embed.transformer import PoliteThreads, batches_of
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -30,22 +25,11 @@ BATCH_TOKENS = 512
 """Tokens, padding included, that go through the model together, in each thread. Memory grows with this and speed does not:
 with 8-bit MiniLM, 512 tokens took 100 MB and 1,024 took 200 MB, at 5,800 and 5,700 tokens for each second of a core."""
 BATCH_TEXTS = 64
-POLITE = 10
-"""How much the threads that embed passages give way, as `nice` counts it."""
 KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "position_ids"})
 ONE_VECTOR_A_TEXT = "sentence_embedding"
 TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
 
 Encoded = Sequence[int]
-T = TypeVar("T")
-U = TypeVar("U")
-
-
-def give_way() -> None:
-    """Let other threads of this machine run before the calling one, where the system can do that for a single thread."""
-    if sys.platform == "linux":
-        # On Linux, 0 is the calling thread and not the whole process.
-        os.setpriority(os.PRIO_PROCESS, 0, POLITE)
 
 
 def open_model(path: Path, *, digest: str = "", threads: int = 0) -> OnnxModel:
@@ -77,9 +61,7 @@ class OnnxModel:
         self._tokenizer: Tokenizer | None = None
         self._output, self._pooled = "", False
         self._inputs: dict[str, type[np.int32 | np.int64]] = {}
-        self.threads = threads or default_threads()
-        # Threads of our own: one that gives way cannot be given back to the pool that answers questions.
-        self.polite = ThreadPoolExecutor(self.threads, "embedding", initializer=give_way)
+        self.polite = PoliteThreads(threads)
 
     def load(self) -> None:
         """Load the model, once.
@@ -92,14 +74,23 @@ class OnnxModel:
                 self._tokenizer = self._load_tokenizer()
                 self._session = self._load_session()
 
-    def encode(self, texts: Sequence[str]) -> list[Encoded]:
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector, 0 if the model's files do not say it."""
+        return self.files.dimensions
+
+    def batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
+        """Yield the numbers of texts that go through the model together."""
+        return batches_of([len(tokens) for tokens in encoded], BATCH_TOKENS, BATCH_TEXTS)
+
+    def prepare(self, texts: Sequence[str]) -> list[Encoded]:
         """Return the tokens of each text, cut to what the model accepts."""
         self.load()
         assert self._tokenizer is not None  # noqa: S101 - `load` has set it
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
-    def run(self, encoded: Sequence[Encoded]) -> NDArray[np.float32]:
-        """Return one vector of length 1 for each text; zeros where the model gives no numbers."""
+    def run(self, encoded: Sequence[Encoded], *, asking: bool) -> NDArray[np.float32]:  # noqa: ARG002 - the port's
+        """Return one vector for each text, which the model treats alike whether it is a question or a passage."""
         assert self._session is not None  # noqa: S101 - texts are encoded first, which loads it
         longest = max(map(len, encoded))
         ids = np.full((len(encoded), longest), self.files.pad_id, np.int64)
@@ -115,15 +106,8 @@ class OnnxModel:
         }
         given = {name: values[name].astype(kind, copy=False) for name, kind in self._inputs.items()}
         (found,) = self._session.run([self._output], given)
-        vectors = (
-            np.asarray(found, np.float32)
-            if self._pooled
-            else _pool(np.asarray(found, np.float32), mask, self.files.pooling)
-        )
-        vectors = np.nan_to_num(vectors, nan=0.0, posinf=0.0, neginf=0.0)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors /= np.where(lengths > 0, lengths, 1)
-        return vectors
+        vectors = np.asarray(found, np.float32)
+        return vectors if self._pooled else _pool(vectors, mask, self.files.pooling)
 
     def _load_tokenizer(self) -> Tokenizer:
         try:
@@ -176,73 +160,6 @@ class OnnxModel:
     def unavailable(self, reason: str, mend: str = REMEDY) -> EmbedderUnavailable:
         """Return the error of this model."""
         return EmbedderUnavailable(f"the model {self.files.weights}", reason, mend)
-
-
-class OnnxEmbedder:
-    """Vectors of texts with `prefix` before each. `urgent` embeds in the calling thread at once, as questions need it.
-
-    Passages run in threads that give way, `BATCH_TOKENS` at a time.
-    """
-
-    def __init__(self, model: OnnxModel, *, name: str, urgent: bool, prefix: str = "", expected: int = 0) -> None:
-        self._model, self._name, self._urgent, self._prefix = model, name, urgent, prefix
-        self._dimensions = expected or model.files.dimensions
-
-    @property
-    def name(self) -> str:
-        """The name of model and recipe."""
-        return self._name
-
-    @property
-    def dimensions(self) -> int:
-        """The length of a vector; 0 before the first text, if the model's files do not say it."""
-        return self._dimensions
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, each of length 1; all zeros for a blank text.
-
-        Raises:
-            EmbedderUnavailable: onnxruntime is not installed, the model cannot be loaded, or has vectors of another length.
-        """
-        places = [place for place, text in enumerate(texts) if text.strip()]
-        sent = [f"{self._prefix}{texts[place]}" for place in places]
-        if not sent and not self._dimensions:
-            sent = ["knowledge"]  # to learn the length of a row
-        encoded = await self._run(self._model.encode, sent) if sent else []
-        found = np.zeros((len(encoded), self._dimensions), np.float32)
-        batches = batches_of([len(tokens) for tokens in encoded], BATCH_TOKENS, BATCH_TEXTS)
-
-        async def work() -> None:
-            nonlocal found
-            for numbers in batches:
-                rows = await self._run(self._model.run, [encoded[number] for number in numbers])
-                if not self._dimensions:
-                    self._dimensions = rows.shape[1]
-                if len(found) and not found.shape[1]:
-                    found = np.zeros((len(encoded), self._dimensions), np.float32)
-                if rows.shape[1] != self._dimensions:
-                    reason = f"its vectors have {rows.shape[1]} numbers, not {self._dimensions}"
-                    raise self._model.unavailable(
-                        reason, "is it still the same model? run: knowledge-forge index --rebuild"
-                    )
-                found[numbers] = rows
-
-        if self._urgent:
-            await work()
-        else:
-            # All take from one iterator, the longest batch first.
-            async with first_error() as tasks:
-                for _ in range(self._model.threads):
-                    tasks.start_soon(work)
-        vectors = np.zeros((len(texts), self._dimensions), np.float32)
-        vectors[places] = found[: len(places)]
-        return vectors
-
-    async def _run(self, work: Callable[[T], U], given: T) -> U:
-        if self._urgent:
-            return await anyio.to_thread.run_sync(work, given)
-        # A thread cannot be stopped, so a cancelled caller waits for one batch.
-        return await anyio.to_thread.run_sync(lambda: self._model.polite.submit(work, given).result())
 
 
 def _pool(tokens: NDArray[np.float32], mask: NDArray[np.int64], pooling: Pooling) -> NDArray[np.float32]:
