@@ -141,7 +141,13 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
                 return NOT_DONE
         await anyio.to_thread.run_sync(change_file, choice.file, choice.values)
         with indexing_bars(shown=not settings.json) as bars.drawn:
-            waiting = await _filled(base, later=args.later)
+            try:
+                waiting = await _filled(base, later=args.later)
+            except anyio.get_cancelled_exc_class():
+                say(
+                    "stopped; the choice and the vectors made so far stay, and a server or knowledge-forge index continues"
+                )
+                raise
     if settings.json:
         estimated = None if measured is None else asdict(measured)
         print_json(
@@ -297,10 +303,16 @@ def _print_offer(offer: EmbedderOffer) -> None:
 
 
 def _print_estimate(found: EmbeddingEstimate) -> None:
-    takes = f"{_duration(found.seconds)} for {found.passages:,} passages, at {found.passages_per_s:g} a second as measured here"
+    speed = f"{found.passages_per_s:g} a second as measured here"
+    takes = f"{_duration(found.seconds)} for {found.passages:,} passages, at {speed}"
+    if not found.passages:
+        takes = f"the knowledge base is not indexed yet, so the time is not known; {speed}"
     memory = f"; {size_in_words(found.memory_bytes)} of memory" if found.memory_bytes > 0 else ""
     print(f"  {'takes':<10} {takes}{memory}")
-    print(f"  {'disk':<10} {size_in_words(found.disk_bytes)} for the vectors, beside the old ones until all are made")
+    if found.passages:
+        print(
+            f"  {'disk':<10} {size_in_words(found.disk_bytes)} for the vectors, beside the old ones until all are made"
+        )
     print(f"  {'meanwhile':<10} searches use the vectors of before; what is done stays if this is stopped")
 
 

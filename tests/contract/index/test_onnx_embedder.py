@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.identity import Prefixes
+from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
 from knowledge.index.embed.onnx.embedder import BATCH_TOKENS, Encoded, open_model
-from knowledge.index.embed.onnx.model_files import LONGEST_TOKENS, UnusableModel, digest_of, find_model
+from knowledge.index.embed.onnx.model_files import LONGEST_TOKENS, UnusableModel, digest_of, family_of, find_model
 from knowledge.index.embed.transformer import TransformerEmbedder, batches_of
 from tests.support.index.tiny_transformer import vectors_of, words_of, write_transformer
 
@@ -109,6 +109,38 @@ def test_prefixes_come_from_the_files_or_from_what_is_known_of_the_family(tmp_pa
     assert family.assumed == ("pooling", "prefixes")
     assert find_model(write_transformer(tmp_path / "bge-small-en-v1.5", WORDS)).pooling == "cls"
     assert find_model(write_transformer(tmp_path / "plain", WORDS)).prefixes == Prefixes()
+
+
+def test_a_downloaded_repository_is_read_as_its_publisher_laid_it_out(tmp_path: Path) -> None:
+    folder = tmp_path / "models--intfloat--multilingual-e5-small" / "snapshots" / "fd1525a9fd15"
+    write_transformer(folder, WORDS)
+    write_transformer(folder / "onnx", WORDS)
+    (folder / "model.onnx").unlink()
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    for path in (folder, folder / "onnx" / "model.onnx"):
+        found = find_model(path)
+        assert (found.name, found.pooling) == ("multilingual-e5-small", "mean")
+        assert found.prefixes == Prefixes("query: ", "passage: ")
+        assert found.assumed == ("prefixes",)
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling", "prefixes"),
+    [
+        ("multilingual-e5-large-instruct", "mean", None),
+        ("snowflake-arctic-embed-m-v2.0", "cls", Prefixes("query: ")),
+        ("gte-multilingual-base", "cls", NO_PREFIXES),
+        ("bge-m3", "cls", NO_PREFIXES),
+        ("nomic-embed-text-v1.5", "mean", Prefixes("search_query: ", "search_document: ")),
+    ],
+)
+def test_families_are_known_by_name(name: str, pooling: str, prefixes: Prefixes | None) -> None:
+    family = family_of(name)
+    assert family is not None
+    assert family.pooling == pooling
+    assert family.prefixes == prefixes if prefixes else family.prefixes.question.startswith("Instruct: ")
+    assert family_of("all-MiniLM-L6-v2") is None
 
 
 def test_licence_and_languages_come_from_the_model_card(model: Path) -> None:

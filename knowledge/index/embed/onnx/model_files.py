@@ -44,13 +44,17 @@ class ModelFamily:
     prefixes: Prefixes = NO_PREFIXES
 
 
+_TASK = "Given a web search query, retrieve relevant passages that answer the query"
 _SEARCHING = "Represent this sentence for searching relevant passages: "
 _FAMILIES = (
+    ModelFamily(re.compile(r"\be5[-_].*instruct"), "mean", Prefixes(f"Instruct: {_TASK}\nQuery: ")),
     ModelFamily(re.compile(r"\be5[-_]|[-_]e5\b"), "mean", Prefixes("query: ", "passage: ")),
     ModelFamily(re.compile(r"\bnomic[-_]embed"), "mean", Prefixes("search_query: ", "search_document: ")),
     ModelFamily(re.compile(r"\b(bge[-_].*[-_]en|mxbai[-_]embed)\b"), "cls", Prefixes(_SEARCHING)),
     ModelFamily(re.compile(r"\bbge[-_]"), "cls"),
+    ModelFamily(re.compile(r"\bsnowflake-arctic-embed.*v2"), "cls", Prefixes("query: ")),
     ModelFamily(re.compile(r"\bsnowflake-arctic-embed"), "cls", Prefixes(_SEARCHING)),
+    ModelFamily(re.compile(r"\bgte-(multilingual|.*-en-v1\.5)"), "cls"),
 )
 
 
@@ -93,12 +97,11 @@ def find_model(path: Path) -> ModelFiles:
     weights = path if path.suffix == ".onnx" else _weights_in(path)
     if not weights.is_file():
         raise UnusableModel(f"there is no file {weights}")
-    tokenizer = next(
-        (f for f in (weights.parent / "tokenizer.json", weights.parents[1] / "tokenizer.json") if f.is_file()), None
-    )
+    folder = _folder_of(weights)
+    places = (folder / "tokenizer.json", weights.parent / "tokenizer.json")
+    tokenizer = next((file for file in places if file.is_file()), None)
     if tokenizer is None:
         raise UnusableModel(f"there is no tokenizer.json beside {weights.name}")
-    folder = tokenizer.parent
     config = _json(folder / "config.json")
     name = _name(folder, config)
     family = family_of(name)
@@ -160,8 +163,18 @@ def _weights_in(folder: Path) -> Path:
     raise UnusableModel(f"there is no .onnx file in {folder}")
 
 
+def _folder_of(weights: Path) -> Path:
+    """Return the folder with the model's configuration: publishers put the weights into a folder `onnx` in it."""
+    above = weights.parent.parent
+    return above if weights.parent.name == "onnx" and (above / "config.json").is_file() else weights.parent
+
+
 def _name(folder: Path, config: Mapping[str, Any]) -> str:
     """Return the model's name as its publisher gave it, or else the folder's."""
+    # The cache of the hub that most models come from: models--ORGANISATION--NAME/snapshots/REVISION.
+    cached = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
+    if cached:
+        return cached.rpartition("--")[2]
     named = config.get("_name_or_path")
     # Training leaves paths of other machines and the name of the base model here; only a name like ours helps.
     return named if isinstance(named, str) and named.endswith(folder.name) else folder.name
