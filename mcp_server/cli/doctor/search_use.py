@@ -8,9 +8,11 @@ from dataclasses import asdict
 import anyio.to_thread
 
 from agents.engine.work.markdown import counted
+from knowledge.errors import StorageError
+from knowledge.history.timestamps import EARLIEST
 from knowledge.search.use.store import USE_FILE, UseStore
 from knowledge.search.use.stored_weights import WEIGHTS_FILE, stored_record
-from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
+from mcp_server.app.knowledge_base import KnowledgeBase
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.result import DoctorFinding, note, ok
 
@@ -40,10 +42,14 @@ async def use(base: KnowledgeBase, settings: Settings) -> DoctorFinding:
     how = "none are recorded (FORGE_QUESTIONS_KEPT)" if kept is None else f"kept for {kept.days} days"
     if not await anyio.to_thread.run_sync((base.state_dir / USE_FILE).exists):
         return ok("use", f"no questions yet; {how}")
-    store = await anyio.to_thread.run_sync(UseStore.open, base.state_dir)
     try:
-        counts = await store.counts(utc_now().replace(year=2000))
-    finally:
-        store.close()
+        store = await anyio.to_thread.run_sync(UseStore.open, base.state_dir)
+        try:
+            counts = await store.counts(EARLIEST)
+        finally:
+            store.close()
+    except StorageError as error:
+        mend = f"nothing else needs it: delete {base.state_dir / USE_FILE}, and recording starts again"
+        return note("use", f"questions cannot be recorded: {error}", mend)
     found = f"{counted(counts.questions, 'question')} of hosts and {counted(counts.uses, 'use')} of pages after them"
     return ok("use", f"{found}, on this machine only; {how}")

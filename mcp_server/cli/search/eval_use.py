@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -170,7 +170,9 @@ async def _ranked(finder: Finder, label: UseLabel) -> list[str]:
     return await finder.ranked_pages(asked.query, path=asked.path, filters=asked.filters, most=DEPTH)
 
 
-async def _measured(finder: Finder, found: Sequence[UseLabel], on_progress: Any) -> list[MeasuredLabel]:
+async def _measured(
+    finder: Finder, found: Sequence[UseLabel], on_progress: Callable[[int], None]
+) -> list[MeasuredLabel]:
     done = []
     for number, label in enumerate(found, 1):
         try:

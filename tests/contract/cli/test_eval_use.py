@@ -258,6 +258,19 @@ def test_the_doctor_says_which_weights_apply_and_what_is_recorded(ann: Person) -
     assert (damaged["health"], damaged["mend"]) == ("note", "delete the file")
 
 
+def test_a_damaged_file_of_questions_is_named_and_costs_nothing_else(ann: Person) -> None:
+    ann.here("index")
+    (ann.state / USE_FILE).write_bytes(b"no database at all, but long enough to look like one")
+    (ann.state / USE_FILE).chmod(0o600)
+    host_works(settings(ann), ("kb_search", {"query": ASKED}), ("kb_read", {"path": "guides/deploy.md"}))
+    done = ann.here("eval", "--from-use")
+    assert done.returncode == 1
+    assert USE_FILE in done.stderr
+    damaged = {one["what"]: one for one in ann.json("doctor")}["use"]
+    assert damaged["health"] == "note"
+    assert f"delete {ann.state / USE_FILE}" in damaged["mend"]
+
+
 def test_use_without_a_reason_offers_no_weights(ann: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     titled(ann, used_by_title=False)
     asked = at_a_terminal(monkeypatch)
