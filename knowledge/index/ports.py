@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, IndexStore, Stamp
 
@@ -38,6 +38,10 @@ class QueryTerm:
 
     word: str
     alternatives: tuple[tuple[str, float], ...]
+
+
+PageField = Literal["text", "names"]
+"""What of a page is compared: the text of all its chunks, or its title, aliases and path."""
 
 
 class KeywordIndex(Protocol):
@@ -77,6 +81,20 @@ class KeywordIndex(Protocol):
 
     async def close(self) -> None:
         """Release everything."""
+        ...
+
+
+@runtime_checkable
+class RanksPages(Protocol):
+    """A keyword index that also ranks whole pages, by all of their text or by their names (title, aliases, path)."""
+
+    async def pages(
+        self, terms: Sequence[QueryTerm], *, by: PageField, limit: int, docs: frozenset[int] | None = None
+    ) -> Sequence[Scored]:
+        """Return at most `limit` pages that have any of the terms, best first; `seq` is the first chunk of the page.
+
+        BM25 as for chunks, over the lengths and frequencies of the field. A page may be listed twice while it is indexed.
+        """
         ...
 
 

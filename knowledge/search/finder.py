@@ -114,9 +114,6 @@ class Finder:
         earlier = frozenset(seen)
         fresh = [seq for seq in ranking.ranked if not earlier or _mark(ranking.rows[seq]) not in earlier]
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
-        if route.mode == "discovery":
-            # Hits of one page side by side: a model reads a page's passages together.
-            wanted = grouped(wanted, [ranking.rows[seq].doc for seq in wanted])
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         places = NamedPlaces()
         if route.mode == "navigation" and not seen:
@@ -126,6 +123,10 @@ class Finder:
         # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
         pages, shown = self._laid_out([page_line(entry) for entry in places.lines], wanted, ranking, records, sure=sure)
+        if route.mode == "discovery":
+            # Hits of one page side by side: a model reads a page's passages together. Only now that it is clear which are
+            # shown: otherwise, with a large limit, the passages of the first page would take the room of all others.
+            shown = grouped(shown, [ranking.rows[seq].doc for seq in shown])
         progress = await self._searchable()
         scent = judge(
             await signs_of(self._index, question, ranking, shown),
@@ -269,7 +270,10 @@ class Finder:
         name = query.strip().strip("\"'`")
         if not name or len(name) > LONGEST_NAME:
             return ()
-        return [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
+        found = [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
+        # Titles are what people read, and many files have the same name (`index.md`, `faq.md`). A path that was given in full
+        # stays first.
+        return sorted(found, key=lambda match: match.by != "title" and match.path != name)
 
 
 def _mark(row: ChunkRow) -> str:

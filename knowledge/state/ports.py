@@ -346,6 +346,17 @@ class TextRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NameRow:
+    """What a document is called: its path, its title and its aliases."""
+
+    doc: int
+    path: str
+    title: str
+    aliases: tuple[str, ...]
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
 class CodeRow:
     """The fields of a chunk that a vector index needs."""
 
@@ -445,12 +456,16 @@ class LackingRow:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Rows after a position. `upto` is where to continue; it is below the store's position when `limit` cut the list."""
+    """Rows after a position. `upto` is where to continue; it is below the store's position when `limit` cut the list.
+
+    `names` has each document of `texts` once. A document whose text or names change gets new rows for all of its chunks.
+    """
 
     texts: Sequence[TextRow] = ()
     codes: Sequence[CodeRow] = ()
     removed: Sequence[int] = ()
     upto: IndexPosition = field(default_factory=lambda: IndexPosition("", 0))
+    names: Sequence[NameRow] = ()
 
 
 class IndexStore(Protocol):
@@ -575,8 +590,8 @@ class IndexStore(Protocol):
         """Return the first chunk of the document, or of its section with that heading path (`A > B`); None if it is gone."""
         ...
 
-    async def languages(self) -> Sequence[str]:
-        """Return the languages of the documents, most frequent first; `""` is an unknown language."""
+    async def languages(self) -> Mapping[str, int]:
+        """Return the number of documents in each language, most frequent first; `""` is an unknown language."""
         ...
 
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:

@@ -242,6 +242,7 @@ async def open_base(
                 index,
                 engines,
                 adviser=load_opinion(),
+                is_usual_word=lambda word: embed.static().is_usual_word(word),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
                 weights=finders.stored_weights(folder),

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import anyio
 
 from knowledge.evaluate.metrics import mean, ndcg, recall, reciprocal_rank
+from knowledge.index.embed.static import StaticEmbedder
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_stop_word, stem, words
 from knowledge.search.query.corrections import Vocabularies
@@ -149,7 +150,7 @@ def by_words(base: KnowledgeBase) -> Search:
     """Search for the stems, in the commonest language here, of the words that are no stop words, by BM25 and nothing else."""
 
     async def search(query: str) -> Sequence[str]:
-        languages = await base.index.languages()
+        languages = list(await base.index.languages())
         asked = list(dict.fromkeys(words(query)))
         content = [word for word in asked if not is_stop_word(word, languages)] or asked
         terms = [QueryTerm(word, ((stem(word, languages[0]), 1.0),)) for word in content]
@@ -172,7 +173,8 @@ def by_vectors(base: KnowledgeBase) -> Search:
 
 def whole(base: KnowledgeBase) -> Search:
     """Search as the tool does, short of cutting the list to what an answer has room for."""
-    questions, ranker = Questions(base.index, Vocabularies().near), Ranker(base.index, base.engines)
+    near = Vocabularies(StaticEmbedder().is_usual_word).near
+    questions, ranker = Questions(base.index, near), Ranker(base.index, base.engines)
 
     async def search(query: str) -> Sequence[str]:
         names = await base.index.named(query, limit=20)

@@ -91,7 +91,8 @@ class _Files:
 
     def text(self, name: str) -> str:
         raw = self._git("show", f"HEAD:{name}") if self._bare else (self.path / name).read_bytes()
-        return "\n".join(raw.decode("utf-8", "replace").splitlines()) + "\n"
+        # Not by `splitlines`: JSON strings may contain U+2028, which it takes for the end of a line.
+        return raw.decode("utf-8", "replace").replace("\r\n", "\n").rstrip("\n") + "\n"
 
     def _git(self, *arguments: str) -> bytes:
         return subprocess.run(["git", "-C", str(self.path), *arguments], capture_output=True, check=True).stdout
@@ -148,7 +149,7 @@ def _beir(files: _Files, names: frozenset[str]) -> Collection:
         raise UnknownCollection(files.path)
     pages = {row["_id"]: Page(_line(row.get("title") or ""), row["text"]) for row in _rows(files.text(BEIR))}
     grades: dict[str, dict[str, float]] = defaultdict(dict)
-    for line in files.text(judgements).splitlines()[1:]:
+    for line in files.text(judgements).strip().split("\n")[1:]:
         query, page, grade = line.split("\t")
         if float(grade) > 0:
             grades[query][page] = float(grade)
@@ -157,7 +158,7 @@ def _beir(files: _Files, names: frozenset[str]) -> Collection:
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
-    return (json.loads(line) for line in text.splitlines() if line.strip())
+    return (json.loads(line) for line in text.split("\n") if line.strip())
 
 
 def _handbook(files: _Files, names: Sequence[str]) -> Collection:

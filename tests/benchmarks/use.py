@@ -135,7 +135,14 @@ async def truth(folder: Path) -> Truth:
             return now
 
         finder = finders.finder_of(
-            base.vault, base.index, base.engines, adviser=None, answer_tokens=1500, patience_s=0.0, weights=weights
+            base.vault,
+            base.index,
+            base.engines,
+            adviser=None,
+            is_usual_word=lambda word: base.embedding.static().is_usual_word(word),
+            answer_tokens=1500,
+            patience_s=0.0,
+            weights=weights,
         )
         for variant in variants:
             now = variant

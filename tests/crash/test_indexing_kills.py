@@ -52,7 +52,7 @@ class Engines:
 
     def __init__(self, root: Path, home: Path) -> None:
         self.root, self.home = root, home
-        self.keyword = TantivyKeywordIndex(home / "keyword", terms)
+        self.keyword = TantivyKeywordIndex(home / "keyword", terms, lambda page: page.title.split())
 
     async def open(self) -> Indexer:
         async def keyword() -> TantivyKeywordIndex:

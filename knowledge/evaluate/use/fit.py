@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -30,9 +30,9 @@ MOST_CHANCE = 0.05
 SAME = 1e-9
 LEAST_GAIN = 0.01
 """A smaller gain in nDCG@10 is not worth a change, however certain it is."""
-_COSINES = (0.5, 1.0, 1.5, 2.5)
+_COSINES = (0.4, 0.8, 1.2, 2.0)
 _COVERAGES = (0.0, 0.2, 0.4)
-_NAMES = (0.0, 0.25, 0.5, 1.0)
+_NAMES = (0.0, 0.15, 0.4, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,10 @@ def candidates(used: RankingWeights) -> list[RankingWeights]:
         changes = [abs(value - was) for value, was in zip(astuple(one), astuple(used), strict=True)]
         return sum(map(bool, changes)), sum(changes)
 
-    grid = {RankingWeights(*values) for values in product(_COSINES, _COVERAGES, _NAMES)}
+    grid = {
+        replace(RankingWeights(), cosine=cosine, coverage=coverage, names=names)
+        for cosine, coverage, names in product(_COSINES, _COVERAGES, _NAMES)
+    }
     return sorted(grid | {used}, key=lambda one: (*change(one), astuple(one)))
 
 

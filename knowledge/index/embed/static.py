@@ -55,6 +55,18 @@ class StaticEmbedder:
         """The length of a vector."""
         return DIMENSIONS
 
+    def is_usual_word(self, word: str) -> bool:
+        """Return whether `word` (lower case) is one token of the model: a frequent word of English, sometimes of another language.
+
+        False if the weights are not installed.
+        """
+        try:
+            with self._turn():
+                lexicon = self._lexicon = self._lexicon or _Lexicon()
+        except EmbedderUnavailable:
+            return False
+        return lexicon.is_token(word)
+
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, each of length 1; all zeros for a text without a known word (never NaN).
 
@@ -134,6 +146,10 @@ class _Lexicon:
         self._places = _Places({_NO_WORD: 0})
         self._vectors = np.zeros((1024, DIMENSIONS), np.float32)
         self._taken = np.empty((GROUP_WORDS, DIMENSIONS), np.float32)
+
+    def is_token(self, word: str) -> bool:
+        """Return whether the tokenizer has `word` as one whole word."""
+        return self._tokenizer.token_to_id(f"\u2581{word}") is not None
 
     def sums(self, stretches: Sequence[Sequence[str]]) -> NDArray[np.float32]:
         """Return the sum of the word vectors of each stretch; none may be empty."""

@@ -5,29 +5,40 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import anyio.to_thread
 import apsw
 
 from knowledge.index.engines.catch_up import NOWHERE
-from knowledge.index.ports import QueryTerm, Scored
+from knowledge.index.ports import PageField, QueryTerm, Scored
 from knowledge.private_files import private_folder
-from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, TextRow
+from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, NameRow, TextRow
 
 BATCH = 2_000
-SHAPE = 1
+SHAPE = 2
 """Goes up when the tables or the spelling of terms change; a file of another shape is replaced."""
 
-_SCHEMA = f"""
-create table if not exists applied (generation text not null, seq integer not null);
-create table if not exists rows (seq integer primary key, doc integer not null);
-create virtual table if not exists chunks using fts5 (terms, content='', contentless_delete=1, tokenize='ascii');
-create virtual table if not exists postings using fts5vocab (chunks, row);
-pragma user_version = {SHAPE};
-"""
+_TABLES = ("chunks", "page_text", "page_names")
+"""One for chunks, two for whole pages, which have the number of their first chunk. `bm25()` takes the length of a row over all
+of its columns, so each field of a page has a table of its own."""
+_SCHEMA = "\n".join(
+    (
+        "create table if not exists applied (generation text not null, seq integer not null);",
+        "create table if not exists rows (seq integer primary key, doc integer not null);",
+        *(
+            f"create virtual table if not exists {table} using fts5 (terms, content='', contentless_delete=1, tokenize='ascii');"
+            f"create virtual table if not exists {table}_postings using fts5vocab ({table}, row);"
+            f"create table if not exists {table}_rows (seq integer primary key);"
+            for table in _TABLES
+        ),
+        f"pragma user_version = {SHAPE};",
+    )
+)
 
 # FTS5's bm25() has our k1 and b, but lets the idf of a common word vanish; `factor` puts the right idf in its place.
 # Materialized, because bm25() works only where its table is scanned, not under an aggregate.
@@ -35,8 +46,8 @@ _SEARCH = """
 with asked as (
     select value ->> 0 as word, value ->> 1 as term, value ->> 2 as factor from json_each(:asked)
 ), hits as materialized (
-    select asked.word, chunks.rowid as seq, -bm25(chunks) * asked.factor as score
-    from asked cross join chunks where chunks match asked.term
+    select asked.word, {0}.rowid as seq, -bm25({0}) * asked.factor as score
+    from asked cross join {0} where {0} match asked.term
 ), best as (
     select word, seq, max(score) as score from hits group by word, seq
 )
@@ -47,10 +58,12 @@ group by rows.seq order by score desc, rows.seq limit :limit
 
 
 class Fts5KeywordIndex:
-    """Indexes the terms that `terms` makes of a chunk in one SQLite file, shared by any number of processes."""
+    """Indexes the terms of chunks and of pages' names in one SQLite file, shared by any number of processes."""
 
-    def __init__(self, path: Path, terms: Callable[[TextRow], Sequence[str]]) -> None:
-        self._path, self._terms = path, terms
+    def __init__(
+        self, path: Path, terms: Callable[[TextRow], Sequence[str]], names: Callable[[NameRow], Sequence[str]]
+    ) -> None:
+        self._path, self._terms, self._names = path, terms, names
         # One connection, one user at a time: the fallback is simple rather than fast.
         self._using = threading.Lock()
         self._connection: apsw.Connection | None = None
@@ -93,10 +106,21 @@ class Fts5KeywordIndex:
         filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
+        return await self._asked("chunks", terms, limit, docs)
+
+    async def pages(
+        self, terms: Sequence[QueryTerm], *, by: PageField, limit: int, docs: frozenset[int] | None = None
+    ) -> Sequence[Scored]:
+        """Return at most `limit` pages that have any of the terms in that field, best first, equal ones by `seq`."""
+        return await self._asked(f"page_{by}", terms, limit, docs)
+
+    async def _asked(
+        self, table: str, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None
+    ) -> Sequence[Scored]:
         if not terms or limit <= 0 or (docs is not None and not docs):
             return []
         try:
-            return await anyio.to_thread.run_sync(self._search, terms, limit, docs)
+            return await anyio.to_thread.run_sync(self._search, table, terms, limit, docs)
         except _Unusable:
             return []  # the next catch-up restores what was discarded
 
@@ -108,12 +132,13 @@ class Fts5KeywordIndex:
     def _take(self, after: IndexPosition, delta: Delta) -> bool:
         """Store `delta` and return True, or False if another process has moved the file past `after`."""
         rows = [(row.seq, row.doc, spelled(self._terms(row))) for row in delta.texts]
+        names = {page.doc: spelled(self._names(page)) for page in delta.names}
         with self._opened() as connection:
             # Takes the write lock at once, so that the position cannot change before the rows are stored.
             connection.execute("begin immediate")
             try:
                 if fits := _position(connection) == after:
-                    _store(connection, after, delta, rows)
+                    _store(connection, after, delta, rows, names)
                 connection.execute("commit")
             except BaseException:
                 if connection.in_transaction:
@@ -121,20 +146,22 @@ class Fts5KeywordIndex:
                 raise
             return fits
 
-    def _search(self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
+    def _search(self, table: str, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
         found: list[Scored] = []
         # In one transaction, so that all parts of the answer are of one state.
         with self._opened() as connection, connection:
-            (total,) = next(connection.execute("select count(*) from rows"))
+            (total,) = next(connection.execute(f"select count(*) from {table}_rows"))  # noqa: S608 - our own table names
             asked = [
                 (number, f'"{_spell(term)}"', weight * factor)
                 for number, query in enumerate(terms)
                 for term, weight in query.alternatives
-                if (factor := _idf_factor(connection, term, total))
+                if (factor := _idf_factor(connection, table, term, total))
             ]
             admitted = None if docs is None else json.dumps(sorted(docs))
             bindings = {"asked": json.dumps(asked), "docs": admitted, "limit": limit}
-            found += [Scored(seq, doc, score) for seq, doc, score in connection.execute(_SEARCH, bindings)]
+            found += [
+                Scored(seq, doc, score) for seq, doc, score in connection.execute(_SEARCH.format(table), bindings)
+            ]
         return found
 
     @contextmanager
@@ -213,23 +240,41 @@ def _position(connection: apsw.Connection) -> IndexPosition:
 
 
 def _store(
-    connection: apsw.Connection, after: IndexPosition, delta: Delta, rows: Sequence[tuple[int, int, str]]
+    connection: apsw.Connection,
+    after: IndexPosition,
+    delta: Delta,
+    rows: Sequence[tuple[int, int, str]],
+    names: Mapping[int, str],
 ) -> None:
     # The store has started over: the numbers mean other chunks now.
     if delta.upto.generation != after.generation:
-        connection.execute("insert into chunks (chunks) values ('delete-all')")
+        for table in _TABLES:
+            connection.execute(f"insert into {table} ({table}) values ('delete-all')")  # noqa: S608 - our own table names
+            connection.execute(f"delete from {table}_rows")  # noqa: S608
         connection.execute("delete from rows")
-    connection.executemany("delete from chunks where rowid = ?", [(seq,) for seq in delta.removed])
-    connection.executemany("delete from rows where seq = ?", [(seq,) for seq in delta.removed])
-    connection.executemany("insert into chunks (rowid, terms) values (?, ?)", [(seq, text) for seq, _, text in rows])
+    gone = [(seq,) for seq in delta.removed]
+    # The chunks of a page have adjacent numbers. One that a batch cuts in two is there twice, and both parts go with it.
+    pages = [(doc, list(group)) for doc, group in groupby(rows, key=itemgetter(1))]
+    filled = {
+        "chunks": [(seq, text) for seq, _, text in rows],
+        "page_text": [(group[0][0], " ".join(text for _, _, text in group)) for _, group in pages],
+        "page_names": [(group[0][0], names.get(doc, "")) for doc, group in pages],
+    }
+    for table, texts in filled.items():
+        connection.executemany(f"delete from {table} where rowid = ?", gone)  # noqa: S608
+        connection.executemany(f"delete from {table}_rows where seq = ?", gone)  # noqa: S608
+        connection.executemany(f"insert into {table} (rowid, terms) values (?, ?)", texts)  # noqa: S608
+        connection.executemany(f"insert into {table}_rows values (?)", [(seq,) for seq, _ in texts])  # noqa: S608
+    connection.executemany("delete from rows where seq = ?", gone)
     connection.executemany("insert into rows values (?, ?)", [(seq, doc) for seq, doc, _ in rows])
     connection.execute("delete from applied")
     connection.execute("insert into applied values (?, ?)", (delta.upto.generation, delta.upto.seq))
 
 
-def _idf_factor(connection: apsw.Connection, term: str, total: int) -> float:
-    """Return our idf divided by FTS5's for `term`; 0 if no chunk has it."""
-    row = connection.execute("select doc from postings where term = ?", (_spell(term),)).fetchone()
+def _idf_factor(connection: apsw.Connection, table: str, term: str, total: int) -> float:
+    """Return our idf divided by FTS5's for `term`; 0 if no row has it."""
+    sql = f"select doc from {table}_postings where term = ?"  # noqa: S608 - our own table names
+    row = connection.execute(sql, (_spell(term),)).fetchone()
     if row is None or not row[0]:
         return 0.0
     n = row[0]

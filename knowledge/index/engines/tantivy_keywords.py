@@ -7,9 +7,11 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import anyio.to_thread
@@ -17,11 +19,11 @@ import tantivy
 from tantivy import Occur, Query
 
 from knowledge.index.engines.catch_up import NOWHERE, try_lock
-from knowledge.index.ports import QueryTerm, Scored
+from knowledge.index.ports import PageField, QueryTerm, Scored
 from knowledge.private_files import private_folder
-from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, TextRow
+from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, NameRow, TextRow
 
-SHAPE = 1
+SHAPE = 2
 """Goes up when the schema changes; a folder of another shape is replaced."""
 AT_ONCE = 500
 """Terms and documents of a question that takes half a millisecond, less than a thread needs to wake."""
@@ -29,6 +31,8 @@ BATCH = 5_000
 ROWS_PER_COMMIT = 20_000
 SMALL_HEAP_BYTES = 15_000_000
 BULK_HEAP_BYTES = 48_000_000
+_PAGES = "pages"
+"""The subfolder with an index of whole pages. In one index with the chunks, each would distort the other's lengths."""
 _TOKENIZER = "given"
 _APPLIED = "applied.json"
 _LOCK = "lock"
@@ -46,26 +50,23 @@ class _Applied:
 class _Reading:
     stamp: tuple[int, int, int]
     applied: _Applied
-    index: tantivy.Index
+    indexes: tuple[tantivy.Index, tantivy.Index]
     searcher: tantivy.Searcher
+    pages: tantivy.Searcher
 
 
 class TantivyKeywordIndex:
-    """Indexes the terms that `terms` makes of a chunk in `folder`, shared by any number of processes.
+    """Indexes the terms that `terms` makes of a chunk, and `names` of a page's names, in `folder`, for any number of processes.
 
     One of them writes at a time, under a file lock. A data folder and its position are recorded only after its commit;
     the next writer deletes what a killed process left beyond that position.
     """
 
-    def __init__(self, folder: Path, terms: Callable[[TextRow], Sequence[str]]) -> None:
-        self._folder, self._terms = folder, terms
-        self._schema = (
-            tantivy.SchemaBuilder()
-            .add_unsigned_field("seq", indexed=True, fast=True)
-            .add_unsigned_field("doc", indexed=True, fast=True)
-            .add_text_field("terms", tokenizer_name=_TOKENIZER, index_option="freq")
-            .build()
-        )
+    def __init__(
+        self, folder: Path, terms: Callable[[TextRow], Sequence[str]], names: Callable[[NameRow], Sequence[str]]
+    ) -> None:
+        self._folder, self._analysis = folder, _Analysis(terms, names)
+        self._schemas = _schema("text"), _schema("text", "names")
         self._opening = threading.Lock()
         self._reading: _Reading | None = None
 
@@ -87,13 +88,13 @@ class TantivyKeywordIndex:
                 return await self._take_all(store, None)
 
     async def _take_all(self, store: IndexStore, applied: _Applied | None) -> int:
-        work = _TantivyCatchUp(self._folder, self._schema, applied)
+        work = _TantivyCatchUp(self._folder, self._schemas, applied)
         try:
             while True:
                 delta = await store.delta(work.at, limit=BATCH, texts=True)
                 if delta.upto == work.at:
                     break
-                await anyio.to_thread.run_sync(work.take, delta, self._terms)
+                await anyio.to_thread.run_sync(work.take, delta, self._analysis)
             await anyio.to_thread.run_sync(work.finish)
         finally:
             work.abandon()
@@ -115,46 +116,44 @@ class TantivyKeywordIndex:
         filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
+        return await self._asked(terms, limit, docs, None)
+
+    async def pages(
+        self, terms: Sequence[QueryTerm], *, by: PageField, limit: int, docs: frozenset[int] | None = None
+    ) -> Sequence[Scored]:
+        """Return at most `limit` pages that have any of the terms in that field, best first, equal ones by `seq`."""
+        return await self._asked(terms, limit, docs, by)
+
+    async def _asked(
+        self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None, by: PageField | None
+    ) -> Sequence[Scored]:
         if not terms or limit <= 0 or (docs is not None and not docs):
             return []
         asked = sum(len(term.alternatives) for term in terms) + len(docs or ())
         if asked <= AT_ONCE and self._reading is not None:
-            return self._search(terms, limit, docs)
-        return await anyio.to_thread.run_sync(self._search, terms, limit, docs)
+            return self._search(terms, limit, docs, by)
+        return await anyio.to_thread.run_sync(self._search, terms, limit, docs, by)
 
     async def close(self) -> None:
         """Close the index."""
         self._reading = None
 
-    def _search(self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
+    def _search(
+        self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None, by: PageField | None
+    ) -> list[Scored]:
         reading = self._current()
         if reading is None:
             return []
         try:
             with _damage():
-                hits = _hits(reading.searcher, self._query(terms, docs), limit)
+                query = _query(self._schemas[by is not None], by or "text", terms, docs)
+                hits = _hits(reading.pages if by else reading.searcher, query, limit)
         except _Damaged:
             # Without its record the next catch-up replaces the folder; until then nothing is found.
             self._reading = None
             (self._folder / _APPLIED).unlink(missing_ok=True)
             return []
         return sorted(hits, key=lambda hit: (-hit.score, hit.seq))
-
-    def _query(self, terms: Sequence[QueryTerm], docs: frozenset[int] | None) -> Query:
-        asked = Query.boolean_query([(Occur.Should, self._best_of(term)) for term in terms])
-        if docs is None:
-            return asked
-        admitted = Query.term_set_query(self._schema, "doc", sorted(docs))
-        return Query.boolean_query([(Occur.Must, asked), (Occur.Must, Query.const_score_query(admitted, 0.0))])
-
-    def _best_of(self, term: QueryTerm) -> Query:
-        return Query.disjunction_max_query(
-            [
-                Query.boost_query(Query.term_query(self._schema, "terms", text, "freq"), weight)
-                for text, weight in term.alternatives
-                if _is_encodable(text)
-            ]
-        )
 
     def _current(self) -> _Reading | None:
         """Return a searcher on the newest recorded commit, or None."""
@@ -173,12 +172,15 @@ class TantivyKeywordIndex:
         try:
             with _damage():
                 if known is not None and known.applied.data == applied.data:
-                    index = known.index
+                    indexes = known.indexes
                 else:
-                    index = _open(self._folder / applied.data, self._schema)
-                    index.config_reader("manual")
-                index.reload()
-                return _Reading(stamp, applied, index, index.searcher())
+                    data = self._folder / applied.data
+                    indexes = _open(data, self._schemas[0]), _open(data / _PAGES, self._schemas[1])
+                    for index in indexes:
+                        index.config_reader("manual")
+                for index in indexes:
+                    index.reload()
+                return _Reading(stamp, applied, indexes, indexes[0].searcher(), indexes[1].searcher())
         except _Damaged:
             # Perhaps it was just replaced; if not, the next catch-up notices the damage and repairs it.
             return None
@@ -194,75 +196,97 @@ class TantivyKeywordIndex:
         return _Applied(data, IndexPosition(str(generation), seq)) if known else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Analysis:
+    """How chunks and names become terms."""
+
+    terms: Callable[[TextRow], Sequence[str]]
+    names: Callable[[NameRow], Sequence[str]]
+
+
 class _TantivyCatchUp:
     """One catch-up, by the holder of the lock."""
 
-    def __init__(self, folder: Path, schema: tantivy.Schema, applied: _Applied | None) -> None:
-        self._folder, self._schema = folder, schema
+    def __init__(self, folder: Path, schemas: tuple[tantivy.Schema, tantivy.Schema], applied: _Applied | None) -> None:
+        self._folder, self._schemas = folder, schemas
         self._data = applied.data if applied else ""
-        self._writer: tantivy.IndexWriter | None = None
+        self._writers: tuple[tantivy.IndexWriter, tantivy.IndexWriter] | None = None
         self._uncommitted = 0
         self.at = applied.at if applied else NOWHERE
         self.taken = 0
 
-    def take(self, delta: Delta, terms: Callable[[TextRow], Sequence[str]]) -> None:
+    def take(self, delta: Delta, analysis: _Analysis) -> None:
         """Add and delete the rows of `delta`, and commit if there are many."""
         if delta.upto.generation != self.at.generation or not self._data:
             # A new folder: another process may be reading the old one, and Windows does not delete open files.
-            self._writer = None
+            self._writers = None
             self._data = f"data-{secrets.token_hex(4)}"
-            private_folder(self._folder / self._data)
+            private_folder(self._folder / self._data / _PAGES)
             self.at = IndexPosition(delta.upto.generation, 0)
-        writer = self._writer or self._begin(len(delta.texts))
+        writers = self._writers or self._begin(len(delta.texts))
         if delta.removed:
-            # By query: deleting by term takes a Python int for a signed number, and silently finds nothing.
-            writer.delete_documents_by_query(Query.term_set_query(self._schema, "seq", list(delta.removed)))
-        for row in delta.texts:
-            document = tantivy.Document()
-            # Typed calls: keyword arguments would make signed numbers, which crash the writer.
-            document.add_unsigned("seq", row.seq)
-            document.add_unsigned("doc", row.doc)
-            document.add_text("terms", " ".join(terms(row)))
-            writer.add_document(document)
+            for writer, schema in zip(writers, self._schemas, strict=True):
+                # By query: deleting by term takes a Python int for a signed number, and silently finds nothing.
+                writer.delete_documents_by_query(Query.term_set_query(schema, "seq", list(delta.removed)))
+        names = {page.doc: " ".join(analysis.names(page)) for page in delta.names}
+        # The chunks of a page have adjacent numbers. One that a batch cuts in two is there twice, each time with a part of
+        # its text, and both parts go when it is replaced, because each has the number of a chunk.
+        for doc, rows_of_page in groupby(delta.texts, key=attrgetter("doc")):
+            texts: list[str] = []
+            first = 0
+            for row in rows_of_page:
+                texts.append(" ".join(analysis.terms(row)))
+                first = first or row.seq
+                writers[0].add_document(_document(row.seq, doc, {"text": texts[-1]}))
+            writers[1].add_document(_document(first, doc, {"text": " ".join(texts), "names": names.get(doc, "")}))
         self.at = delta.upto
         rows = len(delta.texts) + len(delta.removed)
         self.taken += rows
         self._uncommitted += rows
         if self._uncommitted >= ROWS_PER_COMMIT:
-            self._commit(writer)
+            self._commit(writers)
 
     def finish(self) -> None:
         """Commit the rest, wait for merges, and delete old data folders."""
-        if self._writer is None:
+        if self._writers is None:
             return
-        self._commit(self._writer)
-        # Merges run in the writer's threads and would be thrown away with it.
-        self._writer.wait_merging_threads()
-        self._writer = None
+        self._commit(self._writers)
+        for writer in self._writers:
+            # Merges run in the writer's threads and would be thrown away with it.
+            writer.wait_merging_threads()
+        self._writers = None
         for other in self._folder.glob("data-*"):
             if other.name != self._data:
                 shutil.rmtree(other, ignore_errors=True)
 
     def abandon(self) -> None:
         """Drop what was not committed."""
-        self._writer = None
+        self._writers = None
 
-    def _begin(self, rows: int) -> tantivy.IndexWriter:
+    def _begin(self, rows: int) -> tuple[tantivy.IndexWriter, tantivy.IndexWriter]:
         heap = BULK_HEAP_BYTES if rows == BATCH else SMALL_HEAP_BYTES
+        data = self._folder / self._data
         with _damage():
-            writer = _open(self._folder / self._data, self._schema, create=self.at.seq == 0).writer(heap, 1)
-            # Otherwise the delete file of a killed commit makes the next commit fail.
-            writer.garbage_collect_files()
-            beyond = Query.range_query(
-                self._schema, "seq", tantivy.FieldType.Unsigned, lower_bound=self.at.seq, include_lower=False
+            self._writers = (
+                self._writer(data, self._schemas[0], heap),
+                self._writer(data / _PAGES, self._schemas[1], heap),
             )
-            writer.delete_documents_by_query(beyond)
-        self._writer = writer
+        return self._writers
+
+    def _writer(self, data: Path, schema: tantivy.Schema, heap: int) -> tantivy.IndexWriter:
+        writer = _open(data, schema, create=self.at.seq == 0).writer(heap, 1)
+        # Otherwise the delete file of a killed commit makes the next commit fail.
+        writer.garbage_collect_files()
+        beyond = Query.range_query(
+            schema, "seq", tantivy.FieldType.Unsigned, lower_bound=self.at.seq, include_lower=False
+        )
+        writer.delete_documents_by_query(beyond)
         return writer
 
-    def _commit(self, writer: tantivy.IndexWriter) -> None:
+    def _commit(self, writers: tuple[tantivy.IndexWriter, tantivy.IndexWriter]) -> None:
         with _damage():
-            writer.commit()
+            for writer in writers:
+                writer.commit()
         self._uncommitted = 0
         record = {"shape": SHAPE, "data": self._data, "generation": self.at.generation, "seq": self.at.seq}
         path = self._folder / _APPLIED
@@ -291,6 +315,45 @@ def _damage() -> Iterator[None]:
         if type(error).__name__ == "PanicException":
             raise _Damaged from error
         raise
+
+
+def _schema(*fields: str) -> tantivy.Schema:
+    builder = (
+        tantivy.SchemaBuilder()
+        .add_unsigned_field("seq", indexed=True, fast=True)
+        .add_unsigned_field("doc", indexed=True, fast=True)
+    )
+    for field in fields:
+        builder = builder.add_text_field(field, tokenizer_name=_TOKENIZER, index_option="freq")
+    return builder.build()
+
+
+def _document(seq: int, doc: int, fields: Mapping[str, str]) -> tantivy.Document:
+    document = tantivy.Document()
+    # Typed calls: keyword arguments would make signed numbers, which crash the writer.
+    document.add_unsigned("seq", seq)
+    document.add_unsigned("doc", doc)
+    for field, terms in fields.items():
+        document.add_text(field, terms)
+    return document
+
+
+def _query(schema: tantivy.Schema, field: str, terms: Sequence[QueryTerm], docs: frozenset[int] | None) -> Query:
+    asked = Query.boolean_query([(Occur.Should, _best_of(schema, field, term)) for term in terms])
+    if docs is None:
+        return asked
+    admitted = Query.term_set_query(schema, "doc", sorted(docs))
+    return Query.boolean_query([(Occur.Must, asked), (Occur.Must, Query.const_score_query(admitted, 0.0))])
+
+
+def _best_of(schema: tantivy.Schema, field: str, term: QueryTerm) -> Query:
+    return Query.disjunction_max_query(
+        [
+            Query.boost_query(Query.term_query(schema, field, text, "freq"), weight)
+            for text, weight in term.alternatives
+            if _is_encodable(text)
+        ]
+    )
 
 
 def _is_encodable(text: str) -> bool:

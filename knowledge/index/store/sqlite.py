@@ -31,6 +31,7 @@ from knowledge.state.ports import (
     LackingRow,
     LinkRow,
     NameMatch,
+    NameRow,
     Progress,
     Space,
     Stamp,
@@ -248,10 +249,10 @@ class SqliteIndexStore:
         rows: Any = self._database.query(sql, (doc,))
         return next((seq for seq, headings in rows if begins_in(json.loads(headings), section)), None)
 
-    async def languages(self) -> Sequence[str]:
-        """Return the languages of the documents, most frequent first."""
-        rows: Any = self._database.query("SELECT language FROM document GROUP BY 1 ORDER BY count(*) DESC, 1")
-        return [language for (language,) in rows]
+    async def languages(self) -> Mapping[str, int]:
+        """Return the number of documents in each language, most frequent first."""
+        rows: Any = self._database.query("SELECT language, count(*) FROM document GROUP BY 1 ORDER BY 2 DESC, 1")
+        return dict(rows)
 
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
@@ -366,13 +367,23 @@ def _delta(after: IndexPosition, limit: int, texts: bool, codes: bool, c: apsw.C
         found_texts = [
             TextRow(seq, doc, tuple(json.loads(section)), text, lang) for seq, doc, section, text, lang in rows
         ]
+    found_names: list[NameRow] = []
+    if found_texts:
+        docs = list(dict.fromkeys(row.doc for row in found_texts))
+        rows = c.execute(
+            "SELECT doc, path, title, lists, language FROM document WHERE doc IN (SELECT value FROM carray(?))",
+            (numbers(docs),),
+        )
+        found_names = [
+            NameRow(doc, path, title, tuple(json.loads(lists)[1]), lang) for doc, path, title, lists, lang in rows
+        ]
     found_codes: list[CodeRow] = []
     if codes:
         rows = c.execute("SELECT seq, doc, code FROM code WHERE seq > ? AND seq <= ? ORDER BY seq", span)
         found_codes = [CodeRow(*row) for row in rows]
     # A row that was stored and removed within the span is not reported at all.
     rows = c.execute("SELECT gone FROM removal WHERE seq > ?1 AND seq <= ?2 AND gone <= ?1 ORDER BY seq", span)
-    return Delta(found_texts, found_codes, [gone for (gone,) in rows], IndexPosition(generation, upto))
+    return Delta(found_texts, found_codes, [gone for (gone,) in rows], IndexPosition(generation, upto), found_names)
 
 
 def numbers(values: Sequence[int]) -> object:

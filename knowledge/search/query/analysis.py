@@ -97,6 +97,15 @@ def words(text: str) -> list[str]:
     return list(chain.from_iterable(map(_words_of_runs.__getitem__, text.split())))
 
 
+def word_groups(text: str) -> list[tuple[str, ...]]:
+    """Return the words of `text` in order, each with the parts that `words` returns after it."""
+    if not text.isascii():
+        for sign in _INVISIBLE:
+            text = text.replace(sign, "")
+        text = unicodedata.normalize("NFKC", text)
+    return [group for token in _TOKEN.findall(text) for group in _groups_of_token(token) if group]
+
+
 def remember_words(text: str) -> Sequence[str]:
     """Return `words(text)` and cache them for `remembered_words`: indexing needs them three times."""
     found = _recent.words.get(text)
@@ -177,6 +186,11 @@ def _words_of_run(run: str) -> tuple[str, ...]:
     else:
         return tuple(chain.from_iterable(map(_of_rare_script, _TOKEN.findall(run))))
     return _expanded(found[0]) if len(found) == 1 else tuple(chain.from_iterable(map(_expanded, found)))
+
+
+def _groups_of_token(token: str) -> Sequence[tuple[str, ...]]:
+    # Neighbouring letters of an unspaced script are words of their own, not parts of one.
+    return [(word,) for word in _of_rare_script(token)] if _IS_UNSPACED.match(token) else [_expanded(token)]
 
 
 def _of_rare_script(token: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Correction of typing errors: which words of a query are corrected, and to which known words.
 
-A word is corrected if no chunk has it, it is long enough, and no other form of it is known. Candidates are known words
-within one or two edits. Decision record 14 gives the reasons.
+A word is corrected if no chunk has it, it is long enough, it is no frequent word of the language in general, and no other
+form of it is known. Candidates are known words within one or two edits that are neither its opposite nor a form of it.
+Decision record 14 gives the reasons.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ SHORTEST = 4
 TWO_EDITS_FROM = 9
 """Letters that a word must have for two edits to be tried."""
 MOST_CORRECTED = 10
+LONGEST_ENDING = 2
+"""Letters at the end of a word in which it may differ from another form of the same word."""
+NEGATIONS = frozenset({"un", "in", "im", "il", "ir", "dis", "non", "mis", "de", "a", "an", "anti"})
+"""Prefixes that turn a word into its opposite, in English and in languages with the same ones from Latin and Greek."""
 MOST_FORMS = 20
 VOCABULARY_S = 10.0
 """The least time between two loads of the vocabulary while files keep changing: a large one takes a tenth of a second."""
@@ -46,18 +51,43 @@ async def find_corrections(
     long = (word for word in content if len(word) >= SHORTEST and not is_part_of_a_run(word))
     # Known words are left alone: errors that produce another known word cost 0.1 % of quality (decision 14).
     unknown = [word for word in long if word not in known]
-    return {
-        word: await correct(index, word)
-        for word in unknown[:MOST_CORRECTED]
-        if not await _is_inflected(index, word, spoken)
-    }
+    found: dict[str, Sequence[str]] = {}
+    for word in unknown[:MOST_CORRECTED]:
+        if not await _is_inflected(index, word, spoken):
+            near = await correct(index, word)
+            stems = {language: stem(word, language) for language in spoken}
+            found[word] = [
+                other
+                for other in near
+                if not is_opposite(word, other) and all(stem(other, one) != stems[one] for one in spoken)
+            ]
+    return found
+
+
+def is_opposite(word: str, other: str) -> bool:
+    """Return whether one of two words is the other with a negating prefix (`unsuccessful` and `successful`)."""
+    short, long = sorted((word, other), key=len)
+    return long.endswith(short) and long[: len(long) - len(short)] in NEGATIONS
+
+
+def is_sure(word: str, other: str, language: str) -> bool:
+    """Return whether `word` is probably a misspelt `other`, so that the question may be put with `other` instead.
+
+    People rarely mistype the first letter, and right words often differ in it (`supposition` and `opposition`). Outside
+    English, whose frequent words we know, they also differ in endings that a stemmer keeps (`repoussent` and `repousser`).
+    """
+    if word[0] != other[0] and word[:2] != other[1::-1]:
+        return False
+    same = next((at for at, (one, two) in enumerate(zip(word, other, strict=False)) if one != two), len(word))
+    return language == "en" or same < max(len(word), len(other)) - LONGEST_ENDING
 
 
 async def _is_inflected(index: IndexStore, word: str, languages: Sequence[str]) -> bool:
     """Return whether another form of `word` is known: then it is spelt correctly, and found by its stem."""
     for language in languages:
         term = stem(word, language)
-        near = await index.completions(term, limit=MOST_FORMS)
+        # From the word and not from its term, which has lost its accents.
+        near = await index.completions(word[: max(len(term) - 1, SHORTEST - 1)], limit=MOST_FORMS)
         if any(stem(other, language) == term for other in near):
             return True
     return False
@@ -151,9 +181,13 @@ def _letters(words: list[str]) -> NDArray[np.uint64]:
 
 
 class Vocabularies:
-    """The vocabulary of an index, loaded again after changes, at most every `VOCABULARY_S`."""
+    """The vocabulary of an index, loaded again after changes, at most every `VOCABULARY_S`.
 
-    def __init__(self) -> None:
+    A word for which `is_usual_word` is true is spelt rightly, although no page has it.
+    """
+
+    def __init__(self, is_usual_word: Callable[[str], bool] = lambda _: False) -> None:
+        self._is_usual_word = is_usual_word
         self._at: IndexPosition | None = None
         self._stale_from = 0.0
         self._known: Vocabulary | None = None
@@ -168,5 +202,5 @@ class Vocabularies:
             self._stale_from = anyio.current_time() + VOCABULARY_S
         # A search with the same error is often repeated, by its next pages and by other callers.
         if word not in self._found:
-            self._found[word] = self._known.near(word)
+            self._found[word] = () if self._is_usual_word(word) else self._known.near(word)
         return self._found[word]

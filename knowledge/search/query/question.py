@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem, words
-from knowledge.search.query.corrections import Correct, corrected_query, find_corrections, spoken_languages
+from knowledge.search.query.analysis import is_part_of_a_run, word_groups
+from knowledge.search.query.corrections import Correct, corrected_query, find_corrections, is_sure, spoken_languages
+from knowledge.search.query.languages import QuestionLanguages, common_languages, question_languages
 from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48
 """Distinct words that are searched; from a longer question (a pasted log), the rarest."""
 TYPO_WEIGHT = 0.9
 PREFIX_WEIGHT = 0.6
-OTHER_LANGUAGE_WEIGHT = 0.5
-"""The weight of stems in less common languages: they are rare, so they would otherwise count too much."""
+WHOLE_SHARE = 0.5
+"""The share of a compound (`GitHub`, `front-matter`) that it has itself; its parts have the rest. Together they count as
+one word: with full weight for each, pages that spell the compound often would come first whatever else was asked."""
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
@@ -23,12 +26,14 @@ MOST_EMBEDDED = 4000
 
 @dataclass(frozen=True, slots=True)
 class SearchQuestion:
-    """Content words, the terms for each, the text to embed, and the corrected query."""
+    """Content words, the terms for each, the pairs of neighbours, the text to embed, and the corrected query."""
 
     content: tuple[str, ...]
     terms: tuple[QueryTerm, ...]
     to_embed: str
     corrected: str | None
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Content words that follow each other in the question, stop words between them left out."""
 
 
 class Questions:
@@ -36,41 +41,50 @@ class Questions:
 
     def __init__(self, index: IndexStore, correct: Correct) -> None:
         self._index, self._correct = index, correct
-        self._known_languages: Sequence[str] = ()
+        self._documents: Mapping[str, int] = {}
         self._languages_at: IndexPosition | None = None
 
     async def ask(self, query: str) -> SearchQuestion:
         """Return `query` parsed."""
-        asked = list(dict.fromkeys(words(query)))
-        languages = await self.languages()
+        groups = word_groups(query)
+        asked = list(dict.fromkeys(word for group in groups for word in group))
+        languages = question_languages(query, await self._languages())
         # A question of stop words alone (`to be or not to be`) is searched with them.
-        content = [word for word in asked if not is_stop_word(word, languages)] or asked
+        content = [word for word in asked if not languages.is_stop_word(word)] or asked
         known = await self._index.frequencies(content)
         if len(content) > MOST_TERMS:
             # The rarest known words tell most; unknown ones find nothing and come last. In the order of the question.
             order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
             content = [content[i] for i in sorted(order[:MOST_TERMS])]
-        spoken = spoken_languages(asked, languages)
+        spoken = spoken_languages(asked, languages.stop)
         corrections = await find_corrections(self._index, self._correct, content, known=known, spoken=spoken)
         # A misspelt stop word is still a stop word. As a word that no page has, it would say that the answer isn't here.
-        stopped = {word for word, near in corrections.items() if near and is_stop_word(near[0], languages)}
+        stopped = {word for word, near in corrections.items() if near and languages.is_stop_word(near[0])}
         content = [word for word in content if word not in stopped] or content
         # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() else ""
         completions = await self._completions(last)
+        shares = _shares(groups, known)
         terms = tuple(
-            _term(word, languages, corrections.get(word, ()), completions if word == last else ()) for word in content
+            _term(word, languages, corrections.get(word, ()), completions if word == last else (), shares[word])
+            for word in content
         )
-        best = {word: near[0] for word, near in corrections.items() if near}
+        language = languages.stop[0] if languages.stop else ""
+        best = {word: near[0] for word, near in corrections.items() if near and is_sure(word, near[0], language)}
         corrected = corrected_query(query[:MOST_EMBEDDED], best) if best else None
-        return SearchQuestion(tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected)
+        pairs = tuple(_pairs(groups, frozenset(content)))
+        return SearchQuestion(tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected, pairs)
 
     async def languages(self) -> Sequence[str]:
-        """Return the languages of the documents here; the index is asked again when it has changed."""
+        """Return the usual languages of the documents here, most frequent first."""
+        return common_languages(await self._languages())
+
+    async def _languages(self) -> Mapping[str, int]:
+        """Return the number of documents by language; the index is asked again when it has changed."""
         position = await self._index.position()
         if self._languages_at != position:
-            self._known_languages, self._languages_at = await self._index.languages(), position
-        return self._known_languages
+            self._documents, self._languages_at = await self._index.languages(), position
+        return self._documents
 
     async def _completions(self, prefix: str) -> Sequence[str]:
         if len(prefix) < SHORTEST_PREFIX or is_part_of_a_run(prefix):
@@ -79,13 +93,34 @@ class Questions:
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
 
 
-def _term(word: str, languages: Sequence[str], near: Sequence[str], completions: Sequence[str]) -> QueryTerm:
+def _shares(groups: Iterable[Sequence[str]], known: Mapping[str, int]) -> dict[str, float]:
+    """Return how much each word counts: 1, or for a compound and its parts their shares of 1."""
+    shares: dict[str, float] = {}
+    for whole, *parts in groups:
+        # A compound that no page has finds nothing, so its parts count in full.
+        own = 1.0 if not parts else WHOLE_SHARE if whole in known else 0.0
+        shares[whole] = max(own, shares.get(whole, 0.0))
+        for part in parts:
+            shares[part] = max((1 - own) / len(parts), shares.get(part, 0.0))
+    return shares
+
+
+def _pairs(groups: Sequence[Sequence[str]], content: frozenset[str]) -> list[tuple[str, str]]:
+    """Return the pairs of neighbouring content words; within a compound those of its parts."""
+    wholes = [group[0] for group in groups if group[0] in content]
+    within = [pair for group in groups for pair in pairwise(word for word in group[1:] if word in content)]
+    # Letters of an unspaced script are searched in pairs already.
+    found = [pair for pair in (*pairwise(wholes), *within) if not any(map(is_part_of_a_run, pair))]
+    return [pair for pair in dict.fromkeys(found) if pair[0] != pair[1]]
+
+
+def _term(
+    word: str, languages: QuestionLanguages, near: Sequence[str], completions: Sequence[str], share: float
+) -> QueryTerm:
     """Return all indexed terms that count as `word`: its stem in each language, its corrections, its completions."""
     forms = [(word, 1.0), *((n, TYPO_WEIGHT) for n in near), *((c, PREFIX_WEIGHT) for c in completions)]
     weights: dict[str, float] = {}
     for form, weight in forms:
-        for place, language in enumerate(languages or ("",)):
-            term = stem(form, language)
-            of_language = weight * OTHER_LANGUAGE_WEIGHT if place else weight
-            weights[term] = max(of_language, weights.get(term, 0.0))
-    return QueryTerm(word, tuple(weights.items()))
+        for term, of_language in languages.stems(form).items():
+            weights[term] = max(share * weight * of_language, weights.get(term, 0.0))
+    return QueryTerm(word, tuple((term, weight) for term, weight in weights.items() if weight))

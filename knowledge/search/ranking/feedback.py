@@ -17,8 +17,6 @@ from knowledge.search.query.analysis import remembered_words, stem
 CHUNKS = 5
 """How many chunks are assumed relevant."""
 MOST_TERMS = 16
-WEIGHT = 0.5
-"""Weight of the heaviest added word, where a word of the question has 1."""
 SHARED = 2
 """How many of the chunks must have a word: one that only a single chunk has is about that chunk's own subject."""
 SATURATION = 1.2
@@ -57,4 +55,4 @@ class RelevanceWords:
             rarity = math.log(1 + every / frequencies.get(word, 1))
             weights[term] = weights.get(term, 0.0) + rarity * count / (count + SATURATION)
         heaviest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TERMS]
-        return tuple(QueryTerm(term, ((term, WEIGHT * weight / heaviest[0][1]),)) for term, weight in heaviest)
+        return tuple(QueryTerm(term, ((term, weight / heaviest[0][1]),)) for term, weight in heaviest)

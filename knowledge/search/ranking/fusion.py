@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.index.ports import Scored
@@ -50,39 +50,6 @@ def fuse(lists: Sequence[Sequence[Scored]]) -> list[Fused]:
     fused = [Fused(seq, docs[seq], scores[seq], tuple(places)) for seq, places in ranks.items()]
     fused.sort(key=lambda hit: (-hit.score, hit.seq))
     return fused
-
-
-def weigh(
-    keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float], cosine_weight: float = 1.0
-) -> list[Fused]:
-    """Return every chunk of both lists once, best first, by its share of the best keyword score plus its weighted cosine.
-
-    `cosines` has those of chunks that only `keyword` found. Equal sums are ordered by `seq`.
-
-    Source: the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid retrieval",
-    TOIS 42(1), 2023.
-    """
-    places = [{hit.seq: place for place, hit in enumerate(hits, 1)} for hits in (keyword, vectors)]
-    docs = {hit.seq: hit.doc for hits in (keyword, vectors) for hit in hits}
-    return [
-        Fused(seq, docs[seq], -negative, (places[0].get(seq), places[1].get(seq)))
-        for negative, seq in weighted_sums(keyword, vectors, cosines, cosine_weight)
-    ]
-
-
-def weighted_sums(
-    keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float], cosine_weight: float
-) -> list[tuple[float, int]]:
-    """Return the negative weight and the `seq` of each chunk as `weigh` orders them; negative, to sort without a key."""
-    best = max((hit.score for hit in keyword), default=0.0) or 1.0
-    sums = {hit.seq: hit.score / best for hit in keyword}
-    near = {hit.seq: hit.score for hit in vectors}
-    for seq in near.keys() | sums.keys():
-        cosine = near[seq] if seq in near else cosines.get(seq, 0.0)
-        # A negative cosine means no more than zero: it must not pull down a chunk that has the words.
-        if cosine > 0:
-            sums[seq] = sums.get(seq, 0.0) + cosine_weight * cosine
-    return sorted((-sums.get(seq, 0.0), seq) for seq in near.keys() | sums.keys())
 
 
 def collapse(ranked: Sequence[tuple[int, int, str]]) -> list[int]:

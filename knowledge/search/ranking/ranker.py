@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,12 +11,22 @@ from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
 from knowledge.index.embed.ports import Embedder, EmbedderOf
-from knowledge.index.ports import HoldsVectors, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
+from knowledge.index.ports import (
+    HoldsVectors,
+    HybridIndex,
+    KeywordIndex,
+    Noted,
+    QueryTerm,
+    RanksPages,
+    Scored,
+    VectorIndex,
+)
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords
-from knowledge.search.ranking.fusion import Fused, collapse, fuse, weigh, weighted_sums
+from knowledge.search.ranking.fusion import Fused, collapse, fuse
+from knowledge.search.ranking.signals import ChunkSignals, page_shares, shares
 from knowledge.search.ranking.weights import DEFAULT_WEIGHTS, RankingWeights, WeightsOf, default_weights
 from knowledge.state.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
 from knowledge.task_groups import first_error
@@ -28,8 +38,12 @@ DEPTH = 64
 SPARE = 12
 """Chunks ranked beyond those that are shown, to replace near-duplicates."""
 MOST_NAMED = 5
-COVERAGE_CHUNKS = 10
-"""Best chunks whose text is searched for the question's words; about as many as are shown."""
+COVERAGE_CHUNKS = 16
+"""Best chunks whose text is searched for the question's words; twice as many found no more."""
+PAGE_DEPTH, NAME_DEPTH = 40, 20
+"""Pages taken by their whole text, and by their names."""
+WHOLE_PAGES = 3
+"""The best pages by text and by names that are shown although none of their chunks was found."""
 FEWEST_TERMS = 2
 """Words that a question must have for feedback to be used."""
 MOST_READ = 2_000
@@ -77,6 +91,8 @@ class Ranking:
     embedded: Embedded | None = None
     matches: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     """For the first chunks: the question's words that they have, with the weight of the best form."""
+    pairs: Mapping[int, float] = field(default_factory=dict)
+    """For the first chunks: the share of the question's pairs of neighbours that they have, 0..1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +140,8 @@ class Ranker:
             if seq and seq not in exact:
                 exact.append(seq)
         ordered = exact + [hit.seq for hit in fused if hit.seq not in exact]
-        rows = await self._index.chunks(ordered[: room + SPARE])
+        # The order of the best does not depend on how many are shown.
+        rows = await self._index.chunks(ordered[: max(room, COVERAGE_CHUNKS) + SPARE])
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
         # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
         best = max((hit.score for hit in fused), default=0.0) or 1.0
@@ -193,8 +210,7 @@ class Ranker:
         for note in notes:
             log.warning("%s", note)
         if engines.ours:
-            second = _SecondSearch(self._index, engines, scope, question, embedded, weights.cosine)
-            fused = await second.weighed(keyword, vectors)
+            fused = await _Joining(self._index, engines, scope, question, embedded, weights).joined(keyword, vectors)
         else:
             fused = fuse([keyword, vectors])
         return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, weighed=engines.ours)
@@ -226,30 +242,53 @@ async def _search_words(engines: Engines, terms: Sequence[QueryTerm], scope: Sea
 
 
 @dataclass(frozen=True, slots=True)
-class _SecondSearch:
-    """Joins two lists by score, after a second keyword search with the words that the best chunks share."""
+class _Joining:
+    """Joins what the engines found by score, after a second keyword search with the words that the best chunks share."""
 
     index: IndexStore
     engines: Engines
     scope: SearchScope
     question: SearchQuestion
     embedded: Embedded | None
-    cosine_weight: float
+    weights: RankingWeights
 
-    async def weighed(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> list[Fused]:
-        """Return both lists joined by score."""
-        cosines = {hit.seq: hit.score for hit in vectors}
-        await self._add_cosines(keyword, cosines)
-        # If both engines agree on the first chunk, a second search changes little and costs a third of the time.
-        agreed = bool(keyword and vectors) and keyword[0].seq == vectors[0].seq
+    async def joined(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> list[Fused]:
+        """Return the chunks of all lists once, best first."""
+        signals = await self._signals(keyword, vectors)
+        words = len(self.question.terms)
         # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A
         # single word is what the caller wants; words around it would drown it.
-        if not agreed and keyword and len(self.question.terms) >= FEWEST_TERMS:
-            best = [seq for _, seq in weighted_sums(keyword, vectors, cosines, self.cosine_weight)[:CHUNKS]]
+        if keyword and words >= FEWEST_TERMS and self.weights.feedback:
+            best = [seq for seq, _ in signals.ranked(self.weights, words)[:CHUNKS]]
             if added := await self._shared_terms(best):
-                keyword = await self._search_again(added) or keyword
-                await self._add_cosines(keyword, cosines)
-        return weigh(keyword, vectors, cosines, self.cosine_weight)
+                again = await self._search_again(added)
+                signals.feedback = shares(again)
+                signals.docs.update((hit.seq, hit.doc) for hit in again)
+                await self._add_cosines(signals.docs, signals.cosines)
+        places = [{hit.seq: place for place, hit in enumerate(hits, 1)} for hits in (keyword, vectors)]
+        return [
+            Fused(seq, signals.docs[seq], score, (places[0].get(seq), places[1].get(seq)))
+            for seq, score in signals.ranked(self.weights, words)
+        ]
+
+    async def _signals(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> ChunkSignals:
+        pages: Sequence[Scored] = ()
+        names: Sequence[Scored] = ()
+        if isinstance(engine := self.engines.keyword, RanksPages):
+            docs = self.scope.docs
+            try:
+                pages = await engine.pages(self.question.terms, by="text", limit=PAGE_DEPTH, docs=docs)
+                names = await engine.pages(self.question.terms, by="names", limit=NAME_DEPTH, docs=docs)
+            except EngineUnavailable:
+                pages = names = ()  # chunks were found: they rank without their pages
+        found = {hit.seq: hit.doc for hit in (*keyword, *vectors)}
+        # The beginning of a page that is among the best as a whole, although none of its chunks is.
+        having = frozenset(found.values())
+        found |= {hit.seq: hit.doc for hit in (*pages[:WHOLE_PAGES], *names[:WHOLE_PAGES]) if hit.doc not in having}
+        signals = ChunkSignals(shares(keyword), page_shares(pages), page_shares(names), found)
+        signals.cosines.update((hit.seq, hit.score) for hit in vectors)
+        await self._add_cosines(found, signals.cosines)
+        return signals
 
     async def _shared_terms(self, best: Sequence[int]) -> tuple[QueryTerm, ...]:
         rows = await self.index.chunks(best)
@@ -262,13 +301,13 @@ class _SecondSearch:
 
     async def _search_again(self, added: Sequence[QueryTerm]) -> Sequence[Scored]:
         try:
-            return await _search_words(self.engines, (*self.question.terms, *added), self.scope)
+            return await _search_words(self.engines, added, self.scope)
         except EngineUnavailable:
             return ()  # the first list is used
 
-    async def _add_cosines(self, keyword: Sequence[Scored], cosines: dict[int, float]) -> None:
-        """Add the cosine of each chunk in `keyword` that has a vector of the question's embedder."""
-        if self.embedded is None or not (missing := [hit.seq for hit in keyword if hit.seq not in cosines]):
+    async def _add_cosines(self, found: Iterable[int], cosines: dict[int, float]) -> None:
+        """Add the cosine of each chunk of `found` that has a vector of the question's embedder."""
+        if self.embedded is None or not (missing := [seq for seq in found if seq not in cosines]):
             return
         vector = self.embedded.vector
         if isinstance(self.engines.vectors, HoldsVectors):
@@ -283,25 +322,31 @@ class _SecondSearch:
         stored = np.frombuffer(b"".join(halves[i] for i in usable), "<f2").reshape(len(usable), -1).astype(np.float32)
         lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored)) * float(np.linalg.norm(vector))
         products = np.einsum("ij,j->i", stored, vector)
-        found = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
-        cosines.update(zip((missing[i] for i in usable), found.tolist(), strict=True))
+        near = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        cosines.update(zip((missing[i] for i in usable), near.tolist(), strict=True))
 
 
 def boost_coverage(ranking: Ranking, question: SearchQuestion, weights: RankingWeights = DEFAULT_WEIGHTS) -> Ranking:
-    """Return `ranking` with those of the best chunks moved up that have more of the question's words.
+    """Return `ranking` with those of the best chunks moved up that have more of the question's words, and more of them as neighbours.
 
-    In BM25 one rare word can outweigh several others, and words from feedback were not asked for.
+    In BM25 one rare word can outweigh several others, wherever in the chunk they are.
     """
-    matcher = TermMatcher(question.terms)
+    matcher = TermMatcher(question.terms, question.pairs)
     best = ranking.ranked[:COVERAGE_CHUNKS]
-    matches = {seq: matcher.matches(ranking.rows[seq]) for seq in best}
-    most_words = max(len(question.terms), 1)
-    boost = {seq: weights.coverage * sum(matches[seq].values()) / most_words for seq in best}
-    if weights.names:
-        for seq in best:
-            boost[seq] += weights.names * sum(matcher.named(ranking.rows[seq]).values()) / most_words
-    boosted = {seq: score + boost.get(seq, 0.0) for seq, score in ranking.scores.items()}
+    matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
+    words = max(len(question.terms), 1)
+    boosts = {
+        seq: weights.coverage * sum(match.words.values()) / words + weights.pairs * match.pairs
+        for seq, match in matches.items()
+    }
+    boosted = {seq: score + boosts.get(seq, 0.0) for seq, score in ranking.scores.items()}
     most = max((boosted[seq] for seq in boosted.keys() - ranking.exact), default=0.0) or 1.0
     scores = {seq: 1.0 if seq in ranking.exact else score / most * 0.99 for seq, score in boosted.items()}
     ordered = sorted(best, key=lambda seq: -scores[seq])
-    return replace(ranking, ranked=(*ordered, *ranking.ranked[COVERAGE_CHUNKS:]), scores=scores, matches=matches)
+    return replace(
+        ranking,
+        ranked=(*ordered, *ranking.ranked[COVERAGE_CHUNKS:]),
+        scores=scores,
+        matches={seq: match.words for seq, match in matches.items()},
+        pairs={seq: match.pairs for seq, match in matches.items()},
+    )

@@ -108,7 +108,7 @@ def _words_by_page(question: SearchQuestion, ranking: Ranking, shown: Sequence[i
     for seq in shown:
         row = ranking.rows[seq]
         page = pages.setdefault(row.doc, {})
-        matches = ranking.matches[seq] if seq in ranking.matches else matcher.matches(row)
+        matches = ranking.matches[seq] if seq in ranking.matches else matcher.match(row).words
         for word, weight in matches.items():
             page[word] = max(weight, page.get(word, 0.0))
     return list(pages.values())

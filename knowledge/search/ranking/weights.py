@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+LONG_FROM, LONG_AT = 6, 16
+"""Content words above which a question begins to count as long, and at which it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankingWeights:
@@ -13,12 +16,25 @@ class RankingWeights:
     They apply where scores are summed. A search server with its own ranking, or one that holds both lists, ignores them.
     """
 
-    cosine: float = 1.0
+    cosine: float = 0.8
     """The weight of a cosine of 1 between question and chunk. 0 ignores meaning."""
+    cosine_of_long: float = 0.6
+    """Added to `cosine` for a long question: a vector sums up many words better than BM25 does."""
+    pages: float = 0.4
+    """The share of the words of the whole page in the score for words; the rest is for the words of the chunk."""
+    names: float = 0.15
+    """Added to the chunks of the page whose title, aliases and path have the words of the question best."""
+    feedback: float = 0.5
+    """Added to the chunk that has most of the words that the first chunks share, if the first chunk has them too."""
     coverage: float = 0.2
     """Added to a chunk that has every word of the question in its text, its headings or its page's title."""
-    names: float = 0.0
-    """Added to a chunk that has every word of the question in its headings, its page's title or its path."""
+    pairs: float = 0.3
+    """Added to a chunk in which all words that are neighbours in the question are neighbours too."""
+
+    def cosine_for(self, words: int) -> float:
+        """Return the weight of a cosine of 1 for a question of so many content words."""
+        long = min(1.0, max(0.0, (words - LONG_FROM) / (LONG_AT - LONG_FROM)))
+        return self.cosine + self.cosine_of_long * long if self.cosine else 0.0
 
 
 DEFAULT_WEIGHTS = RankingWeights()

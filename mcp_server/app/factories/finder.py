@@ -34,13 +34,14 @@ def finder_of(
     engines: Callable[[], Awaitable[Engines]],
     *,
     adviser: RouteAdviser | None,
+    is_usual_word: Callable[[str], bool],
     answer_tokens: int,
     patience_s: float,
     weights: WeightsOf,
 ) -> Finder:
     """Return the search of a knowledge base, with the weights that `weights` returns at each search."""
     router = Router(index, partial(_root_front_matter, vault), adviser)
-    vocabulary = Vocabularies().near
+    vocabulary = Vocabularies(is_usual_word).near
     return Finder(
         index, engines, vocabulary, router=router, answer_tokens=answer_tokens, patience_s=patience_s, weights=weights
     )

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from knowledge.index.ports import KeywordIndex
 from knowledge.pages.markdown.chunk import indexed_text
+from knowledge.pages.paths import INDEX_NAME
 from knowledge.search.query.analysis import analyzer
-from knowledge.state.ports import TextRow
+from knowledge.state.ports import NameRow, TextRow
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -22,11 +23,18 @@ def keyword_engine(folder: Path) -> KeywordIndex:
         from knowledge.index.engines.fts5 import Fts5KeywordIndex
 
         logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
-        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms)
-    return TantivyKeywordIndex(folder, indexed_terms)
+        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms, name_terms)
+    return TantivyKeywordIndex(folder, indexed_terms, name_terms)
 
 
 def indexed_terms(row: TextRow) -> Sequence[str]:
     """Return the terms of a chunk's heading path and text."""
     # The same text as for embedding, so while indexing runs its words are still cached.
     return analyzer(row.language).terms(indexed_text(row.section, row.text))
+
+
+def name_terms(page: NameRow) -> Sequence[str]:
+    """Return the terms of a page's title and aliases, and of the folders and the file of its path."""
+    folder, _, file = page.path.rpartition("/")
+    path = folder if file == INDEX_NAME else page.path.rpartition(".")[0]
+    return analyzer(page.language).terms(" ".join((page.title, *page.aliases, path.replace("/", " "))))

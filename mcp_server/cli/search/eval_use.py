@@ -211,6 +211,7 @@ async def _fitted(
         base.index,
         base.engines,
         adviser=None,
+        is_usual_word=lambda word: base.embedding.static().is_usual_word(word),
         answer_tokens=settings.answer_tokens,
         patience_s=0.0,
         weights=weights,

@@ -183,9 +183,9 @@ def titled(ann: Person, *, used_by_title: bool) -> None:
         session, at = UsingSession("ada", "", str(number)), began + timedelta(minutes=number)
         shown = (f"notes-{topic}.md", f"{topic}.md")
         questions.append(AskedQuestion(at, session, SearchedFor(f"{topic} limits quotas"), "discovery", shown))
-        # Without a reason: every other page.
-        second = used_by_title or number % 2
-        uses.append(PageUse(at + timedelta(seconds=9), session, shown[1 if second else 0]))
+        # Without a reason: a page about something else.
+        used = shown[1] if used_by_title else f"{TOPICS[number - 7]}.md"
+        uses.append(PageUse(at + timedelta(seconds=9), session, used))
     record(ann.state, questions, uses)
 
 
@@ -196,7 +196,7 @@ def test_weights_that_fit_better_are_offered_stored_by_a_person_and_taken_back(
     fitted = ann.json("eval", "--from-use", "--fit")
     assert fitted["fit"]["refused"] == ""
     assert fitted["fit"]["gain"]["low"] > 0.01
-    assert fitted["fit"]["best"]["names"] > fitted["fit"]["used"]["names"] == 0
+    assert fitted["fit"]["best"]["names"] > fitted["fit"]["used"]["names"] == RankingWeights().names
     assert not fitted["applied"]
     assert not (ann.state / WEIGHTS_FILE).exists()
 

@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.index.engines import fts5, tantivy_keywords
+from knowledge.index.engines.catch_up import NOWHERE
 from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
-from knowledge.index.ports import KeywordIndex, QueryTerm
+from knowledge.index.ports import KeywordIndex, PageField, QueryTerm, RanksPages
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexIdentity, Remove
 from tests.contract.index.test_index_store import IDENTITY, page
-from tests.support.index.keyword_engines import ENGINES, EXACT, ON_DISK, SHARED, terms_of
+from tests.support.index.keyword_engines import ENGINES, EXACT, ON_DISK, SHARED, names_of, terms_of
 from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
 
@@ -90,6 +92,68 @@ async def test_scores_are_those_of_the_specification(bench: Bench, store: Memory
     hits, expected = await index.search(asked, limit=9), await specification.search(asked, limit=9)
     assert [(hit.seq, hit.doc) for hit in hits] == [(hit.seq, hit.doc) for hit in expected]
     assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], rel=1e-4)
+    await index.close()
+
+
+@exact
+async def test_pages_rank_by_all_of_their_text_and_by_their_names_as_in_the_specification(
+    bench: Bench, store: MemoryIndexStore
+) -> None:
+    named = [
+        page("fruit/apple-tree.md", "red apple", "a pear", title="Trees of fruit", aliases=("Orchard",)),
+        page("sky.md", "blue sky over an apple", title="Weather"),
+        page("apple.md", "a long text about something else", title="Apple pie"),
+    ]
+    await store.apply(named, fence=1)
+    index, specification = bench.open(), MemoryKeywordIndex(terms_of, names_of)
+    assert isinstance(index, RanksPages)
+    await index.catch_up(store)
+    await specification.catch_up(store)
+
+    changed = False
+
+    async def same(*words: str, by: PageField, docs: frozenset[int] | None = None) -> list[int]:
+        hits = await index.pages(ask(*words), by=by, limit=9, docs=docs)
+        expected = await specification.pages(ask(*words), by=by, limit=9, docs=docs)
+        assert [(hit.seq, hit.doc) for hit in hits] == [(hit.seq, hit.doc) for hit in expected]
+        # Until its segments are merged, tantivy counts removed pages in its statistics.
+        if not changed:
+            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], rel=1e-3)
+        return [hit.doc for hit in hits]
+
+    by_path = {names.path: names.doc for names in (await store.delta(NOWHERE, limit=99, texts=True)).names}
+    first, second, third = (by_path[change.record.path] for change in named)
+    assert set(await same("apple", "pear", by="text")) == {first, second}
+    assert (await same("apple", "pear", by="text"))[0] == first, "words of different chunks of one page count together"
+    assert set(await same("apple", by="names")) == {third}
+    assert await same("orchard", by="names") == [first]
+    assert await same("weather", by="names", docs=frozenset({first})) == []
+    await store.apply([page("sky.md", "nothing", title="Clouds"), Remove("apple.md")], fence=1)
+    await index.catch_up(store)
+    await specification.catch_up(store)
+    changed = True
+    assert await same("weather", "apple", by="names") == []
+    assert await same("clouds", by="names") == [second]
+    assert await same("apple", by="text") == [first]
+    await index.close()
+
+
+@exact
+async def test_a_page_that_two_batches_share_is_found_by_both_parts_and_goes_with_its_chunks(
+    bench: Bench, store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (tantivy_keywords, fts5):
+        monkeypatch.setattr(module, "BATCH", 2)
+    await store.apply([page("long.md", "one apple", "two pear", "three plum", "four fig", "five date")], fence=1)
+    index = bench.open()
+    assert isinstance(index, RanksPages)
+    await index.catch_up(store)
+    for word in ("apple", "plum", "date"):
+        assert await index.pages(ask(word), by="text", limit=9), word
+    await store.apply([Remove("long.md")], fence=1)
+    await index.catch_up(store)
+    for word in ("apple", "plum", "date"):
+        assert await index.pages(ask(word), by="text", limit=9) == [], word
     await index.close()
 
 
@@ -233,11 +297,11 @@ async def test_a_damaged_index_is_made_anew(
 @pytest.mark.parametrize("damaged", ["*/meta.json", "*/*.term", "*/*.fast", "*/*.idx", "*/*.store", "applied.json"])
 async def test_tantivy_survives_the_loss_of_any_file(damaged: str, store: MemoryIndexStore, tmp_path: Path) -> None:
     await store.apply(PAGES, fence=1)
-    first = TantivyKeywordIndex(tmp_path / "keyword", terms_of)
+    first = TantivyKeywordIndex(tmp_path / "keyword", terms_of, names_of)
     await first.catch_up(store)
     for path in (tmp_path / "keyword").glob(damaged):
         path.unlink()
-    index = TantivyKeywordIndex(tmp_path / "keyword", terms_of)
+    index = TantivyKeywordIndex(tmp_path / "keyword", terms_of, names_of)
     await store.apply([page("d.md", "apple pie")], fence=1)
     await found(index, "apple")
     await index.catch_up(store)
@@ -245,7 +309,7 @@ async def test_tantivy_survives_the_loss_of_any_file(damaged: str, store: Memory
 
 
 async def test_tiny_commits_do_not_pile_up(store: MemoryIndexStore, tmp_path: Path) -> None:
-    index = TantivyKeywordIndex(tmp_path, terms_of)
+    index = TantivyKeywordIndex(tmp_path, terms_of, names_of)
     for i in range(60):
         await store.apply([page(f"{i % 20}.md", f"common text {i}")], fence=1)
         await index.catch_up(store)

@@ -10,7 +10,7 @@ from pathlib import Path
 from knowledge.index.engines.fts5 import Fts5KeywordIndex
 from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.ports import KeywordIndex
-from knowledge.state.ports import TextRow
+from knowledge.state.ports import NameRow, TextRow
 from tests.support.index.meilisearch import double_place, index_at
 from tests.support.index.meilisearch import server_place as meilisearch_place
 from tests.support.index.memory_engines import MemoryKeywordIndex
@@ -20,6 +20,11 @@ from tests.support.index.qdrant import engine_at, local_place, server_place
 def terms_of(row: TextRow) -> Sequence[str]:
     """Return what the embedded engines store in these tests: heading and text, cut at blanks."""
     return [*" ".join(row.section).casefold().split(), *row.text.casefold().split()]
+
+
+def names_of(page: NameRow) -> Sequence[str]:
+    """Return what the embedded engines store of a page's names in these tests: title, aliases and path, cut at blanks."""
+    return " ".join((page.title, *page.aliases, page.path.replace("/", " "))).casefold().split()
 
 
 @asynccontextmanager
@@ -46,12 +51,12 @@ class KeywordEngine:
 
 
 ENGINES = {
-    "memory": KeywordEngine(lambda _: MemoryKeywordIndex(terms_of), exact=True, shared=False),
+    "memory": KeywordEngine(lambda _: MemoryKeywordIndex(terms_of, names_of), exact=True, shared=False),
     "tantivy": KeywordEngine(
-        lambda place: TantivyKeywordIndex(Path(place) / "keyword", terms_of), exact=True, on_disk=True
+        lambda place: TantivyKeywordIndex(Path(place) / "keyword", terms_of, names_of), exact=True, on_disk=True
     ),
     "fts5": KeywordEngine(
-        lambda place: Fts5KeywordIndex(Path(place) / "keyword.db", terms_of), exact=True, on_disk=True
+        lambda place: Fts5KeywordIndex(Path(place) / "keyword.db", terms_of, names_of), exact=True, on_disk=True
     ),
     "meilisearch-double": KeywordEngine(index_at, double_place),
     "meilisearch-server": KeywordEngine(index_at, meilisearch_place),

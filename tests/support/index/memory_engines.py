@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.ports import QueryTerm, Scored
-from knowledge.state.ports import Filters, IndexPosition, IndexStore, TextRow
+from knowledge.index.ports import PageField, QueryTerm, Scored
+from knowledge.state.ports import Filters, IndexPosition, IndexStore, NameRow, TextRow
 
 K1 = 1.2
 B = 0.75
@@ -25,8 +25,11 @@ class MemoryKeywordIndex:
     never gets negative, ln(1 + (N - n + 0.5) / (n + 0.5)).
     """
 
-    def __init__(self, terms: Callable[[TextRow], Sequence[str]]) -> None:
-        self._terms = terms
+    def __init__(
+        self, terms: Callable[[TextRow], Sequence[str]], names: Callable[[NameRow], Sequence[str]] = lambda _: ()
+    ) -> None:
+        self._terms, self._name_terms = terms, names
+        self._names: dict[int, Sequence[str]] = {}
         self._applied = NOWHERE
         self._rows: dict[int, tuple[int, Counter[str]]] = {}
 
@@ -39,6 +42,7 @@ class MemoryKeywordIndex:
             if delta.upto.generation != self._applied.generation:
                 self._rows.clear()
             self._rows |= {row.seq: (row.doc, Counter(self._terms(row))) for row in delta.texts}
+            self._names |= {page.doc: self._name_terms(page) for page in delta.names}
             for seq in delta.removed:
                 self._rows.pop(seq, None)
             self._applied = delta.upto
@@ -60,11 +64,33 @@ class MemoryKeywordIndex:
         filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
-        mean = sum(counts.total() for _, counts in self._rows.values()) / max(len(self._rows), 1)
-        having = Counter(term for _, counts in self._rows.values() for term in counts)
+        return self._ranked(self._rows, terms, limit, docs)
+
+    async def pages(
+        self, terms: Sequence[QueryTerm], *, by: PageField, limit: int, docs: frozenset[int] | None = None
+    ) -> Sequence[Scored]:
+        """Return at most `limit` pages that have any of the terms in that field, best first, equal ones by `seq`."""
+        pages: dict[int, tuple[int, Counter[str]]] = {}
+        first: dict[int, int] = {}
+        for seq, (doc, counts) in sorted(self._rows.items()):
+            if by == "names":
+                pages.setdefault(first.setdefault(doc, seq), (doc, Counter(self._names[doc])))
+            else:
+                pages.setdefault(first.setdefault(doc, seq), (doc, Counter()))[1].update(counts)
+        return self._ranked(pages, terms, limit, docs)
+
+    def _ranked(
+        self,
+        rows: Mapping[int, tuple[int, Counter[str]]],
+        terms: Sequence[QueryTerm],
+        limit: int,
+        docs: frozenset[int] | None,
+    ) -> Sequence[Scored]:
+        mean = sum(counts.total() for _, counts in rows.values()) / max(len(rows), 1)
+        having = Counter(term for _, counts in rows.values() for term in counts)
 
         def score(counts: Counter[str], term: str) -> float:
-            idf = math.log(1 + (len(self._rows) - having[term] + 0.5) / (having[term] + 0.5))
+            idf = math.log(1 + (len(rows) - having[term] + 0.5) / (having[term] + 0.5))
             norm = K1 * (1 - B + B * counts.total() / mean)
             return idf * counts[term] * (K1 + 1) / (counts[term] + norm)
 
@@ -73,7 +99,7 @@ class MemoryKeywordIndex:
 
         found = [
             Scored(seq, doc, sum(best(counts, asked) for asked in terms))
-            for seq, (doc, counts) in self._rows.items()
+            for seq, (doc, counts) in rows.items()
             if (docs is None or doc in docs) and any(t in counts for asked in terms for t, _ in asked.alternatives)
         ]
         return sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit]

@@ -24,6 +24,7 @@ from knowledge.state.ports import (
     LackingRow,
     LinkRow,
     NameMatch,
+    NameRow,
     Progress,
     Remove,
     Space,
@@ -39,6 +40,11 @@ class _StoredEntry:
     record: DocumentRecord
     chunks: dict[int, IndexedChunk]
     links: tuple[PageLink, ...] = ()
+
+
+def _page_names(entry: _StoredEntry) -> NameRow:
+    r = entry.record
+    return NameRow(entry.doc, r.path, r.title, r.aliases, r.language)
 
 
 class MemoryIndexStore:
@@ -191,6 +197,7 @@ class MemoryIndexStore:
         kept = [(seq, *stored[seq]) for seq in happened if seq <= upto and seq in stored]
         return Delta(
             texts=[TextRow(s, e.doc, c.section, c.text, e.record.language) for s, e, c in kept] if texts else [],
+            names=list({e.doc: _page_names(e) for _, e, _ in kept}.values()) if texts else [],
             codes=[CodeRow(s, e.doc, c.code) for s, e, c in kept] if codes else [],
             removed=[gone[seq] for seq in happened if seq <= upto and seq in gone and gone[seq] <= start],
             upto=IndexPosition(generation, upto),
@@ -264,10 +271,10 @@ class MemoryIndexStore:
         ordered = sorted(chunks, key=lambda seq: chunks[seq].ordinal)
         return next((seq for seq in ordered if begins_in(chunks[seq].section, section)), None)
 
-    async def languages(self) -> Sequence[str]:
-        """Return the languages that documents are in, most frequent first."""
+    async def languages(self) -> Mapping[str, int]:
+        """Return the number of documents in each language, most frequent first."""
         counts = Counter(entry.record.language for entry in self._entries.values())
-        return sorted(counts, key=lambda language: (-counts[language], language))
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""

@@ -99,9 +99,8 @@ def test_the_weights_in_use_are_the_first_candidate_and_each_is_tried_once() -> 
 
 def test_of_equally_good_candidates_the_smallest_change_is_offered() -> None:
     tried = candidates(RankingWeights())
-    one_weight = [one for one in tried if one.cosine == 1 and one.coverage == 0.2 and one.names]
-    quality = np.array([[1.0 if one.names >= 0.5 else 0.2 for one in tried]] * 120)
-    assert fit(many(), tried, quality).best == one_weight[1] == RankingWeights(names=0.5)
+    quality = np.array([[1.0 if one.names >= 0.4 else 0.2 for one in tried]] * 120)
+    assert fit(many(), tried, quality).best == RankingWeights(names=0.4)
 
 
 def test_a_use_that_says_more_weighs_more_in_the_averages() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pytest
 
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.question import SearchQuestion
@@ -17,6 +17,8 @@ TERMS = (
     QueryTerm("valt", (("valt", 1.0), ("vault", 0.9))),
 )
 
+PAIRS = (("rotating", "secrets"), ("secrets", "valt"))
+
 
 def row(seq: int, text: str, *section: str, title: str = "", language: str = "en") -> ChunkRow:
     return ChunkRow(
@@ -25,9 +27,9 @@ def row(seq: int, text: str, *section: str, title: str = "", language: str = "en
 
 
 def test_words_are_found_by_their_stems_in_text_headings_and_title_with_the_weight_of_the_form() -> None:
-    said = TermMatcher(TERMS).matches(row(1, "We rotate them.", "The vault", title="Secrets"))
-    assert said == {"rotating": 1.0, "secrets": 1.0, "valt": 0.9}
-    assert TermMatcher(TERMS).matches(row(1, "A secretary, rotors and avault.")) == {}
+    said = TermMatcher(TERMS).match(row(1, "We rotate them.", "The vault", title="Secrets"))
+    assert said.words == {"rotating": 1.0, "secrets": 1.0, "valt": 0.9}
+    assert TermMatcher(TERMS).match(row(1, "A secretary, rotors and avault.")).words == {}
 
 
 def test_of_chunks_that_are_nearly_as_good_the_one_that_says_more_comes_first() -> None:
@@ -46,20 +48,39 @@ def test_what_is_far_better_stays_first() -> None:
     assert found.ranked == (1, 2)
 
 
-def test_the_weights_decide_how_far_words_in_the_text_and_in_names_move_a_chunk() -> None:
+def test_the_weights_decide_how_far_words_and_neighbours_move_a_chunk() -> None:
     rows = {
         1: row(1, "Nothing."),
-        2: row(2, "Rotating secrets in the vault."),
-        3: row(3, "None.", "Rotating", title="Secrets in the vault"),
+        2: row(2, "The vault is rotating old secrets."),
+        3: row(3, "Rotating the secrets."),
     }
-    question = SearchQuestion(("rotating", "secrets", "valt"), TERMS, "", None)
+    question = SearchQuestion(("rotating", "secrets", "valt"), TERMS, "", None, PAIRS)
     before = Ranking((1, 2, 3), rows, {1: 0.99, 2: 0.9, 3: 0.7}, (), (), frozenset(), ())
-    assert boost_coverage(before, question, RankingWeights(coverage=0.0)).ranked == (1, 2, 3)
-    assert boost_coverage(before, question, RankingWeights(coverage=0.2)).ranked == (2, 1, 3)
-    assert boost_coverage(before, question, RankingWeights(coverage=0.0, names=0.4)).ranked == (3, 1, 2)
+    assert boost_coverage(before, question, RankingWeights(coverage=0.0, pairs=0.0)).ranked == (1, 2, 3)
+    assert boost_coverage(before, question, RankingWeights(coverage=0.2, pairs=0.0)).ranked == (2, 1, 3)
+    assert boost_coverage(before, question, RankingWeights(coverage=0.0, pairs=0.8)).ranked == (3, 1, 2)
 
 
-def test_a_pages_path_counts_as_one_of_its_names() -> None:
-    page = replace(row(1, "None."), path="vault/rotating-secrets.md")
-    assert TermMatcher(TERMS).named(page) == {"rotating": 1.0, "secrets": 1.0, "valt": 0.9}
-    assert TermMatcher(TERMS).matches(page) == {}
+@pytest.mark.parametrize(
+    ("text", "language", "share"),
+    [
+        ("Rotate secrets of a vault.", "en", 1.0),
+        ("Rotate: secrets/vault.", "en", 1.0),
+        ("The rotating of the secrets", "en", 0.5),
+        ("Secrets rotate, vaults do not.", "en", 0.0),
+        ("Rotate old secrets.", "en", 0.0),
+        ("Rotate old secrets.", "", 0.0),
+        # A letter outside ASCII: the text is taken apart into words.
+        ("Rotate the secrets, naïvely.", "en", 0.5),
+        ("Rotate naïve secrets.", "en", 0.0),
+        ("", "en", 0.0),
+    ],
+)
+def test_neighbours_in_the_question_are_found_beside_each_other_but_for_stop_words(
+    text: str, language: str, share: float
+) -> None:
+    assert TermMatcher(TERMS, PAIRS).match(row(1, text, language=language)).pairs == share
+
+
+def test_a_question_without_pairs_has_no_share_of_them() -> None:
+    assert TermMatcher(TERMS).match(row(1, "Rotate secrets.")).pairs == 0.0

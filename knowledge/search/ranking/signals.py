@@ -1,0 +1,67 @@
+"""What speaks for a chunk, and the sum of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from knowledge.index.ports import Scored
+from knowledge.search.ranking.weights import RankingWeights
+
+LEAST_FEEDBACK = 0.1
+"""Share of the best feedback score that the first chunk must have. If it has less, the question asks for something else than
+what the first chunks have in common."""
+
+
+@dataclass(slots=True)
+class ChunkSignals:
+    """The scores of the chunks that were found, by chunk or by page.
+
+    `keyword`: BM25 of the chunk; `pages` and `names`: BM25 of its whole page, and of the page's names, by document;
+    `cosines`: nearness in meaning, -1..1; `feedback`: BM25 for the words that the first chunks share.
+    `docs` has the document of each chunk that may be shown.
+    """
+
+    keyword: Mapping[int, float]
+    pages: Mapping[int, float]
+    names: Mapping[int, float]
+    docs: dict[int, int]
+    cosines: dict[int, float] = field(default_factory=dict)
+    feedback: Mapping[int, float] = field(default_factory=dict)
+
+    def ranked(self, weights: RankingWeights, words: int) -> list[tuple[int, float]]:
+        """Return chunks and their sums, best first, for a question of so many words; equal sums are ordered by `seq`.
+
+        Scores for words count as shares of the best one: BM25 of different questions cannot be compared.
+
+        Source: the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid retrieval",
+        TOIS 42(1), 2023.
+        """
+        cosine_weight = weights.cosine_for(words)
+        of_page = weights.pages if self.pages else 0.0
+        sums = {
+            seq: (1 - of_page) * self.keyword.get(seq, 0.0)
+            + of_page * self.pages.get(doc, 0.0)
+            + weights.names * self.names.get(doc, 0.0)
+            # A negative cosine means no more than zero: it must not pull down a chunk that has the words.
+            + cosine_weight * max(self.cosines.get(seq, 0.0), 0.0)
+            for seq, doc in self.docs.items()
+        }
+        first = min(sums, key=lambda seq: (-sums[seq], seq), default=0)
+        trust = weights.feedback * (self.feedback.get(first, 0.0) - LEAST_FEEDBACK) / (1 - LEAST_FEEDBACK)
+        if trust > 0:
+            for seq, score in self.feedback.items():
+                sums[seq] = sums.get(seq, 0.0) + trust * score
+        return sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def shares(found: Sequence[Scored]) -> dict[int, float]:
+    """Return the score of each chunk as a share of the best one."""
+    best = max((hit.score for hit in found), default=0.0) or 1.0
+    return {hit.seq: hit.score / best for hit in found}
+
+
+def page_shares(found: Sequence[Scored]) -> dict[int, float]:
+    """Return the score of each document as a share of the best one; of one that is listed twice, the better."""
+    best = max((hit.score for hit in found), default=0.0) or 1.0
+    return {hit.doc: hit.score / best for hit in reversed(found)}

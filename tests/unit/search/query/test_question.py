@@ -1,0 +1,166 @@
+"""How a question becomes terms: languages, compounds, neighbours, corrections."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.index.ports import QueryTerm
+from knowledge.search.query.analysis import word_groups, words
+from knowledge.search.query.corrections import Vocabulary, find_corrections, is_opposite, is_sure
+from knowledge.search.query.languages import common_languages, question_languages
+from knowledge.search.query.question import Questions, SearchQuestion
+from knowledge.state.ports import IndexStore
+from tests.contract.index.test_index_store import IDENTITY, page
+from tests.support.state.memory.index import MemoryIndexStore
+
+
+async def nothing(_index: IndexStore, _word: str) -> tuple[str, ...]:
+    return ()
+
+
+async def asked(query: str, *texts: str, language: str = "en") -> SearchQuestion:
+    store = MemoryIndexStore()
+    await store.begin(IDENTITY)
+    await store.apply([page(f"{n}.md", text, language=language) for n, text in enumerate(texts)], fence=1)
+    return await Questions(store, nothing).ask(query)
+
+
+def weights(question: SearchQuestion) -> dict[str, float]:
+    return {term.word: max(weight for _, weight in term.alternatives) for term in question.terms if term.alternatives}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How do GitHub actions read v1.2 of front-matter?",
+        "HTMLParser snake_case",
+        "straße 東京 über-alles",
+        "",
+        "C++ C#",
+    ],
+)
+def test_groups_are_the_words_with_their_parts(text: str) -> None:
+    assert [word for group in word_groups(text) for word in group] == words(text)
+
+
+def test_parts_are_grouped_with_the_word_that_they_are_parts_of() -> None:
+    assert word_groups("GitHub reads front-matter") == [
+        ("github", "git", "hub"),
+        ("reads",),
+        ("front-matter", "front", "matter"),
+    ]
+
+
+async def test_a_compound_and_its_parts_share_the_weight_of_one_word() -> None:
+    """With a full weight for each, pages that introduce the name would come first whatever else was asked."""
+    question = await asked("GitHub actions", "GitHub actions are here")
+    assert weights(question) == {"github": 0.5, "git": 0.25, "hub": 0.25, "actions": 1.0}
+
+
+async def test_the_parts_of_a_compound_that_no_page_has_count_in_full() -> None:
+    question = await asked("debug-pods now", "debug the pods")
+    assert weights(question)["debug"] == weights(question)["pods"] == 0.5
+    assert "debug-pods" not in weights(question)
+
+
+async def test_neighbours_are_pairs_and_stop_words_between_them_are_left_out() -> None:
+    question = await asked("the retention of audit logs in front-matter", "x")
+    assert question.pairs == (
+        ("retention", "audit"), ("audit", "logs"), ("logs", "front-matter"), ("front", "matter"),
+    )  # fmt: skip
+    assert (await asked("東京都の人口", "x")).pairs == ()
+
+
+def test_a_language_of_a_few_pages_takes_no_words_away() -> None:
+    """Of English pages a few are always taken for Dutch, in which `door` is a stop word."""
+    english = question_languages("open the door sensor", {"en": 97, "nl": 3})
+    assert english.stop == ("en",)
+    assert not english.is_stop_word("door")
+    assert question_languages("door sensor", {"en": 90, "nl": 10}).is_stop_word("door")
+
+
+def test_a_question_in_the_language_of_a_few_pages_is_read_in_it() -> None:
+    languages = question_languages(
+        "wie kann ich die Sicherung wieder herstellen und was ist zu tun", {"en": 97, "de": 3}
+    )
+    assert languages.stop == ("de",)
+    assert languages.weights["de"] == 1.0
+    assert languages.stems("sicherungen")["sicher"] == 1.0
+
+
+def test_pages_of_an_unknown_language_are_searched_by_words_as_they_are() -> None:
+    few = question_languages("running", {"en": 90, "": 10})
+    assert few.stems("running") == {"run": 1.0, "running": 0.5}
+    many = question_languages("running", {"en": 50, "": 50})
+    assert many.stems("running") == {"run": 1.0, "running": 1.0}
+    assert question_languages("running", {}).stems("running") == {"running": 1.0}
+
+
+def test_a_word_outside_ascii_is_looked_for_in_rare_languages_too() -> None:
+    languages = question_languages("сервера", {"en": 99, "ru": 1})
+    assert "сервер" in languages.stems("сервера")
+    assert "ru" not in languages.weights
+
+
+def test_common_languages_are_those_above_the_floor() -> None:
+    assert common_languages({"en": 90, "de": 8, "sk": 2, "": 40}) == ["en", "de"]
+    assert common_languages({"": 40}) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [("unsuccessful", "successful"), ("correctly", "incorrectly"), ("inability", "ability"), ("legal", "illegal")],
+)
+def test_a_word_is_never_corrected_to_its_opposite(word: str, other: str) -> None:
+    assert is_opposite(word, other)
+    assert is_opposite(other, word)
+
+
+@pytest.mark.parametrize(("word", "other"), [("unix", "linux"), ("discover", "cover"), ("cover", "hover")])
+def test_other_words_are_no_opposites_unless_a_prefix_negates(word: str, other: str) -> None:
+    assert is_opposite(word, other) == (word == "discover")
+
+
+async def test_neither_opposites_nor_forms_are_candidates() -> None:
+    store = MemoryIndexStore()
+    await store.begin(IDENTITY)
+    known = ["successful", "unsuccessfully", "preferes", "prefere"]
+
+    async def near(_index: IndexStore, word: str) -> list[str]:
+        return Vocabulary([(other, 1) for other in known]).near(word)
+
+    found = await find_corrections(store, near, ["unsuccessful", "sucessful"], known={}, spoken=("en",))
+    assert found["unsuccessful"] == []
+    assert found["sucessful"] == ["successful"]
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "language", "sure"),
+    [
+        ("depoyment", "deployment", "en", True),
+        ("deploymetn", "deployment", "en", True),
+        ("edployment", "deployment", "en", True),
+        ("supposition", "opposition", "en", False),
+        ("repoussent", "repousser", "fr", False),
+        ("rpousser", "repousser", "fr", True),
+        ("comment", "nomment", "fr", False),
+    ],
+)
+def test_a_question_is_put_with_another_word_only_where_that_is_likely(
+    word: str, other: str, language: str, *, sure: bool
+) -> None:
+    assert is_sure(word, other, language) is sure
+
+
+async def test_a_doubtful_correction_is_searched_and_not_said() -> None:
+    store = MemoryIndexStore()
+    await store.begin(IDENTITY)
+    await store.apply([page("a.md", "the opposition", language="en")], fence=1)
+
+    async def near(_index: IndexStore, word: str) -> list[str]:
+        return ["opposition"] if word == "supposition" else []
+
+    question = await Questions(store, near).ask("a supposition here")
+    assert question.corrected is None
+    assert question.to_embed == "a supposition here"
+    assert any(isinstance(term, QueryTerm) and dict(term.alternatives).get("opposit") == 0.9 for term in question.terms)
