@@ -33,8 +33,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                     f"{'  ' * (line.level - 1)}{line.section.rpartition(' > ')[2]}  ({line.tokens} tokens, line {line.line})"
                 )
         print(reading.text)
-        if reading.next_offset is not None or reading.note:
-            print(f"[{reading.note or 'the page continues; use --section to read more'}]")
+        continues = "the page continues; use --section to read more" if reading.next_offset is not None else None
+        if notes := [note for note in (reading.note, continues) if note]:
+            print(f"[{'; '.join(notes)}]")
     return 0
 
 

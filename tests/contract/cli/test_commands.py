@@ -169,6 +169,22 @@ def test_a_page_is_read_and_a_directory_mapped(ann: Person) -> None:
     assert {e["path"] for e in ann.json("map", "--depth", "2")["children"]} >= {"guides", "long.md"}
 
 
+def test_a_long_page_with_many_links_says_that_it_continues_and_how_many_more_there_are(ann: Person) -> None:
+    """A map is printed with all of its parts; the rest of a page is named."""
+    kb = ann.folder / "kb"
+    write(kb, {f"many/p{n:03}.md": f"# P {n}\n\nOne of many pages.\n" for n in range(90)})
+    links = "\n".join(f"- [page {n}](many/p{n:03}.md)" for n in range(90))
+    write(kb, {"hub.md": f"# Hub\n\n{links}\n\n{'Some more words to read. ' * 800}\n"})
+    ann.run("index")
+    assert (
+        ann.run("read", "hub.md")
+        .stdout.rstrip()
+        .endswith("[it links to 78 more pages; the page continues; use --section to read more]")
+    )
+    shown = ann.json("map", "many")
+    assert (len(shown["children"]), shown["next_cursor"], shown["truncated"]) == (90, None, False)
+
+
 def test_reference_and_overview_and_version_are_printed(ann: Person) -> None:
     assert ann.type("reference", "table").stdout.startswith("| tool |")
     assert "knowledge-forge VERB" in ann.type().stdout
