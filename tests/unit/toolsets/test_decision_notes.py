@@ -39,6 +39,8 @@ def ended(state: State, note: str = "", *, yes: bool | None = None, **more: Any)
         ),
         (ended("expired"), "nobody decided about it in time, so nothing was done"),
         (ended("withdrawn"), "it was withdrawn, so nothing was done"),
+        (ended("pending"), "it is pending, and nothing was done so far"),
+        (ended("approved", yes=True), "it is approved, and nothing was done so far"),
     ],
     ids=lambda value: value.state if isinstance(value, Proposal) else "",
 )

@@ -13,7 +13,7 @@ from mcp_server.app.settings.reference_pages import tool_table
 from mcp_server.app.settings.services import TOOLSETS
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.knowledge.schemas import LONGEST_CONTENT
+from mcp_server.toolsets.knowledge.schemas import EARLIEST_NS, LATEST_NS, LONGEST_CONTENT, nanoseconds
 from mcp_server.toolsets.knowledge.tools import KB_MAP, KB_MERGE, KB_READ, KB_SEARCH
 from mcp_server.toolsets.registry import SERVICES, chosen, declared
 from mcp_server.toolsets.spec import (
@@ -240,6 +240,20 @@ def test_wrong_arguments_are_told_in_plain_words(
 def test_the_longest_content_fits_into_a_message() -> None:
     assert LONGEST_CONTENT < LONGEST_LINE, "raise LONGEST_LINE in mcp_server/transport/stdio.py too"
     assert LONGEST_CONTENT < LARGEST_BYTES, "raise LARGEST_BYTES in knowledge/pages/vault.py too"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970-01-01", 0),
+        ("2026-03-31", 1_774_915_200 * 10**9),
+        ("2026-03-31T02:00:00+02:00", 1_774_915_200 * 10**9),
+        ("9999-12-31", LATEST_NS),
+        ("0001-01-01", EARLIEST_NS),
+    ],
+)
+def test_dates_are_nanoseconds_within_what_the_index_stores(text: str, expected: int) -> None:
+    assert nanoseconds(text) == expected
 
 
 def test_what_hosts_habitually_do_is_forgiven() -> None:

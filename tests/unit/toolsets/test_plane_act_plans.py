@@ -218,6 +218,38 @@ def test_a_change_is_there_when_each_field_is_as_it_was_set_or_where_plane_takes
     )
 
 
+@pytest.mark.parametrize(
+    ("html", "taken"),
+    [
+        ("<p>New text.</p>", True),
+        ("<div><p>New <strong>text.</strong></p></div>", True),
+        ("<p>New text. And more.</p>", False),
+        ("<p>New.</p>", False),
+        (None, False),
+    ],
+)
+def test_plane_may_change_the_elements_of_a_description_but_none_of_its_words(html: str | None, taken: bool) -> None:  # noqa: FBT001 - a row
+    there = replace(TASK, html=html)
+    assert is_done(updating(TEXT), there) is taken
+    assert is_between(updating(TEXT), there) is taken
+    emptied = replace(TEXT, after=None, will_be="")
+    assert is_done(updating(emptied), replace(TASK, html="<p></p>"))
+    assert not is_done(updating(emptied), TASK)
+
+
+def test_a_renamed_task_is_known_by_its_name() -> None:
+    plan = updating(TaskField("name", TASK.name, "New", TASK.name, "New"))
+    assert (is_as_before(plan, TASK), is_done(plan, TASK)) == (True, False)
+    renamed = replace(TASK, name="New")
+    assert (is_as_before(plan, renamed), is_done(plan, renamed)) == (False, True)
+
+
+def test_the_sentence_on_a_new_task_names_it_and_its_people() -> None:
+    begin = "create a task in Plane project Knowledge Base (KB)"
+    assert sentence(creating()) == f"{begin}: “New”"
+    assert sentence(creating(TaskField("assignees", None, ["u-1"], "", "ada"))) == f"{begin} for ada: “New”"
+
+
 def test_what_is_sent_is_what_is_planned_and_nothing_beside_it() -> None:
     assert fields_of(updating(STATE, DUE)) == TaskFields(state_id="s-2", due=CLEAR)
     assert fields_of(updating(PEOPLE, TEXT)) == TaskFields(assignee_ids=("u-1",), html="<p>New text.</p>")
