@@ -36,9 +36,10 @@ async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity
     filled, begin again with `wanted`.
     """
     recorded = (await index.space()).identity
-    empty = recorded.recipe != wanted.recipe or not (await index.progress()).done
+    emptied = recorded.recipe != wanted.recipe  # by `index.begin`, with all vectors
+    empty = not recorded.same_vectors(wanted) and not (await index.progress()).done
     first = wanted
-    if at_once is not None and empty and not recorded.same_vectors(wanted):
+    if at_once is not None and (emptied or empty):
         first = at_once
     await index.begin(first)
 

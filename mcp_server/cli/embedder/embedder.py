@@ -345,8 +345,9 @@ async def _noticed(base: KnowledgeBase) -> str:
             return ""
         return f"{server} makes the vectors in the background; knowledge-forge doctor shows how far it is"
     return (
-        f"{server} keeps this index and has not taken the new embedder: restart it. Its environment may set FORGE_EMBEDDER, "
-        "which wins over the file"
+        f"{server} keeps this index and has not taken the new embedder yet. It may be busy with many changed pages; if "
+        "knowledge-forge doctor still says so in a minute, restart it: its environment may set FORGE_EMBEDDER, which wins "
+        "over the file"
     )
 
 

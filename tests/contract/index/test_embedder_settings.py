@@ -17,7 +17,7 @@ from knowledge.state.ports import IndexIdentity, Space
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.factories.embedder import STATIC, wanted_identity
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
-from mcp_server.app.settings.loader import BadSetting, load
+from mcp_server.app.settings.loader import BadSetting, load, with_current_embedder
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor import doctor
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
@@ -215,6 +215,29 @@ async def test_a_running_server_notices_the_embedder_that_the_configuration_file
         file.write_text('embedder = "static"\n', encoding="utf-8")
         await settled(app.base, STATIC.embedder)
         assert (await ask(app.base)).note is None
+
+
+def test_the_environment_wins_over_a_file_that_changes_later(tmp_path: Path) -> None:
+    file = tmp_path / "forge.toml"
+    file.write_text('embedder = "static"\n', encoding="utf-8")
+    named = {"FORGE_CONFIG": str(file)}
+    chosen = load({}, named | {"FORGE_EMBEDDER": "fastembed:m", "FORGE_EMBEDDER_KEY": KEY}, cwd=tmp_path)
+    free = load({}, named, cwd=tmp_path)
+    (tmp_path / "key").write_text(KEY, encoding="utf-8")
+    file.write_text(
+        'embedder = "endpoint:m"\nembedder_url = "http://localhost:1/v1"\nembedder_key_file = "key"\ntoolsets = "plane"\n',
+        encoding="utf-8",
+    )
+    assert with_current_embedder(chosen).embedder == "fastembed:m"
+    assert with_current_embedder(chosen).embedder_key == KEY
+    now = with_current_embedder(free)
+    assert (now.embedder, now.embedder_url, now.embedder_key) == ("endpoint:m", "http://localhost:1/v1", KEY)
+    assert now.toolsets == free.toolsets, "nothing else changes in a running server"
+    file.write_text("", encoding="utf-8")
+    assert with_current_embedder(now).embedder == "static"
+    file.write_text('embedder = "endpoint:m"\n', encoding="utf-8")
+    with pytest.raises(BadSetting, match="needs the address of the endpoint"):
+        with_current_embedder(now)
 
 
 async def test_a_model_whose_files_were_replaced_gives_every_page_new_vectors(plain: Settings, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -224,6 +225,19 @@ async def test_a_filled_index_is_not_begun_with_another_embedder_again(lab: Lab)
     assert (space.identity, space.coming) == (OLD, NEW)
     await begin(lab.index, NEW, OLD)
     assert await lab.index.space() == space
+
+
+async def test_an_index_of_an_older_recipe_starts_over_with_the_embedder_that_is_quick(lab: Lab) -> None:
+    """Decision 20: an empty index always starts with the static embedder, also one that held vectors of the wanted one."""
+    lab.put("a.md", "some text")
+    await begin(lab.index, replace(NEW, recipe=NEW.recipe - 1), None)
+    await lab.indexer.reconcile(1)
+    await begin(lab.index, NEW, OLD)
+    assert (await lab.index.space()).identity == OLD
+    await lab.indexer.reconcile(1)
+    await begin(lab.index, NEW, OLD)
+    space = await lab.index.space()
+    assert (space.identity, space.coming) == (OLD, NEW)
 
 
 async def test_an_embedder_is_loaded_once_and_again_only_after_a_failure() -> None:
