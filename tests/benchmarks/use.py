@@ -36,7 +36,7 @@ from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load
 
 SHOWN = 8
-SEEDS, SEEDS_AT_RANDOM = 40, 100
+SEEDS, SEEDS_AT_RANDOM = 20, 50
 TIMES = 4
 VISITS = 400
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
