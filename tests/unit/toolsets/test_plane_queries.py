@@ -207,9 +207,9 @@ def test_dates_are_iso_dates_and_a_moment_without_a_zone_is_utc() -> None:
     assert moment_of("updated_since", "2026-11-30") == datetime(2026, 11, 30, tzinfo=UTC)
     assert moment_of("updated_since", "2026-11-30T02:00:00+02:00") == datetime(2026, 11, 30, tzinfo=UTC)
     for wrong in ("tomorrow", "30.11.2026", "2026-13-01", ""):
-        with pytest.raises(BadDate):
+        with pytest.raises(BadDate, match=r"^due .* is not .*; nothing was requested from Plane$"):
             day_of("due", wrong)
-        with pytest.raises(BadDate):
+        with pytest.raises(BadDate, match=r"^updated_since .* is not .*; nothing was requested from Plane$"):
             moment_of("updated_since", wrong)
     with pytest.raises(BadDate):
         moment_of("updated_since", "9999-12-31T23:59:59-23:59")
