@@ -129,7 +129,7 @@ class Finder:
             shown = grouped(shown, [ranking.rows[seq].doc for seq in shown])
         progress = await self._searchable()
         scent = judge(
-            await signs_of(self._index, question, ranking, shown),
+            await signs_of(self._index, question, ranking, shown, documents=progress.total),
             [
                 ShownChunk(
                     row.path,

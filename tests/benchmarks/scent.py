@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from knowledge.search import finder as search
 from knowledge.search.answers import Scent, ScentLevel
-from knowledge.search.ranking.scent import ENOUGH_COVERAGE, ScentSigns, level_of
+from knowledge.search.ranking.scent import WEIGHTS, ScentSigns, level_of, strengths
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Half, Labelled, load
 from tests.benchmarks.served import Served, served
@@ -55,7 +55,6 @@ from the same field, and near misses). An answer is right if a shown passage con
 were fitted on the calibration half (`--fit`), chosen by a hash of the question's id; the other half was only
 measured.
 """.splitlines()
-CONSTANTS = ("BIAS", "COVERAGE", "AGREEMENT", "NEARNESS", "SUBSTANCE")
 Numbers = NDArray[np.float64]
 
 
@@ -116,11 +115,11 @@ def fit(judged: Sequence[Judged]) -> list[str]:
     right = np.array([j.right for j in judged], dtype=float)
     bias, *weights = _logistic(signs, right)
     chances: Numbers = 1 / (1 + np.exp(-(bias + signs @ np.array(weights))))
-    covered = signs[:, 0] >= ENOUGH_COVERAGE
-    enough = max(CHANCES, key=lambda least: (_worth(right[covered & (chances >= least)]), -least))
+    enough = max(CHANCES, key=lambda least: (_worth(right[chances >= least]), -least))
     lost = np.quantile(chances[right > 0], MOST_LOST)
     return [
-        f"{', '.join(CONSTANTS)} = {bias:.1f}, " + ", ".join(f"{weight:.1f}" for weight in weights),
+        f"BIAS, DOCUMENTS = {bias:.2f}, {weights[-1]:.2f}",
+        f"WEIGHTS = {dict(zip(WEIGHTS, (round(float(weight), 2) for weight in weights), strict=False))}",
         f"SUFFICIENT_FROM = {enough:.2f}",
         f"LOST_BELOW = {lost:.2f}",
     ]
@@ -132,7 +131,7 @@ def _worth(right: Numbers) -> float:
 
 
 def _numbers(signs: ScentSigns) -> tuple[float, ...]:
-    return signs.coverage, signs.agreement, signs.nearness, signs.substance
+    return (*strengths(signs).values(), math.log(max(signs.documents, 1)))
 
 
 def _logistic(signs: Numbers, right: Numbers) -> Numbers:

@@ -20,22 +20,29 @@ from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
 from knowledge.state.ports import IndexStore
 
-BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -5.5, 3.9, 2.0, 3.0, 1.1
-SUFFICIENT_FROM = 0.84
-LOST_BELOW = 0.24
-"""Weights of a logistic model, and its thresholds; `python -m tests.benchmarks.scent --fit` fits them."""
-ENOUGH_COVERAGE = 0.87
-"""Coverage that `sufficient` needs as well: at most one rare word of five or six is missing, or two ordinary ones."""
+BIAS, DOCUMENTS = -3.6, -0.25
+WEIGHTS = {
+    "agreement": 1.6,
+    "pairs": 1.66,
+    "apart": 0.89,
+    "gap": 3.48,
+    "lead": 3.03,
+    "together": 1.84,
+    "coverage": 1.67,
+    "unknown": -1.13,
+}
+SUFFICIENT_FROM = 0.89
+LOST_BELOW = 0.12
+"""Weights of a logistic model, by sign, and its thresholds; `python -m tests.benchmarks.scent --fit` fits them."""
+ENOUGH_WORDS = 4
+"""Coverage counts in full for a question of so many words: a page that has the only word of a question is no great surprise."""
 
 LOOKED_AT = 8
-"""How many shown chunks are searched for the question's words."""
-ORDINARY_CHARACTERS = 1_200
-"""Length of an ordinary chunk: about where a long section is cut."""
-REST = slice(9, 20)
-"""The tenth to the twentieth nearest passage, which are about as near to any question."""
-LEAST_COSINE = 0.3
-"""Cosines below this are noise: how far such a passage stands out is measured against this value instead."""
+"""How many shown chunks are searched for the question's words, and how many of the best are compared."""
+BEHIND = 5
+"""The chunk by words, counted from 0, that the first one is compared with."""
 
+FEWEST_OTHERS = 3
 FULL, HALF = 0.95, 0.5
 LONGEST_STEP = 150
 MOST_WORDS = 4
@@ -49,17 +56,26 @@ class ScentSigns:
     """The measurements of an answer; all shares are 0..1.
 
     `coverage`: share of the question's words on the best shown page, weighted by rarity. `agreement`: how high both
-    engines rank the first chunk; 1 if it is first in both. `nearness`: how far the nearest passage stands out from the
-    tenth to twentieth. `substance`: length of the first chunk, 1 for an ordinary one; a stub rarely answers. `exact`: a
-    page or section has exactly the name in the question. `missing`: the question's words that no shown chunk has,
-    rarest first. `content`: the question's content words.
+    engines rank the first chunk; 1 if it is first in both. `pairs`: share of the question's neighbouring words that are
+    neighbours in the first chunk. `lead` and `gap`: by how much of its score the first chunk by words is above the second,
+    and above the sixth. `apart`: by how much the first chunk is above those of other pages. `together`: share of the first five
+    chunks that are on the first one's page. `unknown`: share of the question's words, by rarity, that no page has.
+    `words`: how many words the question has. `documents`: how many pages there are. `exact`: a page or section has exactly
+    the name in the question. `missing`: the question's words that no shown chunk has, rarest first. `content`: the
+    question's content words.
     """
 
-    coverage: float
-    agreement: float
-    nearness: float
-    substance: float
-    exact: bool
+    coverage: float = 0.0
+    agreement: float = 0.0
+    pairs: float = 0.0
+    lead: float = 0.0
+    gap: float = 0.0
+    apart: float = 0.0
+    together: float = 0.0
+    unknown: float = 0.0
+    words: int = 0
+    documents: int = 0
+    exact: bool = False
     missing: tuple[str, ...] = ()
     content: tuple[str, ...] = ()
 
@@ -76,22 +92,35 @@ class ShownChunk:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def signs_of(index: IndexStore, question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> ScentSigns:
-    """Return the signs of the answer that shows the chunks `shown`, best first."""
+async def signs_of(
+    index: IndexStore, question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *, documents: int
+) -> ScentSigns:
+    """Return the signs of the answer that shows the chunks `shown`, best first, of so many pages."""
     if not shown:
-        return ScentSigns(0.0, 0.0, 0.0, 0.0, exact=False)
+        return ScentSigns()
     best = shown[0]
     known = await index.frequencies(question.content)
     # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
     rarity = {term.word: 1 / math.log2(2 + known.get(term.word, 0)) for term in question.terms}
     coverage, missing = _coverage(rarity, _words_by_page(question, ranking, shown[:LOOKED_AT]))
     places = [_place(best, found) for found in (ranking.keyword, ranking.vectors)]
+    lead, gap = _distances([hit.score for hit in ranking.keyword])
+    first = ranking.ranked[:LOOKED_AT]
+    pages = [ranking.rows[seq].doc for seq in first]
+    scores = [ranking.scores.get(seq, 0.0) for seq in first]
     return ScentSigns(
         coverage,
         # An engine that is unavailable counts 0.
         agreement=fmean(1 / place if place else 0.0 for place in places),
-        nearness=_nearness(ranking.vectors),
-        substance=min(1.0, len(ranking.rows[best].text) / ORDINARY_CHARACTERS),
+        pairs=ranking.pairs.get(best, 0.0) if question.pairs else HALF,
+        lead=lead,
+        gap=gap,
+        apart=_apart(scores, pages),
+        # Where there is only one page, that its chunks are together says nothing.
+        together=sum(page == pages[0] for page in pages[:5]) / 5 if len(set(pages)) > 1 else 0.0,
+        unknown=sum(rarity[word] for word in rarity if word not in known) / max(sum(rarity.values()), 1e-9),
+        words=len(question.terms),
+        documents=documents,
         exact=best in ranking.exact,
         missing=missing,
         content=question.content,
@@ -128,34 +157,50 @@ def _place(seq: int, found: Sequence[Scored]) -> int | None:
     return next((place for place, hit in enumerate(found, 1) if hit.seq == seq), None)
 
 
-def _nearness(vectors: Sequence[Scored]) -> float:
-    rest = vectors[REST]
-    if not rest or vectors[0].score <= 0:
-        return 0.0  # too few passages to stand out from
-    nearest = vectors[0].score
-    return min(1.0, max(0.0, nearest - fmean(hit.score for hit in rest)) / max(nearest, LEAST_COSINE))
+def _distances(scores: Sequence[float]) -> tuple[float, float]:
+    """Return by how much of the first score it is above the second, and above the sixth or the last."""
+    if not scores or scores[0] <= 0:
+        return 0.0, 0.0
+    lead = (scores[0] - scores[1]) / scores[0] if len(scores) > 1 else 1.0
+    return lead, (scores[0] - scores[min(BEHIND, len(scores) - 1)]) / scores[0]
+
+
+def _apart(scores: Sequence[float], pages: Sequence[int]) -> float:
+    """Return by how much of the first score it is above the mean of the second to fifth chunk of other pages."""
+    others = [score for score, page in zip(scores, pages, strict=True) if page != pages[0]]
+    if len(others) < FEWEST_OTHERS or scores[0] <= 0:
+        return 0.0  # too few to stand out from
+    return (scores[0] - fmean(others[1:5])) / scores[0]
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
 
 
 def chance(signs: ScentSigns) -> float:
-    """Return the probability, 0..1, that the shown chunks contain the answer."""
-    logit = BIAS + COVERAGE * signs.coverage + AGREEMENT * signs.agreement
-    logit += NEARNESS * signs.nearness + SUBSTANCE * signs.substance
-    return 1 / (1 + math.exp(-logit))
+    """Return the probability, 0..1, that the page of the first chunk answers the question."""
+    weighed = sum(WEIGHTS[name] * value for name, value in strengths(signs).items())
+    return 1 / (1 + math.exp(-(BIAS + DOCUMENTS * math.log(max(signs.documents, 1)) + weighed)))
 
 
-def level_of(signs: ScentSigns) -> ScentLevel:
+def strengths(signs: ScentSigns) -> dict[str, float]:
+    """Return the value of each sign in `WEIGHTS`."""
+    values: dict[str, float] = {name: getattr(signs, name) for name in WEIGHTS}
+    values["coverage"] *= min(1.0, signs.words / ENOUGH_WORDS)
+    return values
+
+
+def level_of(signs: ScentSigns, *, indexed: bool = True) -> ScentLevel:
     """Return the level of an answer with these signs.
 
-    A high probability is not enough for `sufficient`: a page without one of the rare words is about something else,
-    however near. Without any of the words an answer is `lost`: nothing but nearness speaks for it.
+    Without any of the words an answer is `lost`: nothing but nearness speaks for it. While pages are missing from the index
+    it is `partial`: the best page may be one of them.
     """
     if signs.exact:
         return "sufficient"  # whatever has the requested name is what was requested
+    if not indexed:
+        return "partial"
     probability = chance(signs)
-    if probability >= SUFFICIENT_FROM and signs.coverage >= ENOUGH_COVERAGE:
+    if probability >= SUFFICIENT_FROM:
         return "sufficient"
     return "partial" if probability >= LOST_BELOW and signs.coverage else "lost"
 
@@ -170,13 +215,14 @@ def judge(
     if not places:
         waiting = "" if indexed else "; indexing is not finished, so ask again soon"
         return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what exists")
-    level = level_of(signs)
+    level = level_of(signs, indexed=indexed)
     if level == "sufficient":
-        return Scent(level, "a page or section has this name" if signs.exact else _reason(signs), _read(places[0]))
+        reason = "a page or section has this name" if signs.exact else _reason(signs, indexed=indexed)
+        return Scent(level, reason, _read(places[0]))
     if level == "partial":
         look = _read(places[0]) if navigation else _look_inside(places[0], signs.content, directory)
-        return Scent(level, _reason(signs), look)
-    return Scent(level, _reason(signs), _look_around(places))
+        return Scent(level, _reason(signs, indexed=indexed), look)
+    return Scent(level, _reason(signs, indexed=indexed), _look_around(places))
 
 
 def at_place(scent: Scent, place: MapEntry) -> Scent:
@@ -191,7 +237,7 @@ def at_place(scent: Scent, place: MapEntry) -> Scent:
     return Scent("sufficient", "a page has this name", f"kb_read({place.path!r})")
 
 
-def _reason(signs: ScentSigns) -> str:
+def _reason(signs: ScentSigns, *, indexed: bool) -> str:
     if signs.coverage >= FULL:
         coverage = "one page has all the words asked for"
     else:
@@ -206,6 +252,8 @@ def _reason(signs: ScentSigns) -> str:
     reasons = [coverage, agreement]
     if signs.missing:
         reasons.append("no hit has " + ", ".join(map(repr, signs.missing[:MOST_MISSING])))
+    if not indexed:
+        reasons.append("indexing is not finished, so the best page may be missing")
     return "; ".join(reasons)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,16 @@ from knowledge.index.ports import QueryTerm, Scored
 from knowledge.search.query.analysis import stem, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
-from knowledge.search.ranking.scent import LONGEST_STEP, ScentSigns, ShownChunk, chance, judge, signs_of
+from knowledge.search.ranking.scent import LONGEST_STEP, WEIGHTS, ScentSigns, ShownChunk, chance, judge, signs_of
 from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong
 from tests.benchmarks.scent import collect, level
 from tests.support.state.memory.index import MemoryIndexStore
 
-GOOD = ScentSigns(1.0, 1.0, 0.5, 1.0, exact=False)
-POOR = ScentSigns(0.1, 0.0, 0.0, 0.1, exact=False, missing=("undelete",))
-MIDDLING = ScentSigns(0.7, 0.3, 0.2, 0.5, exact=False, content=("rotate", "keys"))
+GOOD = ScentSigns(1.0, 1.0, 0.8, 0.4, 0.6, 0.5, 0.6, 0.0, 5, 100)
+POOR = ScentSigns(0.1, unknown=0.5, words=2, documents=100, missing=("undelete",))
+MIDDLING = ScentSigns(0.7, 0.6, 0.2, 0.1, 0.4, 0.3, 0.2, 0.0, 3, 100, content=("rotate", "keys"))
 PLACES = [
     ShownChunk("ops/keys.md", "Keys > Rotate them"),
     ShownChunk("ops/vault.md", "Vault"),
@@ -30,7 +31,14 @@ PLACES = [
 ]
 LEVELS = ("lost", "partial", "sufficient")
 shares = st.floats(0, 1)
-signs = st.builds(ScentSigns, shares, shares, shares, shares, exact=st.booleans(), content=st.tuples(st.text()))
+signs = st.builds(
+    ScentSigns,
+    *[shares] * 8,
+    st.integers(0, 60),
+    st.integers(0, 100_000),
+    exact=st.booleans(),
+    content=st.tuples(st.text()),
+)
 names = st.text("ab é'\"-_.;)", min_size=1, max_size=40)
 places = st.builds(
     ShownChunk,
@@ -54,7 +62,7 @@ def test_nothing_found_while_indexing_goes_on_says_to_ask_again() -> None:
 
 
 def test_an_exact_name_suffices_whatever_else_is_known() -> None:
-    assert told(ScentSigns(0.0, 0.0, 0.0, 0.0, exact=True), PLACES)[0] == "sufficient"
+    assert told(ScentSigns(exact=True), PLACES)[0] == "sufficient"
 
 
 def test_a_good_answer_names_the_section_to_read() -> None:
@@ -100,18 +108,36 @@ def test_a_long_heading_path_is_cut_from_the_front_so_that_the_call_stays_short(
     assert deep.section.endswith(ast.literal_eval(step.partition("section=")[2].rstrip(")")))
 
 
-def test_a_page_that_lacks_a_rare_word_does_not_suffice_however_near_it_lies() -> None:
+def test_a_word_that_no_page_has_makes_a_good_answer_doubtful() -> None:
     """A terraform module for a network that nobody here wrote about is near all pages on terraform modules."""
-    assert told(ScentSigns(0.86, 1.0, 1.0, 1.0, exact=False), PLACES)[0] == "partial"
+    assert told(replace(GOOD, coverage=0.4, unknown=0.6, pairs=0.4, gap=0.4), PLACES)[0] == "partial"
+
+
+def test_while_pages_are_missing_from_the_index_only_a_name_suffices() -> None:
+    for found in (GOOD, POOR):
+        scent = judge(found, PLACES, indexed=False, directory="")
+        assert scent.level == "partial"
+        assert "indexing is not finished" in scent.reason
+    assert judge(ScentSigns(exact=True), PLACES, indexed=False, directory="").level == "sufficient"
+
+
+def test_in_more_pages_the_same_signs_are_worth_less() -> None:
+    assert chance(replace(GOOD, documents=100_000)) < chance(GOOD) < chance(replace(GOOD, documents=3))
+
+
+def test_the_only_word_of_a_question_says_less_than_four_of_them() -> None:
+    assert chance(replace(GOOD, words=1)) < chance(replace(GOOD, words=4)) == chance(replace(GOOD, words=40))
 
 
 @given(signs, signs)
 def test_better_signs_never_lower_the_level(one: ScentSigns, other: ScentSigns) -> None:
-    better = ScentSigns(
-        max(one.coverage, other.coverage),
-        max(one.agreement, other.agreement),
-        max(one.nearness, other.nearness),
-        max(one.substance, other.substance),
+    best = {name: max(getattr(one, name), getattr(other, name)) for name, weight in WEIGHTS.items() if weight > 0}
+    better = replace(
+        one,
+        **best,
+        unknown=min(one.unknown, other.unknown),
+        words=max(one.words, other.words),
+        documents=min(one.documents, other.documents),
         exact=one.exact or other.exact,
     )
     assert LEVELS.index(told(better, PLACES)[0]) >= LEVELS.index(told(one, PLACES)[0])
@@ -155,14 +181,14 @@ def ranking(rows: list[ChunkRow], keyword: list[int], vectors: list[tuple[int, f
 async def test_words_are_counted_for_a_page_and_not_for_its_best_chunk() -> None:
     """A page that says one thing in one section and the other in the next answers both."""
     found = ranking([row(1, 1, "rotate it"), row(2, 2, "other"), row(3, 1, "the keys")], [1], [(1, 0.9)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat", "key"), found, [1, 2, 3])).coverage == 1.0
+    assert (await signs_of(MemoryIndexStore(), asked("rotat", "key"), found, [1, 2, 3], documents=9)).coverage == 1.0
     apart = ranking([row(1, 1, "rotate it"), row(3, 2, "the keys")], [1], [(1, 0.9)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat", "key"), apart, [1, 3])).coverage == 0.5
+    assert (await signs_of(MemoryIndexStore(), asked("rotat", "key"), apart, [1, 3], documents=9)).coverage == 0.5
 
 
 async def test_a_word_that_no_shown_chunk_has_is_missing() -> None:
     found = ranking([row(1, 1, "rotate it")], [1], [(1, 0.9)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat", "keys"), found, [1])).missing == ("keys",)
+    assert (await signs_of(MemoryIndexStore(), asked("rotat", "keys"), found, [1], documents=9)).missing == ("keys",)
 
 
 @pytest.mark.parametrize(
@@ -177,24 +203,44 @@ async def test_a_word_that_no_shown_chunk_has_is_missing() -> None:
 async def test_words_with_accents_and_in_other_scripts_are_seen(language: str, word: str, text: str) -> None:
     term = stem(words(word)[0], language)
     found = ranking([row(1, 1, text, language)], [1], [])
-    assert (await signs_of(MemoryIndexStore(), asked(term), found, [1])).coverage == 1.0
+    assert (await signs_of(MemoryIndexStore(), asked(term), found, [1], documents=9)).coverage == 1.0
 
 
 async def test_without_one_engine_the_other_is_believed_half() -> None:
     """A keyword engine that is away must not make an answer look worse than no engine would, nor as good as two."""
     rows = [row(1, 1, "rotate it"), row(2, 2, "other")]
     both = ranking(rows, [1, 2], [(1, 0.9), (2, 0.1)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat"), both, [1])).agreement == 1.0
-    assert (await signs_of(MemoryIndexStore(), asked("rotat"), ranking(rows, [1, 2], []), [1])).agreement == 0.5
-    assert (await signs_of(MemoryIndexStore(), asked("rotat"), ranking(rows, [], [(1, 0.9)]), [1])).agreement == 0.5
+    assert (await signs_of(MemoryIndexStore(), asked("rotat"), both, [1], documents=9)).agreement == 1.0
+    assert (
+        await signs_of(MemoryIndexStore(), asked("rotat"), ranking(rows, [1, 2], []), [1], documents=9)
+    ).agreement == 0.5
+    assert (
+        await signs_of(MemoryIndexStore(), asked("rotat"), ranking(rows, [], [(1, 0.9)]), [1], documents=9)
+    ).agreement == 0.5
 
 
-async def test_a_passage_that_is_no_nearer_than_the_rest_does_not_stand_out() -> None:
-    rows = [row(n, n, "text") for n in range(1, 30)]
-    level_with_all = ranking(rows, [], [(n, 0.5) for n in range(1, 30)])
-    alone = ranking(rows, [], [(1, 0.8), *((n, 0.2) for n in range(2, 30))])
-    assert (await signs_of(MemoryIndexStore(), asked("x"), level_with_all, [1])).nearness == 0.0
-    assert (await signs_of(MemoryIndexStore(), asked("x"), alone, [1])).nearness == pytest.approx(0.75)
+async def test_distances_are_those_of_the_first_chunk_by_words_to_the_second_and_the_sixth() -> None:
+    rows = [row(n, n, "text") for n in range(1, 9)]
+    found = replace(ranking(rows, [], []), keyword=[Scored(n, n, 10.0 - n) for n in range(1, 9)])
+    signs = await signs_of(MemoryIndexStore(), asked("x"), found, [1], documents=9)
+    assert (signs.lead, signs.gap) == pytest.approx((1 / 9, 5 / 9))
+    single = replace(found, keyword=[Scored(1, 1, 3.0)])
+    assert (await signs_of(MemoryIndexStore(), asked("x"), single, [1], documents=9)).lead == 1.0
+    without = replace(found, keyword=[])
+    signs = await signs_of(MemoryIndexStore(), asked("x"), without, [1], documents=9)
+    assert (signs.lead, signs.gap) == (0.0, 0.0)
+
+
+async def test_a_chunk_stands_apart_from_those_of_other_pages() -> None:
+    rows = [row(1, 1, "a"), row(2, 1, "b"), *(row(n, n, "text") for n in range(3, 8))]
+    scores = {1: 0.8, 2: 0.7, **dict.fromkeys(range(3, 8), 0.4)}
+    found = replace(ranking(rows, [1], []), scores=scores)
+    signs = await signs_of(MemoryIndexStore(), asked("x"), found, [1], documents=9)
+    assert signs.apart == pytest.approx(0.5)
+    assert signs.together == pytest.approx(2 / 5)
+    alone = replace(ranking(rows[:2], [1], []), scores=scores)
+    signs = await signs_of(MemoryIndexStore(), asked("x"), alone, [1], documents=1)
+    assert (signs.apart, signs.together) == (0.0, 0.0)
 
 
 def test_every_quote_of_the_labelled_questions_is_still_on_its_page_of_the_handbook() -> None:
