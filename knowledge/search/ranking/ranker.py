@@ -37,6 +37,8 @@ DEPTH = 64
 """Chunks taken from each engine before they are joined."""
 SPARE = 12
 """Chunks ranked beyond those that are shown, to replace near-duplicates."""
+STATIC = "static-"
+"""How the names of static embedders begin."""
 MOST_NAMED = 5
 COVERAGE_CHUNKS = 16
 """Best chunks whose text is searched for the question's words; twice as many found no more."""
@@ -287,6 +289,9 @@ class _Joining:
         found |= {hit.seq: hit.doc for hit in (*pages[:WHOLE_PAGES], *names[:WHOLE_PAGES]) if hit.doc not in having}
         signals = ChunkSignals(shares(keyword), page_shares(pages), page_shares(names), found)
         signals.cosines.update((hit.seq, hit.score) for hit in vectors)
+        transformer = self.embedded is not None and not self.embedded.embedder.name.startswith(STATIC)
+        if transformer and len(vectors) == DEPTH and vectors[0].score > vectors[-1].score:
+            signals.nearest = vectors[0].score, vectors[-1].score
         await self._add_cosines(found, signals.cosines)
         return signals
 

@@ -28,6 +28,8 @@ class ChunkSignals:
     docs: dict[int, int]
     cosines: dict[int, float] = field(default_factory=dict)
     feedback: Mapping[int, float] = field(default_factory=dict)
+    nearest: tuple[float, float] | None = None
+    """The first and the last cosine of a transformer's list; None for static vectors."""
 
     def ranked(self, weights: RankingWeights, words: int) -> list[tuple[int, float]]:
         """Return chunks and their sums, best first, for a question of so many words; equal sums are ordered by `seq`.
@@ -37,14 +39,12 @@ class ChunkSignals:
         Source: the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid retrieval",
         TOIS 42(1), 2023.
         """
-        cosine_weight = weights.cosine_for(words)
         of_page = weights.pages if self.pages else 0.0
         sums = {
             seq: (1 - of_page) * self.keyword.get(seq, 0.0)
             + of_page * self.pages.get(doc, 0.0)
             + weights.names * self.names.get(doc, 0.0)
-            # A negative cosine means no more than zero: it must not pull down a chunk that has the words.
-            + cosine_weight * max(self.cosines.get(seq, 0.0), 0.0)
+            + self._meaning(seq, weights, words)
             for seq, doc in self.docs.items()
         }
         first = min(sums, key=lambda seq: (-sums[seq], seq), default=0)
@@ -53,6 +53,14 @@ class ChunkSignals:
             for seq, score in self.feedback.items():
                 sums[seq] = sums.get(seq, 0.0) + trust * score
         return sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+
+    def _meaning(self, seq: int, weights: RankingWeights, words: int) -> float:
+        # A negative value means no more than zero: it must not pull down a chunk that has the words.
+        cosine = max(self.cosines.get(seq, 0.0), 0.0)
+        if self.nearest is None or not weights.cosine:
+            return weights.cosine_for(words) * cosine
+        first, last = self.nearest
+        return weights.nearness * max(cosine - last, 0.0) / (first - last)
 
 
 def shares(found: Sequence[Scored]) -> dict[int, float]:

@@ -20,6 +20,9 @@ class RankingWeights:
     """The weight of a cosine of 1 between question and chunk. 0 ignores meaning."""
     cosine_of_long: float = 0.6
     """Added to `cosine` for a long question: a vector sums up many words better than BM25 does."""
+    nearness: float = 0.5
+    """The weight of the nearest chunk by a transformer, instead of the two above. The scales of models differ, so its list is
+    stretched to 0..1; static vectors are too coarse for that: their nearest chunk is often near nothing."""
     pages: float = 0.4
     """The share of the words of the whole page in the score for words; the rest is for the words of the chunk."""
     names: float = 0.15

@@ -22,9 +22,9 @@ def signals(**more: dict[int, float]) -> ChunkSignals:
     ("weights", "expected"),
     [
         (NOTHING, {1: 1.0, 2: 0.2, 3: 0.0}),
-        (RankingWeights(1.0, 0.0, 0.0, 0.0, 0.0), {1: 1.3, 2: 0.7, 3: 0.0}),
-        (RankingWeights(0.0, 0.0, 0.5, 0.0, 0.0), {1: 1.0, 2: 0.6, 3: 0.25}),
-        (RankingWeights(0.0, 0.0, 0.0, 0.5, 0.0), {1: 1.0, 2: 0.2, 3: 0.5}),
+        (RankingWeights(1.0, 0.0, 0.0, 0.0, 0.0, 0.0), {1: 1.3, 2: 0.7, 3: 0.0}),
+        (RankingWeights(0.0, 0.0, 0.0, 0.5, 0.0, 0.0), {1: 1.0, 2: 0.6, 3: 0.25}),
+        (RankingWeights(0.0, 0.0, 0.0, 0.0, 0.5, 0.0), {1: 1.0, 2: 0.2, 3: 0.5}),
     ],
 )
 def test_each_weight_adds_its_own_signal(weights: RankingWeights, expected: dict[int, float]) -> None:
@@ -34,11 +34,11 @@ def test_each_weight_adds_its_own_signal(weights: RankingWeights, expected: dict
 def test_without_pages_the_words_of_the_chunk_count_in_full() -> None:
     made = signals()
     made.pages = {}
-    assert dict(made.ranked(RankingWeights(0.0, 0.0, 0.5, 0.0, 0.0), 3))[1] == 1.0
+    assert dict(made.ranked(RankingWeights(0.0, 0.0, 0.0, 0.5, 0.0, 0.0), 3))[1] == 1.0
 
 
 def test_feedback_counts_as_far_as_the_first_chunk_has_it() -> None:
-    weights = RankingWeights(0.0, 0.0, 0.0, 0.0, 1.0)
+    weights = RankingWeights(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     full = dict(signals(feedback={1: 1.0, 3: 0.8, 4: 0.5}).ranked(weights, 3))
     assert full == pytest.approx({1: 2.0, 2: 0.2, 3: 0.8, 4: 0.5})
     assert dict(signals(feedback={1: LEAST_FEEDBACK, 3: 1.0}).ranked(weights, 3))[3] == 0.0
@@ -60,3 +60,13 @@ def test_shares_are_of_the_best_and_equal_sums_keep_their_numbers_order() -> Non
     assert shares([]) == page_shares([]) == {}
     ranked = ChunkSignals({9: 1.0, 4: 1.0}, {}, {}, {9: 1, 4: 1}).ranked(NOTHING, 1)
     assert [seq for seq, _ in ranked] == [4, 9]
+
+
+def test_a_transformers_list_is_stretched_because_the_scales_of_models_differ() -> None:
+    """Some models give 0.7 to everything: a plain cosine would say nothing, and outweigh the words."""
+    made = ChunkSignals({1: 1.0}, {}, {}, {1: 7, 2: 7, 3: 8}, {1: 0.70, 2: 0.90, 3: 0.80}, nearest=(0.90, 0.70))
+    assert dict(made.ranked(RankingWeights(), 3)) == pytest.approx({1: 1.0, 2: 0.5, 3: 0.25})
+    # Below the last of the list, and where a person wants words alone.
+    made.cosines[1] = 0.1
+    assert dict(made.ranked(RankingWeights(), 3))[1] == 1.0
+    assert dict(made.ranked(RankingWeights(cosine=0.0), 3))[2] == 0.0
