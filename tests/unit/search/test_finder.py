@@ -26,7 +26,7 @@ from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
 from knowledge.search.ranking.weights import RankingWeights
 from knowledge.state.ports import IndexIdentity, IndexStore
-from mcp_server.app.factories.keywords import indexed_terms
+from mcp_server.app.factories.keywords import indexed_terms, name_terms
 from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.index.memory_engines import MemoryKeywordIndex, MemoryVectorIndex
 from tests.support.knowledge_bases.folders import PAGES, write
@@ -41,7 +41,7 @@ class Base:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.index = MemoryIndexStore()
-        self.keyword = MemoryKeywordIndex(indexed_terms)
+        self.keyword = MemoryKeywordIndex(indexed_terms, name_terms)
         self.embedder = MemoryEmbedder()
         self.finder = Finder(self.index, self.engines, correct, answer_tokens=1500)
         self.indexer = Indexer(
@@ -247,6 +247,58 @@ async def test_who_asks_for_ten_hits_gets_ten(tmp_path: Path) -> None:
     usual = await base.finder.search("how does gardening need patience", mode="discovery")
     assert 4 <= len(usual.hits) <= 8
     assert min(len(hit.snippet) for hit in usual.hits) >= 200
+
+
+async def test_a_larger_limit_finds_every_page_that_a_smaller_one_finds(tmp_path: Path) -> None:
+    """The passages of the first page would otherwise take the room of all other pages."""
+    sections = "".join(
+        f"## Part {n}\n\nRotating the signing keys, part {n}: {'keys and more keys. ' * 40}\n\n" for n in range(30)
+    )
+    pages = {f"{n}.md": f"# Page {n}\n\nThe signing keys of service {n} are rotating.\n" for n in range(12)}
+    base = Base(write(tmp_path / "kb", {"all.md": f"# Signing keys\n\n{sections}", **pages}))
+    await base.index_all()
+    found: set[str] = set()
+    for limit in (1, 3, 5, 8, 10, 20, 50):
+        answer = await base.finder.search("rotating signing keys", mode="discovery", limit=limit)
+        now = {hit.path for hit in answer.hits}
+        assert found <= now, limit
+        found = now
+
+
+async def test_a_title_comes_before_a_file_name_and_a_full_path_before_both(tmp_path: Path) -> None:
+    pages = {
+        "a/faq.md": "# Questions about data\n\nNothing here.\n",
+        "b/questions.md": "# FAQ\n\nNothing there.\n",
+        "faq": "",
+    }
+    base = Base(write(tmp_path / "kb", {path: text for path, text in pages.items() if text}))
+    await base.index_all()
+    assert (await paths(base, "faq"))[:2] == ["b/questions.md", "a/faq.md"]
+    assert (await paths(base, "a/faq.md"))[0] == "a/faq.md"
+
+
+async def test_a_page_is_found_by_its_alias_and_its_folder_although_its_text_has_neither(tmp_path: Path) -> None:
+    pages = {
+        "billing/terms.md": "---\naliases: [invoicing rules]\n---\n# Terms\n\nPay within a month.\n",
+        **{f"{n}.md": f"# Page {n}\n\nPay attention to rules of part {n}.\n" for n in range(9)},
+    }
+    base = Base(write(tmp_path / "kb", pages))
+    await base.index_all()
+    assert (await paths(base, "invoicing"))[0] == "billing/terms.md"
+    assert (await paths(base, "billing month"))[0] == "billing/terms.md"
+
+
+async def test_a_page_whose_words_are_spread_over_its_passages_comes_before_one_with_some_of_them(
+    tmp_path: Path,
+) -> None:
+    filler = "Other sentences of this section are about something else entirely. " * 20
+    spread = "".join(
+        f"## {word}\n\n{word} is described here. {filler}\n\n" for word in ("Quota", "Invoice", "Refund", "Ledger")
+    )
+    some = {f"{n}.md": f"# Note {n}\n\nquota and invoice. {filler}\n" for n in range(6)}
+    base = Base(write(tmp_path / "kb", {"billing.md": f"# Money\n\n{spread}", **some}))
+    await base.index_all()
+    assert "billing.md" in (await paths(base, "quota invoice refund ledger"))[:1]
 
 
 async def test_what_does_not_fit_is_on_the_next_page(base: Base) -> None:
