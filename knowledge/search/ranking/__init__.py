@@ -4,11 +4,12 @@
 
 | step | where |
 |---|---|
-| ask both engines | `ranker.py` |
-| join their lists: by score, or by reciprocal rank | `fusion.py`: `weigh`, `fuse` |
-| search again with words that the best chunks share | `feedback.py` |
+| ask the engines for chunks and pages | `ranker.py` |
+| search again for words that the best chunks share | `feedback.py` |
+| sum up what speaks for each chunk | `signals.py` |
+| join the lists of a server by reciprocal rank | `fusion.py`: `fuse` |
 | exact names first, near-duplicates out | `ranker.py`, `fusion.py`: `collapse` |
-| move up chunks with more of the question's words | `ranker.py`: `boost_coverage` |
+| move up chunks with more of the question's words, and with neighbours | `ranker.py`: `boost_coverage` |
 | the weights of these steps | `weights.py` |
 | the verdict: sufficient, partial or lost | `scent.py` |
 
