@@ -56,6 +56,8 @@ class SentBack:
     offered: tuple[tuple[str, str], ...]
     removed: tuple[str, ...]
     answer: dict[str, Any]
+    page_suffices: bool
+    """Whether the page alone, without a section, leads to the right place: the call that names the page was tried."""
 
     @property
     def written(self) -> bool:
@@ -70,7 +72,12 @@ class SentBack:
     @property
     def offers_right(self) -> bool:
         """Whether the place where it was is the one written to, or one of the three that the answer names."""
-        return self.right or (self.piece.path, self.piece.section) in self.offered[:3]
+        offered = self.offered[:3]
+        return (
+            self.right
+            or (self.piece.path, self.piece.section) in offered
+            or (self.page_suffices and (self.piece.path, "") in offered)
+        )
 
 
 def cut_pieces(repository: Repository, count: int, seed: int) -> tuple[dict[str, str], list[CutPiece]]:
@@ -152,6 +159,7 @@ async def served(pages: dict[str, str], folder: Path) -> AsyncIterator[Writer]:
 async def send_back(writer: Writer, pieces: Sequence[CutPiece]) -> AsyncIterator[SentBack]:
     """Send each piece to its page and to its topmost folder, without a base and without a section."""
     for piece in pieces:
+        page_suffices = False
         for to, path in (("page", piece.path), ("folder", piece.path.split("/")[0])):
             try:
                 answer = await writer.call("kb_merge", path=path, content=piece.text, dry_run=True)
@@ -159,7 +167,7 @@ async def send_back(writer: Writer, pieces: Sequence[CutPiece]) -> AsyncIterator
                 answer = {"status": "refused", "why": str(refusal)}
             added, gone = _changed_words(answer.get("diff") or "")
             written = [one for one in answer.get("blocks") or () if one["verdict"] in ("integrate", "update")]
-            yield SentBack(
+            sent = SentBack(
                 piece,
                 "page" if to == "page" else "folder",
                 answer["status"],
@@ -168,7 +176,10 @@ async def send_back(writer: Writer, pieces: Sequence[CutPiece]) -> AsyncIterator
                 tuple((one["path"], one["section"] or "") for one in answer.get("places") or ()),
                 tuple((gone - added).elements()),
                 answer,
+                page_suffices,
             )
+            page_suffices = to == "page" and sent.right
+            yield sent
 
 
 def _section_of(block: dict[str, Any], piece: CutPiece) -> str:

@@ -17,6 +17,8 @@ from knowledge.merge.model import OfferedPlace
 
 SHARPENED = 3
 """Power of a page's likeness: it weighs more than the section's (kb/decisions/0053)."""
+RANK_POWER = 0.5
+"""How much the search's order counts: the page at place n weighs 1 / n to this power."""
 
 
 class CandidatePage(NamedTuple):
@@ -28,7 +30,7 @@ class CandidatePage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnplacedText:
-    """A text for a directory, and the pages there that search finds for it."""
+    """A text for a directory, and the pages there that search finds for it, best first."""
 
     content: str
     pages: Sequence[CandidatePage]
@@ -41,12 +43,12 @@ def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
     language = stemming_language(content)
     pages = [count_terms(page.text, language) for page in unplaced.pages]
     likenesses = TermVectors(pages).cosines(count_terms(content, language))
-    cubes = [likenesses.get(number, 0.0) ** SHARPENED for number in range(len(pages))]
-    total = sum(cubes) or 1.0
+    weights = [likenesses.get(number, 0.0) ** SHARPENED / (1 + number) ** RANK_POWER for number in range(len(pages))]
+    total = sum(weights) or 1.0
     found = [
         place
-        for page, cube in zip(unplaced.pages, cubes, strict=True)
-        for place in _places_in_page(content, page, cube / total, unplaced.similarity)
+        for page, weight in zip(unplaced.pages, weights, strict=True)
+        for place in _places_in_page(content, page, weight / total, unplaced.similarity)
     ]
     return tuple(sorted(found, key=lambda place: -place.fit)[:MOST_OFFERED])
 
@@ -64,7 +66,7 @@ def _places_in_page(
         body = "".join(piece.text for piece in pieces[1:])
         placement = placer.place(body, path=pieces[0].section, level=heading_level(pieces[0]))
         if placement.how != "unsure":
-            # Named, or a new section: the page alone says where.
+            # Named, or a new section: the page alone says where. With `section` the text would be a new version of all of it.
             return [offered_place(page.path, (), share)]
         choices = list(placement.choices[:MOST_OFFERED])
     return [offered_place(page.path, choice.section.path, share * choice.share) for choice in choices]

@@ -235,6 +235,12 @@ def test_text_with_a_heading_of_its_own_is_offered_pages() -> None:
     assert found[0].why.startswith("its words resemble those of zoo.md (")
 
 
+def test_of_pages_that_are_alike_the_one_that_search_has_first_is_first() -> None:
+    pages = [CandidatePage(f"{n}.md", "# Backups\n\nA backup is restored.\n") for n in (3, 1, 2)]
+    found = places_among_pages(UnplacedText("A backup can be restored.", pages))
+    assert [place.path for place in found] == ["3.md", "1.md", "2.md"]
+
+
 def test_logs_are_told_from_pages() -> None:
     assert is_log(cut("# Log\n\n## 2026-11-20\n\nx\n\n## 2026-11-19\n\ny\n"))
     assert is_log(cut("- 2026-11-19: one\n- 2026-11-20: two\n"))
