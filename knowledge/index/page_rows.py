@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.index.ports import Known
@@ -136,7 +136,12 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
     # An `_index.md` is recorded with the trust of its directory, as the pages below it. The file may have changed between
     # the two reads; a different value here would hide from the next run that those pages must be recorded again.
     directory = parent(path)
-    untrusted = trust.untrusted(directory) or (path != index_of(directory) and document.untrusted)
+    is_index = path == index_of(directory)
+    untrusted = trust.untrusted(directory) or (not is_index and document.untrusted)
+    stamp = file.stamp
+    if is_index and untrusted != (document.untrusted or (bool(directory) and trust.untrusted(parent(directory)))):
+        # It did change. No file has this inode, so the next run looks at it again, however long ago the change was by then.
+        stamp = replace(stamp, inode=-1)
     sections = dict.fromkeys(" > ".join(heading.path) for heading in document.headings)
     record = DocumentRecord(
         path=path,
@@ -150,7 +155,7 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
         sections=tuple(sections)[:MOST_SECTIONS],
         untrusted=untrusted,
         revision=file.revision,
-        stamp=file.stamp,
+        stamp=stamp,
         tokens=count_tokens(document.text),
         indexed_at_ns=at_ns,
     )
