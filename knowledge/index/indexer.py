@@ -26,7 +26,7 @@ from knowledge.index.vector_renewal import NO_VECTOR, Renewal, packed
 from knowledge.pages.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.pages.vault import Vault, VaultProblem
 from knowledge.search.query.analysis import forget_words
-from knowledge.state.ports import IndexChange, IndexIdentity, IndexStore, Progress, Remove, Stamp, Touch
+from knowledge.state.ports import Filters, IndexChange, IndexIdentity, IndexStore, Progress, Remove, Stamp, Touch
 from knowledge.task_groups import first_error
 
 log = logging.getLogger(__name__)
@@ -340,9 +340,24 @@ class Indexer:
                 above = parent(above)
                 record = await self.index.document(index_of(above))
             stored = record is not None and record.untrusted
-            if stored != await _in_thread(partial(trust.untrusted, directory)):
+            changed = stored != await _in_thread(partial(trust.untrusted, directory))
+            if changed or await self._recorded_by_halves(directory, trust):
                 flipped.append(directory)
         return flipped
+
+    async def _recorded_by_halves(self, directory: str, trust: DirectoryTrust) -> bool:
+        """Return whether pages below have another trust than their directory.
+
+        A run may have died while it recorded a change that was then taken back in the files: then `_index.md` looks as if
+        nothing had happened. True also if a page says itself that it is untrusted: recording it again costs little.
+        """
+        docs = await self.index.select(Filters(path=directory)) if directory else None
+        if docs is None:
+            _, below = await self.index.children("", limit=EVERYTHING)
+        else:
+            below = list((await self.index.records(docs)).values())
+        pages = [record for record in below if record.path != index_of(parent(record.path))]
+        return await _in_thread(lambda: any(page.untrusted != trust.untrusted(parent(page.path)) for page in pages))
 
     # --- three stages that overlap: read and cut, embed, store ---------------------------------------------------------
 

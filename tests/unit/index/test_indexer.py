@@ -229,6 +229,33 @@ async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: PageC
     assert all((await house.untrusted()).values())
 
 
+@pytest.mark.parametrize("place", ["", "in/"])
+async def test_a_change_of_trust_that_was_interrupted_and_taken_back_leaves_nothing_behind(
+    house: PageContext, place: str
+) -> None:
+    """`_index.md` then says what the index has of it, as if nothing had happened. Found by killing servers."""
+    house.put(f"{place}_index.md", "# Index\n")
+    for number in range(100):
+        house.put(f"{place}{number:03}.md", f"text {number}")
+    await house.indexer.reconcile(FENCE)
+    house.put(f"{place}_index.md", UNTRUSTED)
+    apply, calls = house.index.apply, itertools.count()
+
+    async def dying(changes: Sequence[object], *, fence: int) -> object:
+        if next(calls):
+            raise LeaseLost("indexer", fence)
+        return await apply(changes, fence=fence)  # type: ignore[arg-type]  # passed on as it came
+
+    house.index.apply = dying  # type: ignore[method-assign,assignment]  # a process killed between two batches
+    with pytest.raises(LeaseLost):
+        await house.indexer.reconcile(FENCE)
+    assert True in (await house.untrusted()).values()
+    house.index.apply = apply  # type: ignore[method-assign]  # and the process after it
+    house.put(f"{place}_index.md", "# Index, as before\n")
+    await house.indexer.reconcile(FENCE)
+    assert not any((await house.untrusted()).values())
+
+
 async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_the_next(
     house: PageContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
