@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
 from knowledge.index.embed.ports import EmbedderOf
-from knowledge.index.page_rows import DirectoryTrust, Outcome, Prepared, UnusablePage, index_of, prepare
+from knowledge.index.page_rows import NO_INODE, DirectoryTrust, Outcome, Prepared, UnusablePage, index_of, prepare
 from knowledge.index.ports import Apart, IndexedPages, KeywordIndex, Known, PageBatch
 from knowledge.index.preparation_process import PreparingLost, PreparingProcess, is_worth_it
 from knowledge.index.vector_renewal import NO_VECTOR, Renewal, packed
@@ -90,6 +90,8 @@ class _IndexingRun:
     """The identity of the vectors in use during the whole run."""
     total: int
     late: deque[tuple[str, Known | None]] = field(default_factory=deque)
+    announced: set[str] = field(default_factory=set)
+    """Paths of `late` jobs that are recorded at the beginning too, with a stamp that no file has."""
     large: deque[_Large] = field(default_factory=deque)
     """Pages that another process indexes, after `jobs`."""
     large_late: deque[_Large] = field(default_factory=deque)
@@ -295,9 +297,13 @@ class Indexer:
         def of(path: str) -> Known | None:
             return None if path in below else known.get(path)
 
+        # A new `_index.md` is recorded before its pages as well, as one to be looked at again. Otherwise, if this run dies and the
+        # file is deleted before the next one, nothing would tell that pages have its trust.
+        announced = [path for path in last if path in found and path not in known and path not in large]
         return _IndexingRun(
             fence=fence,
-            jobs=deque((path, of(path)) for path in jobs if path not in large),
+            jobs=deque([*((path, None) for path in announced), *((p, of(p)) for p in jobs if p not in large)]),
+            announced=set(announced),
             large=deque(_Large(path, of(path), large[path]) for path in jobs if path in large),
             removals=deque(path for path in gone if path not in late),
             late=deque((path, None) for path in last if path not in large),
@@ -306,7 +312,7 @@ class Indexer:
             stored=stored,
             reuse=bool(stored),
             embedder=(await self.index.space()).identity,
-            total=len(jobs) + len(gone) + len(late - set(gone)),
+            total=len(announced) + len(jobs) + len(gone) + len(late - set(gone)),
         )
 
     def _large(self, paths: Iterable[str], found: Mapping[str, Stamp]) -> dict[str, int]:
@@ -388,6 +394,8 @@ class Indexer:
 
     def _next_batch(self, run: _IndexingRun) -> list[Outcome]:
         batch = self._prepared_beside(run) if run.beside else self._prepared_here(run)
+        if run.announced:
+            batch = [_announced(run, outcome) for outcome in batch]
         if run.jobs or run.large:
             return batch
         # Removals come last, so that a renamed page finds the vectors of its old name; and in the same batch if possible,
@@ -634,6 +642,15 @@ def _turns_for_others() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(usual)
+
+
+def _announced(run: _IndexingRun, outcome: Outcome) -> Outcome:
+    """Return `outcome`; for an announced page one that never looks settled."""
+    if not isinstance(outcome, Prepared) or outcome.path not in run.announced:
+        return outcome
+    run.announced.discard(outcome.path)
+    stamp = replace(outcome.record.stamp, inode=NO_INODE)
+    return replace(outcome, record=replace(outcome.record, stamp=stamp))
 
 
 def _settled(stamp: Stamp, known: Known | None) -> bool:

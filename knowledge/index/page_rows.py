@@ -18,6 +18,8 @@ from knowledge.tokens import count_tokens
 
 MOST_SECTIONS = 200
 DIGEST_BYTES = 16
+NO_INODE = -1
+"""An inode that no file has: a page that is recorded with it never looks settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,8 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
     untrusted = trust.untrusted(directory) or (not is_index and document.untrusted)
     stamp = file.stamp
     if is_index and untrusted != (document.untrusted or (bool(directory) and trust.untrusted(parent(directory)))):
-        # It did change. No file has this inode, so the next run looks at it again, however long ago the change was by then.
-        stamp = replace(stamp, inode=-1)
+        # It did change: the next run looks at it again, however long ago the change was by then.
+        stamp = replace(stamp, inode=NO_INODE)
     sections = dict.fromkeys(" > ".join(heading.path) for heading in document.headings)
     record = DocumentRecord(
         path=path,

@@ -229,12 +229,14 @@ async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: PageC
     assert all((await house.untrusted()).values())
 
 
+@pytest.mark.parametrize("described", [True, False])
 @pytest.mark.parametrize("place", ["", "in/"])
 async def test_a_change_of_trust_that_was_interrupted_and_taken_back_leaves_nothing_behind(
-    house: PageContext, place: str
+    house: PageContext, place: str, *, described: bool
 ) -> None:
-    """`_index.md` then says what the index has of it, as if nothing had happened. Found by killing servers."""
-    house.put(f"{place}_index.md", "# Index\n")
+    """`_index.md` then says what the index has of it, or is as unknown as before. Found by killing servers."""
+    if described:
+        house.put(f"{place}_index.md", "# Index\n")
     for number in range(100):
         house.put(f"{place}{number:03}.md", f"text {number}")
     await house.indexer.reconcile(FENCE)
@@ -251,7 +253,10 @@ async def test_a_change_of_trust_that_was_interrupted_and_taken_back_leaves_noth
         await house.indexer.reconcile(FENCE)
     assert True in (await house.untrusted()).values()
     house.index.apply = apply  # type: ignore[method-assign]  # and the process after it
-    house.put(f"{place}_index.md", "# Index, as before\n")
+    if described:
+        house.put(f"{place}_index.md", "# Index, as before\n")
+    else:
+        (house.root / f"{place}_index.md").unlink()
     await house.indexer.reconcile(FENCE)
     assert not any((await house.untrusted()).values())
 
