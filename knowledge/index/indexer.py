@@ -26,7 +26,7 @@ from knowledge.index.vector_renewal import NO_VECTOR, Renewal, packed
 from knowledge.pages.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.pages.vault import Vault, VaultProblem
 from knowledge.search.query.analysis import forget_words
-from knowledge.state.ports import Filters, IndexChange, IndexIdentity, IndexStore, Progress, Remove, Stamp, Touch
+from knowledge.state.ports import IndexChange, IndexIdentity, IndexStore, Progress, Remove, Stamp, Touch
 from knowledge.task_groups import first_error
 
 log = logging.getLogger(__name__)
@@ -90,8 +90,10 @@ class _IndexingRun:
     """The identity of the vectors in use during the whole run."""
     total: int
     late: deque[tuple[str, Known | None]] = field(default_factory=deque)
-    announced: set[str] = field(default_factory=set)
-    """Paths of `late` jobs that are recorded at the beginning too, with a stamp that no file has."""
+    marks: list[Touch] = field(default_factory=list)
+    """Give the documents of `late` jobs a stamp that no file has, before anything else is stored."""
+    new_marks: set[str] = field(default_factory=set)
+    """The same for those that the index doesn't have yet: they are recorded with that stamp, and again at the end."""
     large: deque[_Large] = field(default_factory=deque)
     """Pages that another process indexes, after `jobs`."""
     large_late: deque[_Large] = field(default_factory=deque)
@@ -297,13 +299,15 @@ class Indexer:
         def of(path: str) -> Known | None:
             return None if path in below else known.get(path)
 
-        # A new `_index.md` is recorded before its pages as well, as one to be looked at again. Otherwise, if this run dies and the
-        # file is deleted before the next one, nothing would tell that pages have its trust.
-        announced = [path for path in last if path in found and path not in known and path not in large]
+        # Before its pages, each is marked as one to be looked at again. Otherwise, if this run dies and the change is taken back
+        # before the next one, nothing would tell that some pages have its trust.
+        new = [path for path in last if path in found and path not in known]
+        marks = [Touch(p, replace(known[p][0], inode=NO_INODE), known[p][2]) for p in last if p in known]
         return _IndexingRun(
             fence=fence,
-            jobs=deque([*((path, None) for path in announced), *((p, of(p)) for p in jobs if p not in large)]),
-            announced=set(announced),
+            jobs=deque([*((path, None) for path in new), *((p, of(p)) for p in jobs if p not in large)]),
+            new_marks=set(new),
+            marks=marks,
             large=deque(_Large(path, of(path), large[path]) for path in jobs if path in large),
             removals=deque(path for path in gone if path not in late),
             late=deque((path, None) for path in last if path not in large),
@@ -312,7 +316,7 @@ class Indexer:
             stored=stored,
             reuse=bool(stored),
             embedder=(await self.index.space()).identity,
-            total=len(announced) + len(jobs) + len(gone) + len(late - set(gone)),
+            total=len(new) + len(marks) + len(jobs) + len(gone) + len(late - set(gone)),
         )
 
     def _large(self, paths: Iterable[str], found: Mapping[str, Stamp]) -> dict[str, int]:
@@ -346,24 +350,11 @@ class Indexer:
                 above = parent(above)
                 record = await self.index.document(index_of(above))
             stored = record is not None and record.untrusted
-            changed = stored != await _in_thread(partial(trust.untrusted, directory))
-            if changed or await self._recorded_by_halves(directory, trust):
+            # A run that died may have recorded some pages with a trust that the files no longer say.
+            unfinished = record is not None and above == directory and record.stamp.inode == NO_INODE
+            if unfinished or stored != await _in_thread(partial(trust.untrusted, directory)):
                 flipped.append(directory)
         return flipped
-
-    async def _recorded_by_halves(self, directory: str, trust: DirectoryTrust) -> bool:
-        """Return whether pages below have another trust than their directory.
-
-        A run may have died while it recorded a change that was then taken back in the files: then `_index.md` looks as if
-        nothing had happened. True also if a page says itself that it is untrusted: recording it again costs little.
-        """
-        docs = await self.index.select(Filters(path=directory)) if directory else None
-        if docs is None:
-            _, below = await self.index.children("", limit=EVERYTHING)
-        else:
-            below = list((await self.index.records(docs)).values())
-        pages = [record for record in below if record.path != index_of(parent(record.path))]
-        return await _in_thread(lambda: any(page.untrusted != trust.untrusted(parent(page.path)) for page in pages))
 
     # --- three stages that overlap: read and cut, embed, store ---------------------------------------------------------
 
@@ -394,8 +385,9 @@ class Indexer:
 
     def _next_batch(self, run: _IndexingRun) -> list[Outcome]:
         batch = self._prepared_beside(run) if run.beside else self._prepared_here(run)
-        if run.announced:
-            batch = [_announced(run, outcome) for outcome in batch]
+        if run.marks or run.new_marks:
+            batch = [*run.marks, *(_marked(run, outcome) for outcome in batch)]
+            run.marks.clear()
         if run.jobs or run.large:
             return batch
         # Removals come last, so that a renamed page finds the vectors of its old name; and in the same batch if possible,
@@ -644,11 +636,11 @@ def _turns_for_others() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-def _announced(run: _IndexingRun, outcome: Outcome) -> Outcome:
-    """Return `outcome`; for an announced page one that never looks settled."""
-    if not isinstance(outcome, Prepared) or outcome.path not in run.announced:
+def _marked(run: _IndexingRun, outcome: Outcome) -> Outcome:
+    """Return `outcome`; one of `new_marks` with a stamp that no file has."""
+    if not isinstance(outcome, Prepared) or outcome.path not in run.new_marks:
         return outcome
-    run.announced.discard(outcome.path)
+    run.new_marks.discard(outcome.path)
     stamp = replace(outcome.record.stamp, inode=NO_INODE)
     return replace(outcome, record=replace(outcome.record, stamp=stamp))
 

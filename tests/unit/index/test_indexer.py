@@ -17,7 +17,7 @@ from knowledge.index.page_rows import DirectoryTrust
 from knowledge.index.ports import IndexedPages, PageBatch, QueryTerm
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import Analyzer
-from knowledge.state.ports import IndexIdentity, IndexStore, Progress, TextRow
+from knowledge.state.ports import IndexChange, IndexIdentity, IndexPosition, IndexStore, Progress, TextRow
 from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
@@ -204,61 +204,65 @@ async def test_a_directory_that_loses_or_gains_trust_takes_along_all_below(house
     assert not any((await house.untrusted()).values())
 
 
-async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: PageContext) -> None:
+async def interrupted(house: PageContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Index until the process is killed between its first two batches."""
+    apply, calls = house.index.apply, itertools.count()
+
+    async def dying(changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:
+        if next(calls):
+            raise LeaseLost("indexer", fence)
+        return await apply(changes, fence=fence)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(house.index, "apply", dying)
+        with pytest.raises(LeaseLost):
+            await house.indexer.reconcile(FENCE)
+
+
+async def test_a_change_of_trust_that_was_interrupted_is_done_again(
+    house: PageContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The page that says so is stored last, so a run that died in between is repeated."""
     house.put("_index.md", "# Index\n")
     for number in range(100):
         house.put(f"{number:03}.md", f"text {number}")
     await house.indexer.reconcile(FENCE)
     house.put("_index.md", UNTRUSTED)
-    apply, calls = house.index.apply, itertools.count()
-
-    async def dying(changes: Sequence[object], *, fence: int) -> object:
-        if next(calls):
-            raise LeaseLost("indexer", fence)
-        return await apply(changes, fence=fence)  # type: ignore[arg-type]  # passed on as it came
-
-    house.index.apply = dying  # type: ignore[method-assign,assignment]  # a process killed between two batches
-    with pytest.raises(LeaseLost):
-        await house.indexer.reconcile(FENCE)
-    flags = list((await house.untrusted()).values())
-    assert True in flags
-    assert False in flags
-    house.index.apply = apply  # type: ignore[method-assign]  # and the process after it
+    await interrupted(house, monkeypatch)
+    assert set((await house.untrusted()).values()) == {True, False}
     await house.indexer.reconcile(FENCE)
     assert all((await house.untrusted()).values())
 
 
-@pytest.mark.parametrize("described", [True, False])
 @pytest.mark.parametrize("place", ["", "in/"])
+@pytest.mark.parametrize(
+    ("before", "between"),
+    [("# Index\n", UNTRUSTED), (None, UNTRUSTED), (UNTRUSTED, "# Index\n"), (UNTRUSTED, None)],
+    ids=["loses trust", "loses trust by a new page", "gains trust", "gains trust, its page deleted"],
+)
 async def test_a_change_of_trust_that_was_interrupted_and_taken_back_leaves_nothing_behind(
-    house: PageContext, place: str, *, described: bool
+    house: PageContext, monkeypatch: pytest.MonkeyPatch, place: str, before: str | None, between: str | None
 ) -> None:
-    """`_index.md` then says what the index has of it, or is as unknown as before. Found by killing servers."""
-    if described:
-        house.put(f"{place}_index.md", "# Index\n")
+    """`_index.md` is then as the index has it, and only the pages are not. Found by killing servers."""
+
+    def describe(text: str | None) -> None:
+        if text is None:
+            (house.root / f"{place}_index.md").unlink(missing_ok=True)
+        else:
+            house.put(f"{place}_index.md", text)
+
+    describe(before)
     for number in range(100):
         house.put(f"{place}{number:03}.md", f"text {number}")
     await house.indexer.reconcile(FENCE)
-    house.put(f"{place}_index.md", UNTRUSTED)
-    apply, calls = house.index.apply, itertools.count()
-
-    async def dying(changes: Sequence[object], *, fence: int) -> object:
-        if next(calls):
-            raise LeaseLost("indexer", fence)
-        return await apply(changes, fence=fence)  # type: ignore[arg-type]  # passed on as it came
-
-    house.index.apply = dying  # type: ignore[method-assign,assignment]  # a process killed between two batches
-    with pytest.raises(LeaseLost):
-        await house.indexer.reconcile(FENCE)
-    assert True in (await house.untrusted()).values()
-    house.index.apply = apply  # type: ignore[method-assign]  # and the process after it
-    if described:
-        house.put(f"{place}_index.md", "# Index, as before\n")
-    else:
-        (house.root / f"{place}_index.md").unlink()
+    describe(between)
+    await interrupted(house, monkeypatch)
+    pages = {path: flag for path, flag in (await house.untrusted()).items() if not path.endswith("_index.md")}
+    assert (before == UNTRUSTED) != all(pages.values()), "the run got as far as the pages"
+    describe(before)
     await house.indexer.reconcile(FENCE)
-    assert not any((await house.untrusted()).values())
+    assert set((await house.untrusted()).values()) == {before == UNTRUSTED}
+    assert not (await house.indexer.reconcile(FENCE)).changed
 
 
 async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_the_next(
