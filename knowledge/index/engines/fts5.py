@@ -23,18 +23,17 @@ BATCH = 2_000
 SHAPE = 2
 """Goes up when the tables or the spelling of terms change; a file of another shape is replaced."""
 
-_TABLES = ("chunks", "page_text", "page_names")
-"""One for chunks, two for whole pages, which have the number of their first chunk. `bm25()` takes the length of a row over all
-of its columns, so each field of a page has a table of its own."""
+_COUNTED = {"chunks": "count(*)", "page_text": "sum(begins_page)", "page_names": "sum(begins_page)"}
+"""A table for chunks, and one for each field of whole pages, which have the number of their first chunk: `bm25()` takes the
+length of a row over all of its columns. With each, how its rows are counted in `rows`; a contentless table cannot tell."""
 _SCHEMA = "\n".join(
     (
         "create table if not exists applied (generation text not null, seq integer not null);",
-        "create table if not exists rows (seq integer primary key, doc integer not null);",
+        "create table if not exists rows (seq integer primary key, doc integer not null, begins_page integer not null);",
         *(
             f"create virtual table if not exists {table} using fts5 (terms, content='', contentless_delete=1, tokenize='ascii');"
             f"create virtual table if not exists {table}_postings using fts5vocab ({table}, row);"
-            f"create table if not exists {table}_rows (seq integer primary key);"
-            for table in _TABLES
+            for table in _COUNTED
         ),
         f"pragma user_version = {SHAPE};",
     )
@@ -150,7 +149,7 @@ class Fts5KeywordIndex:
         found: list[Scored] = []
         # In one transaction, so that all parts of the answer are of one state.
         with self._opened() as connection, connection:
-            (total,) = next(connection.execute(f"select count(*) from {table}_rows"))  # noqa: S608 - our own table names
+            (total,) = next(connection.execute(f"select coalesce({_COUNTED[table]}, 0) from rows"))  # noqa: S608 - our own names
             asked = [
                 (number, f'"{_spell(term)}"', weight * factor)
                 for number, query in enumerate(terms)
@@ -247,26 +246,25 @@ def _store(
     names: Mapping[int, str],
 ) -> None:
     # The store has started over: the numbers mean other chunks now.
-    if delta.upto.generation != after.generation:
-        for table in _TABLES:
-            connection.execute(f"insert into {table} ({table}) values ('delete-all')")  # noqa: S608 - our own table names
-            connection.execute(f"delete from {table}_rows")  # noqa: S608
-        connection.execute("delete from rows")
+    started_over = delta.upto.generation != after.generation
     gone = [(seq,) for seq in delta.removed]
     # The chunks of a page have adjacent numbers. One that a batch cuts in two is there twice, and both parts go with it.
     pages = [(doc, list(group)) for doc, group in groupby(rows, key=itemgetter(1))]
+    first = {group[0][0] for _, group in pages}
     filled = {
         "chunks": [(seq, text) for seq, _, text in rows],
         "page_text": [(group[0][0], " ".join(text for _, _, text in group)) for _, group in pages],
         "page_names": [(group[0][0], names.get(doc, "")) for doc, group in pages],
     }
     for table, texts in filled.items():
-        connection.executemany(f"delete from {table} where rowid = ?", gone)  # noqa: S608
-        connection.executemany(f"delete from {table}_rows where seq = ?", gone)  # noqa: S608
-        connection.executemany(f"insert into {table} (rowid, terms) values (?, ?)", texts)  # noqa: S608
-        connection.executemany(f"insert into {table}_rows values (?)", [(seq,) for seq, _ in texts])  # noqa: S608
+        if started_over:
+            connection.execute(f"insert into {table} ({table}) values ('delete-all')")  # noqa: S608 - our own table names
+        connection.executemany(f"delete from {table} where rowid = ?", gone)  # noqa: S608 - our own table names
+        connection.executemany(f"insert into {table} (rowid, terms) values (?, ?)", texts)  # noqa: S608 - our own table names
+    if started_over:
+        connection.execute("delete from rows")
     connection.executemany("delete from rows where seq = ?", gone)
-    connection.executemany("insert into rows values (?, ?)", [(seq, doc) for seq, doc, _ in rows])
+    connection.executemany("insert into rows values (?, ?, ?)", [(seq, doc, seq in first) for seq, doc, _ in rows])
     connection.execute("delete from applied")
     connection.execute("insert into applied values (?, ?)", (delta.upto.generation, delta.upto.seq))
 

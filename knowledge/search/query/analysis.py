@@ -89,21 +89,22 @@ _ALGORITHMS = {
 
 def words(text: str) -> list[str]:
     """Return the words of `text` in order, case-folded; after `foo_bar`, `v1.2` and `camelCase` come their parts."""
-    if not text.isascii():
-        for sign in _INVISIBLE:
-            text = text.replace(sign, "")
-        text = unicodedata.normalize("NFKC", text)
     # No word contains a space, and the runs between spaces repeat: so runs are cached.
-    return list(chain.from_iterable(map(_words_of_runs.__getitem__, text.split())))
+    return list(chain.from_iterable(map(_words_of_runs.__getitem__, _composed(text).split())))
 
 
 def word_groups(text: str) -> list[tuple[str, ...]]:
     """Return the words of `text` in order, each with the parts that `words` returns after it."""
-    if not text.isascii():
-        for sign in _INVISIBLE:
-            text = text.replace(sign, "")
-        text = unicodedata.normalize("NFKC", text)
-    return [group for token in _TOKEN.findall(text) for group in _groups_of_token(token) if group]
+    return [group for token in _TOKEN.findall(_composed(text)) for group in _groups_of_token(token) if group]
+
+
+def _composed(text: str) -> str:
+    """Return `text` in NFKC, without signs that nobody sees."""
+    if text.isascii():
+        return text
+    for sign in _INVISIBLE:
+        text = text.replace(sign, "")
+    return unicodedata.normalize("NFKC", text)
 
 
 def remember_words(text: str) -> Sequence[str]:
