@@ -34,14 +34,14 @@ from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import ShownChunk, at_place, judge, signs_of
-from knowledge.search.ranking.weights import WeightsOf, default_weights
+from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
-LONGEST_COMPARED, MOST_PASSAGES, MOST_PAGES = 1_500, 40, 8
-"""Characters of a text for which pages are looked up, passages that are looked at, and pages that are named."""
+LONGEST_COMPARED, MOST_PAGES = 1_500, 8
+"""Characters of a text for which pages are looked up, and pages that are named."""
 LOOK_S = 0.02
 USUAL = 8
 SURE = 10
@@ -167,14 +167,20 @@ class Finder:
             InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
         """
         await self._wait_for_first_pages()
-        chosen = Filters(path=await self._place(path))
-        question = await self._questions.ask(text[:LONGEST_COMPARED].encode(errors="replace").decode())
-        scope = SearchScope(await self._index.select(chosen), chosen)
-        ranking = await self._ranker.rank(question, (), scope, room=MOST_PASSAGES)
-        return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:MOST_PAGES]
+        return await self.ranked_pages(text[:LONGEST_COMPARED], path=path, most=MOST_PAGES)
 
-    async def ranked_pages(self, query: str, *, path: str = "", filters: Filters | None = None, most: int) -> list[str]:
+    async def ranked_pages(
+        self,
+        query: str,
+        *,
+        path: str = "",
+        filters: Filters | None = None,
+        most: int,
+        weights: RankingWeights | None = None,
+    ) -> list[str]:
         """Return the pages of the best chunks, best first, each once, as ranking has them: without a layout and its limits.
+
+        `weights` are tried instead of those that apply now.
 
         Raises:
             InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
@@ -183,7 +189,7 @@ class Finder:
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query.encode(errors="replace").decode())
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=DEPTH)
+        ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=DEPTH, weights=weights)
         return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:most]
 
     async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:

@@ -27,7 +27,6 @@ from knowledge.evaluate.use.labels import UseLabel, labels
 from knowledge.evaluate.use.measure import DEPTH, DEPTH_NDCG
 from knowledge.search.ranking.weights import DEFAULT_WEIGHTS, RankingWeights
 from knowledge.search.use.events import AskedQuestion, PageUse, SearchedFor, UsingSession
-from mcp_server.app.factories import finder as finders
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
@@ -129,25 +128,9 @@ async def truth(folder: Path) -> Truth:
         async with held_lease(base, wait_s=30.0) as lease:
             assert lease is not None
             await bring_up_to_date(base, lease)
-        now = DEFAULT_WEIGHTS
-
-        async def weights() -> RankingWeights:
-            return now
-
-        finder = finders.finder_of(
-            base.vault,
-            base.index,
-            base.engines,
-            adviser=None,
-            is_usual_word=lambda word: base.embedding.static().is_usual_word(word),
-            answer_tokens=1500,
-            patience_s=0.0,
-            weights=weights,
-        )
         for variant in variants:
-            now = variant
             for text, found in zip(texts, pages, strict=True):
-                found.append(await finder.ranked_pages(text, most=DEPTH))
+                found.append(await base.finder.ranked_pages(text, most=DEPTH, weights=variant))
     return Truth(texts, grades, variants, pages)
 
 

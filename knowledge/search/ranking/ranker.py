@@ -127,12 +127,18 @@ class Ranker:
         self._index, self._engines, self._weights = index, engines, weights
 
     async def rank(
-        self, question: SearchQuestion, names: Sequence[NameMatch], scope: SearchScope, *, room: int
+        self,
+        question: SearchQuestion,
+        names: Sequence[NameMatch],
+        scope: SearchScope,
+        *,
+        room: int,
+        weights: RankingWeights | None = None,
     ) -> Ranking:
         """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page."""
         if scope.docs is not None and not scope.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
-        weights = await self._weights()
+        weights = weights or await self._weights()
         found = await self._search(question, scope, weights)
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))

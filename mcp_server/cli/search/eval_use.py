@@ -34,7 +34,6 @@ from knowledge.search.use.events import UseCounts
 from knowledge.search.use.store import UseStore
 from knowledge.search.use.stored_weights import WeightsRecord, reset, store, stored_record
 from knowledge.state.locations import state_dir_for
-from mcp_server.app.factories import finder as finders
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import indexing_bars, update_to_measure
@@ -165,9 +164,9 @@ def _with_pages(label: UseLabel, pages: set[str]) -> UseLabel | None:
     return replace(label, grades=grades, ranks={path: label.ranks[path] for path in grades})
 
 
-async def _ranked(finder: Finder, label: UseLabel) -> list[str]:
+async def _ranked(finder: Finder, label: UseLabel, weights: RankingWeights | None = None) -> list[str]:
     asked = label.asked_for
-    return await finder.ranked_pages(asked.query, path=asked.path, filters=asked.filters, most=DEPTH)
+    return await finder.ranked_pages(asked.query, path=asked.path, filters=asked.filters, most=DEPTH, weights=weights)
 
 
 async def _measured(
@@ -199,29 +198,13 @@ async def _fitted(
     trusted = [_with_pages(label, set(label.grades) - label.untrusted) for label in found]
     chosen = [label for label in trusted if label is not None][:MOST_FITTED]
     tried = candidates(used)
-    now = used
     if too_few(chosen):
         return fit(chosen, tried[:1], np.zeros((len(chosen), 1)))
-
-    async def weights() -> RankingWeights:
-        return now
-
-    finder = finders.finder_of(
-        base.vault,
-        base.index,
-        base.engines,
-        adviser=None,
-        is_usual_word=lambda word: base.embedding.static().is_usual_word(word),
-        answer_tokens=settings.answer_tokens,
-        patience_s=0.0,
-        weights=weights,
-    )
     quality = np.zeros((len(chosen), len(tried)))
     with progress_bars("trying weights", shown=not settings.json) as (draw,):
         for column, candidate in enumerate(tried):
-            now = candidate  # what `weights` returns
             for row, label in enumerate(chosen):
-                quality[row, column] = ndcg(await _ranked(finder, label), label.grades, DEPTH_NDCG)
+                quality[row, column] = ndcg(await _ranked(base.finder, label, candidate), label.grades, DEPTH_NDCG)
             draw(column + 1, len(tried))
     return fit(chosen, tried, quality)
 
