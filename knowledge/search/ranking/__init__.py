@@ -6,7 +6,7 @@
 |---|---|
 | ask the engines for chunks and pages | `ranker.py` |
 | search again for words that the best chunks share | `feedback.py` |
-| sum up what speaks for each chunk | `signals.py` |
+| add up the signals of each chunk | `signals.py` |
 | join the lists of a server by reciprocal rank | `fusion.py`: `fuse` |
 | exact names first, near-duplicates out | `ranker.py`, `fusion.py`: `collapse` |
 | move up chunks with more of the question's words, and with neighbours | `ranker.py`: `boost_coverage` |

@@ -1,4 +1,4 @@
-"""What speaks for a chunk, and the sum of it. Pure."""
+"""The signals that rank a chunk, and their weighted sum. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from knowledge.index.ports import Scored
 from knowledge.search.ranking.weights import RankingWeights
 
 LEAST_FEEDBACK = 0.1
-"""Share of the best feedback score that the first chunk must have. If it has less, the question asks for something else than
-what the first chunks have in common."""
+"""Share of the best feedback score that the first chunk must have. If it has less, the question asks for something other
+than what the first chunks have in common."""
 
 
 @dataclass(slots=True)

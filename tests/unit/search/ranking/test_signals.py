@@ -1,4 +1,4 @@
-"""What speaks for a chunk is summed by its weights."""
+"""The signals of a chunk are added up by their weights."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_cosine_counts_more_in_a_long_question() -> None:
     assert weights.cosine_for(LONG_FROM) == 0.8
     assert weights.cosine_for((LONG_FROM + LONG_AT) // 2) == pytest.approx(1.1)
     assert weights.cosine_for(90) == pytest.approx(1.4)
-    # Whoever ignores meaning ignores it in long questions as well.
+    # A weight of 0 ignores meaning in long questions as well.
     assert RankingWeights(cosine=0.0).cosine_for(90) == 0.0
 
 
