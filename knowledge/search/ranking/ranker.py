@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -193,16 +194,25 @@ class Ranker:
     ) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
         keyword: Sequence[Scored] = ()
+        pages: Sequence[Scored] = ()
+        names: Sequence[Scored] = ()
         vectors: Sequence[Scored] = ()
         notes: list[str] = []
         embedded: Embedded | None = None
 
         async def by_words() -> None:
-            nonlocal keyword
+            nonlocal keyword, pages, names
+            engine, terms, docs = engines.keyword, question.terms, scope.docs
             try:
-                keyword = await _search_words(engines, question.terms, scope)
+                keyword = await _search_words(engines, terms, scope)
             except EngineUnavailable as error:
                 notes.append(f"searched by meaning only: {error}")
+                return
+            if isinstance(engine, RanksPages):
+                # If pages cannot be searched now, chunks rank without them.
+                with suppress(EngineUnavailable):
+                    pages = await engine.pages(terms, by="text", limit=PAGE_DEPTH, docs=docs)
+                    names = await engine.pages(terms, by="names", limit=NAME_DEPTH, docs=docs)
 
         async def by_meaning() -> None:
             nonlocal vectors, embedded
@@ -212,13 +222,15 @@ class Ranker:
                 notes.append(f"searched by words only: {error}")
 
         async with first_error() as both:
-            both.start_soon(by_words)
+            # Meaning first: vectors are compared on another thread while words are searched on this one.
             both.start_soon(by_meaning)
+            both.start_soon(by_words)
         notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
         for note in notes:
             log.warning("%s", note)
         if engines.ours:
-            fused = await _Joining(self._index, engines, scope, question, embedded, weights).joined(keyword, vectors)
+            joining = _Joining(self._index, engines, scope, question, embedded, weights)
+            fused = await joining.joined(keyword, vectors, pages, names)
         else:
             fused = fuse([keyword, vectors])
         return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, weighed=engines.ours)
@@ -260,9 +272,11 @@ class _Joining:
     embedded: Embedded | None
     weights: RankingWeights
 
-    async def joined(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> list[Fused]:
+    async def joined(
+        self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
+    ) -> list[Fused]:
         """Return the chunks of all lists once, best first."""
-        signals = await self._signals(keyword, vectors)
+        signals = await self._signals(keyword, vectors, pages, names)
         words = len(self.question.terms)
         # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A
         # single word is what the caller wants; words around it would drown it.
@@ -279,16 +293,9 @@ class _Joining:
             for seq, score in signals.ranked(self.weights, words)
         ]
 
-    async def _signals(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> ChunkSignals:
-        pages: Sequence[Scored] = ()
-        names: Sequence[Scored] = ()
-        if isinstance(engine := self.engines.keyword, RanksPages):
-            docs = self.scope.docs
-            try:
-                pages = await engine.pages(self.question.terms, by="text", limit=PAGE_DEPTH, docs=docs)
-                names = await engine.pages(self.question.terms, by="names", limit=NAME_DEPTH, docs=docs)
-            except EngineUnavailable:
-                pages = names = ()  # chunks were found: they rank without their pages
+    async def _signals(
+        self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
+    ) -> ChunkSignals:
         found = {hit.seq: hit.doc for hit in (*keyword, *vectors)}
         # The beginning of a page that is among the best as a whole, although none of its chunks is.
         having = frozenset(found.values())

@@ -137,7 +137,7 @@ async def test_codes_lose_little_among_many() -> None:
     assert kept >= 97
 
 
-async def test_vectors_in_memory_say_the_same_as_those_in_the_store(
+async def test_vectors_in_memory_say_the_same_as_those_in_the_store_and_as_on_another_thread(
     store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors = some(60)
@@ -145,6 +145,9 @@ async def test_vectors_in_memory_say_the_same_as_those_in_the_store(
     for number in range(3):
         await store.apply([embedded(f"{number}.md", vectors[20 * number : 20 * number + 20])], fence=1)
         hits = await held.search(store, vectors[5], limit=60)
+        with monkeypatch.context() as large:
+            large.setattr("knowledge.index.engines.codes.AT_ONCE_ROWS", 0)
+            assert await held.search(store, vectors[5], limit=60) == hits
         with monkeypatch.context() as none:
             none.setattr("knowledge.index.engines.codes.MEMORY_BYTES", 0)
             assert await read.search(store, vectors[5], limit=60) == hits
