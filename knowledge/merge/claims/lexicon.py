@@ -48,6 +48,8 @@ CONDITIONS = _by_word(_TABLES["conditions"].items())
 TURNING = NEGATIONS | frozenset(CONDITIONS) | _words(_LIMITS["turning"])
 DECIDING = TURNING | _words(_LIMITS["deciding"])
 """Words that change what a statement says though its subject stays."""
+NARROWING = TURNING | _words(_LIMITS["narrowing"])
+"""Words that a shorter text may not leave out."""
 AT_LEAST, AT_MOST = _words(_LIMITS["at_least"]), _words(_LIMITS["at_most"])
 
 UNITS = _units(_TABLES["units"])

@@ -15,9 +15,22 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
+from knowledge.merge.claims.claim import claim
 from knowledge.merge.claims.contradiction import compare
-from knowledge.merge.claims.lexicon import AT_LEAST, AT_MOST, DECIDING, NUMBER_WORDS, TURNING, UNITS
-from knowledge.merge.claims.polarity import axis_of
+from knowledge.merge.claims.lexicon import (
+    AT_LEAST,
+    AT_MOST,
+    DECIDING,
+    GENERIC,
+    MONTHS,
+    NARROWING,
+    NUMBER_WORDS,
+    TURNING,
+    UNITS,
+    WEEKDAYS,
+)
+from knowledge.merge.claims.polarity import axis_of, names_case
+from knowledge.merge.claims.quantities import compare_values
 from knowledge.merge.model import Unit
 from knowledge.pages.markdown.inline import code_spans, plain
 from knowledge.pages.markdown.language import detect
@@ -62,6 +75,8 @@ _QUOTES = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u00a0": " "}
 )
 _MIXED = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w+")
+# The words of "can't" are "can" and "t": nothing would be left of the negation.
+_SHORT_NOT = re.compile(r"(?:(?<=\bca)(n)|(?<=\bwo)n|n)'t\b", re.IGNORECASE)
 _AROUND = ".,;:!?()[]{}\"'`_"
 _PLAIN_TOKEN = re.compile(r"[^\W\d][\w'-]*|[<>~\u00b1+-]?\d+(?:[.,]\d+)*%?[^\W\d]*|[-*]")
 _SLASHED_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
@@ -102,6 +117,12 @@ class StatementReading:
         return self.plain.translate(_QUOTES).casefold().rstrip(" .;:!,")
 
     @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Its words in order, case-folded, "can't" as "can not"."""
+        text = self.plain.translate(_QUOTES)
+        return tuple(words(_SHORT_NOT.sub(r"\1 not", text) if "'" in text else text))
+
+    @cached_property
     def terms(self) -> tuple[str, ...]:
         """The stems of its words, without stop words, in order."""
         return tuple(analyzer(self.language).terms(self.plain))
@@ -128,7 +149,7 @@ class StatementReading:
     @cached_property
     def limits(self) -> frozenset[str]:
         """Words in it that turn or limit what it says: not, unless, only, before; bounds as `least` and `most`."""
-        said = frozenset(words(self.plain))
+        said = frozenset(self.words)
         least, most = not said.isdisjoint(AT_LEAST), not said.isdisjoint(AT_MOST)
         # "More than 5 and less than 9" has both, and a text with "from 5 to 9" says the same with neither.
         bound = () if least == most else ("least" if least else "most",)
@@ -155,7 +176,7 @@ class StatementReading:
         """Its words in order: deciding ones as they are written, others by their stems; stop words that decide nothing left out."""
         return tuple(
             word if word in self.deciding else stem(word, self.language)
-            for word in words(self.plain)
+            for word in self.words
             if word in self.deciding or not is_stop_word(word, (self.language,))
         )
 
@@ -164,9 +185,37 @@ class StatementReading:
         """Its words that change what is said though the subject stays: modals, quantifiers, negations, opposites, `2xx`, `v2`."""
         return Counter(
             word
-            for word in words(self.plain)
+            for word in self.words
             if word in DECIDING or axis_of(word, self.language) is not None or _MIXED.fullmatch(word)
         )
+
+    @cached_property
+    def figures(self) -> Counter[str]:
+        """Its numbers, with their units, and the names of days and months."""
+        found = Counter(
+            word
+            for word in self.words
+            if word in NUMBER_WORDS or word in MONTHS or word in WEEKDAYS or any(map(str.isdigit, word))
+        )
+        return found + Counter(word for word in self.words if word in UNITS and word not in found) if found else found
+
+    @cached_property
+    def essentials(self) -> Counter[str]:
+        """Its words that a shorter text may not leave out: those that decide or narrow what is said, figures, names, code."""
+        text = self.text[:LOOKED_AT]
+        code = (text[start + ticks : end - ticks] for start, end, ticks in code_spans(text))
+        # The first word has a capital whatever it is: it counts as a name unless it is known as another word.
+        named = frozenset(words(" ".join((*self.names, *code))))
+        kept = Counter(
+            word
+            for word in self.words
+            if word in NARROWING
+            or word in AT_LEAST
+            or word in AT_MOST
+            or names_case((word,), self.language)
+            or (word in named and word not in GENERIC and not is_stop_word(word, (self.language,)))
+        )
+        return kept | self.deciding | self.figures
 
     @cached_property
     def signs(self) -> Counter[str]:
@@ -289,8 +338,9 @@ def likeness(one: StatementReading, other: StatementReading) -> float:
 def implies(existing: StatementReading, new: StatementReading) -> bool:
     """Return whether a reader of `existing` learns nothing from `new`: it repeats `existing`, rewords it, or is a part of it.
 
-    Other words count as the same only if each deciding word (must, all, enabled, 2xx) and sign (`^`, `1-2`) is in both. A part
-    must be one run of words: "the office is in Oslo" is not part of "the office is in Berlin and the server in Oslo".
+    Other words count as the same only if each deciding word (must, all, enabled, 2xx), sign (`^`, `1-2`) and figure is in both. A
+    part must be one run of words: "the office is in Oslo" is not part of "the office is in Berlin and the server in Oslo". And
+    it must leave out nothing but plain words: "a file may have 5 MB" is not what "on Linux a file may have 5 MB" says.
     """
     if existing.folded == new.folded:
         return True
@@ -299,9 +349,13 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
     if not new.subject <= existing.subject or _swaps_names(existing, new):
         return False
     if new.subject == existing.subject:
-        if new.deciding != existing.deciding or new.signs != existing.signs:
+        if new.deciding != existing.deciding or new.signs != existing.signs or not _keeps_figures(existing, new):
             return False
-    elif not new.signs <= existing.signs or not _is_run(new.content, existing.content):
+    elif (
+        new.signs != existing.signs
+        or not _is_run(new.content, existing.content)
+        or existing.essentials - new.essentials
+    ):
         return False
     if _shared_order(existing, new) < (LEAST_ORDER if new.subject == existing.subject else SAME_ORDER):
         return False
@@ -313,6 +367,25 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
         return relation == "agree"
     # In the same words with the same values it is the same, though the rules read it as something else (a question, a title).
     return new.numbers <= existing.numbers and likeness(existing, new) >= SAME_WORDS
+
+
+def curtails(existing: StatementReading, new: StatementReading) -> bool:
+    """Return whether `new` is a run of words of `existing`, without others that decide or narrow what that says."""
+    if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.subject:
+        return False
+    lost = existing.essentials - new.essentials or existing.signs - new.signs
+    return bool(lost) and _is_run(new.content, existing.content)
+
+
+def _keeps_figures(existing: StatementReading, new: StatementReading) -> bool:
+    """Return whether `new` has every figure of `existing`, as written or converted: "1.5 GB" is "1536 MB", but not "1.5"."""
+    if not existing.figures - new.figures:
+        return True
+    ours, theirs = (claim(one.plain, one.language).values for one in (existing, new))
+    return len(ours) == len(theirs) and all(
+        any(one.dimension == other.dimension and compare_values(one, other) == "same" for other in theirs)
+        for one in ours
+    )
 
 
 def _is_run(part: Sequence[str], whole: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from knowledge.merge.claims.statements import (
     Statement,
     StatementReading,
     covers,
+    curtails,
     implies,
     is_paraphrase,
     keeps_words,
@@ -161,9 +162,14 @@ def _possible_versions(
 ) -> list[tuple[float, Statement]]:
     """Return the statements of the section that the new one may be a version of, the most like it first, with how like it is.
 
-    A statement of the page that the content repeats, or that another sentence of the same text is more like, is left out.
+    A statement of the page that the content repeats, or that another sentence of the same text is more like, is left out. One of
+    which the new one is a part, without what decides or narrows it, is surely meant, however short the part is.
     """
-    alike = [(likeness(old.reading, new.reading), old) for old in near if w.units[old.unit].kind in _PROSE]
+    alike = [
+        (max(likeness(old.reading, new.reading), SURE_VERSION if curtails(old.reading, new.reading) else 0.0), old)
+        for old in near
+        if w.units[old.unit].kind in _PROSE
+    ]
     # Where a text without a heading belongs takes long to find out, and matters to few statements.
     if not w.evidence.answers and max((one for one, _ in alike), default=0.0) < MAYBE_VERSION:
         return []

@@ -41,6 +41,7 @@ def says_already(existing: str, new: str) -> bool:
         ("Deploys run on Monday, reviews on Friday.", "Deploys run on Friday."),
         ("The tool was released on 1 Mar. 2019.", "The tool was released on 1 Mar. 2020."),
         ("Am 3. Mrz. 2019 wurde das Werkzeug freigegeben.", "Am 3. Mrz. 2020 wurde das Werkzeug freigegeben."),
+        ("We can\u2019t skip a step for transfers.", "We can skip a step for transfers."),
     ],
 )
 def test_a_statement_in_which_a_deciding_word_differs_is_not_said_already(existing: str, new: str) -> None:
@@ -50,9 +51,53 @@ def test_a_statement_in_which_a_deciding_word_differs_is_not_said_already(existi
 @pytest.mark.parametrize(
     ("existing", "new"),
     [
+        ("Confirm that you can open the console, you may need it.", "Confirm that you can open the console."),
+        ("The emergency team should restart the alerts service.", "Restart the alerts service."),
+        (
+            "Receivers may return a 5xx code to show errors, that should be retried.",
+            "Receivers may return a 5xx code to show errors.",
+        ),
+        ("We can't skip a step; we keep the usual standards.", "We keep the usual standards."),
+        (
+            "There are two ways to check the usage: the console and the shell.",
+            "Check the usage: the console and the shell.",
+        ),
+        ("Commit to circling back during your next 1:1 session.", "Commit to circling back."),
+        ("The project runs in beta and reads CSV files.", "The project reads CSV files."),
+        ("The timeout is 5 seconds.", "The timeout is 5."),
+        ("The limit is 5 MB or 6 MB.", "The limit is 5 MB."),
+        ("Use Python 3.11 for the service.", "Use Python for the service."),
+        ("The report is sent by mail on Monday.", "The report is sent by mail."),
+        ("The report is sent by mail in march.", "The report is sent by mail."),
+        ("Ada and Bob own the importer.", "Bob owns the importer."),
+        ("Every file is checked for viruses and stored in Oslo.", "Every file is checked for viruses."),
+        ("Set `retries` and the timeout in the file.", "Set the timeout in the file."),
+        ("Only admins restart the server.", "Admins restart the server."),
+        ("Everyone has access except contractors.", "Everyone has access."),
+        ("The cache is cleared if the disk is full.", "The cache is cleared."),
+        ("The cache is kept unless the disk is full.", "The cache is kept."),
+        ("On linux the cache is shared.", "The cache is shared."),
+        ("The cache is shared by default.", "The cache is shared."),
+        ("A password has at least eight letters.", "A password has eight letters."),
+        ("A request is retried while the server starts.", "A request is retried."),
+        ("A request is usually retried.", "A request is retried."),
+        ("Der Server antwortet nur im Testnetz.", "Der Server antwortet im Testnetz."),
+    ],
+)
+def test_a_text_without_what_decides_or_narrows_a_statement_is_not_said_already(existing: str, new: str) -> None:
+    """Of real changes that only take words away, these were taken for the same: kb/reference/merging-on-real-pages.md."""
+    assert not says_already(existing, new)
+
+
+@pytest.mark.parametrize(
+    ("existing", "new"),
+    [
         ("An upload may be 32 MiB at most.", "an upload may be **32 MiB** at most"),
         ("An upload may be 32 MiB at most.", "An upload may be 32768 KiB at most."),
-        ("Every file is checked for viruses and stored in Oslo.", "Every file is checked for viruses."),
+        ("Every file is checked for viruses and stored in plain folders.", "Every file is checked for viruses."),
+        ("The importer reads CSV files slowly.", "The importer reads CSV files."),
+        ("You don't have to restart the server.", "You do not have to restart the server."),
+        ("The backup job takes 1 hour.", "The backup job takes 60 minutes."),
         ("The importer reads CSV files from the share.", "The importer reads the CSV files from a share"),
         ("Please vote by the end of 2025/08/17.", "Please vote by the end of 2025-08-17."),
     ],

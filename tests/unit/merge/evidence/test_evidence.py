@@ -362,6 +362,32 @@ def test_more_than_one_sentence_of_a_longer_text_is_not_put_beside_it_but_asked_
     assert words(weighed(f"{new} It never rotates that file.", page=page)) == ["update"]
 
 
+@pytest.mark.parametrize(
+    ("old", "part"),
+    [
+        (
+            "If the disk is nearly full and nobody answers the page, the old logs must be removed.",
+            "The old logs must be removed.",
+        ),
+        (
+            "The old logs are removed, unless the disk of the archive is full or the audit asks for them.",
+            "The old logs are removed.",
+        ),
+        (
+            "On Linux hosts in the first region the old logs are removed by a timer.",
+            "The old logs are removed by a timer.",
+        ),
+    ],
+)
+def test_a_part_of_a_statement_without_what_narrows_it_is_neither_said_already_nor_put_beside_it(
+    old: str, part: str
+) -> None:
+    page = f"# Logs\n\n{old}\n"
+    plan = weighed(part, page=page, section="Logs")
+    assert plan.text == page
+    assert [(one.existing, one.new) for one in plan.questions] == [(old, part)]
+
+
 def test_of_the_same_text_in_two_sections_that_of_the_named_one_is_extended() -> None:
     old = "- The duty team points the name at the spare host."
     page = f"# Failover\n\n## Live\n\n{old}\n\n## Trial\n\n{old}\n"
