@@ -1,4 +1,4 @@
-"""A real Chromium with somebody in front of it."""
+"""A real Chromium with a person in front of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ PATIENCE_MS = 20_000
 
 @dataclass
 class Person:
-    """Somebody who looks at the page. `trouble` is whatever must not happen: dialogs, errors in scripts, refused resources."""
+    """A person who looks at the page.
+
+    `trouble` collects what must not happen: dialogs, script errors, refused resources.
+    """
 
     context: BrowserContext
     page: Page
@@ -59,7 +62,7 @@ class Person:
         await self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=whole)
 
     async def plug_in(self, credentials: Sequence[Any] = (), *, verifies: bool = True) -> str:
-        """Give this tab a device with these passkeys on it, which a person unlocks at once, and return its number."""
+        """Give this tab a device with these passkeys, which the person unlocks at once, and return its number."""
         if self.devtools is None:
             self.devtools = await self.context.new_cdp_session(self.page)
             await self.devtools.send("WebAuthn.enable")
@@ -87,7 +90,7 @@ class Person:
 
 
 def executable() -> str:
-    """Return where Chromium is; the test is skipped, or fails where external programs are required, if it is nowhere."""
+    """Return where Chromium is; without it the test is skipped, or fails where external programs are required."""
     return shutil.which("chromium") or unavailable("chromium")
 
 
@@ -107,7 +110,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def somebody(place: Place, *, logged_in: bool = True, **options: Any) -> AsyncIterator[Person]:
-    """Put somebody in front of a fresh browser."""
+    """Open a fresh browser for a person."""
     async with browser() as started:
         context = await started.new_context(**options)
         person = Person(context, await context.new_page(), place)

@@ -1,4 +1,4 @@
-"""A hundred texts that try to run, hide, turn the page round, or pose as something else."""
+"""A hundred texts that try to run, hide, reverse the page, or imitate something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Journeys in a real Chromium: their picture, a person's word, news from another process, and text that would do harm."""
+"""Journeys in a real Chromium: the graph, a person's decision, news from another process, and malicious text."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def state(place: Place, journey: str) -> JourneyState:
 
 
 def as_agent(graph: PhaseGraph) -> Agent:
-    """Return an agent that is nothing but this graph."""
+    """Return an agent that consists of this graph only."""
     return replace(noting(), name=graph.name, graph=graph, forms={}, texts={}, questions={})
 
 
@@ -274,7 +274,7 @@ async def test_every_agent_of_this_program_is_drawn_whole_on_a_wide_screen(tmp_p
 
 
 async def overlapping(person: Person) -> list[str]:
-    """Return the texts of the picture that run out of their box, or into another text, as Chromium really sets them."""
+    """Return the picture's texts that overflow their box or overlap another text, as Chromium renders them."""
     found: list[str] = await person.page.evaluate("""() => {
         const svg = [...document.querySelectorAll('svg.graph')].find((one) => one.checkVisibility());
         const area = (one) => one.getBoundingClientRect(), wrong = [];

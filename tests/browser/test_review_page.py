@@ -1,4 +1,4 @@
-"""The review page in a real Chromium: what a person does there, and what nothing on it can do to them."""
+"""The review page in a real Chromium: what a person can do there, and what nothing on it can do to them."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ async def test_every_page_fits_360_pixels_and_can_be_read_in_both_schemes(tmp_pa
 
 
 async def contrast(person: Person) -> float:
-    """Return the least contrast between text and what is behind it (WCAG 2.2, 1.4.3), of the texts on the page."""
+    """Return the lowest contrast between text and its background (WCAG 2.2, 1.4.3) among the page's texts."""
     least: float = await person.page.evaluate("""() => {
         const number = (text) => text.match(/[\\d.]+/g).map(Number);
         const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
@@ -350,7 +350,7 @@ async def test_a_hundred_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) 
 
 
 async def test_a_page_of_another_port_can_neither_frame_nor_send_nor_read(tmp_path: Path) -> None:
-    """To a browser another port of localhost is the same site: cookies go along. The rest has to stop it."""
+    """To a browser, another port of localhost is the same site: cookies are sent. The other checks must stop it."""
     async with shown(tmp_path) as place, somebody(place) as person:
         waiting = await place.propose()
         html = f"""<!doctype html><title>evil</title>

@@ -1,4 +1,4 @@
-"""Runs in a real Chromium: a person's answer, their end, news from another process, and text that would do harm."""
+"""Runs in a real Chromium: a person's answer, how runs end, news from another process, and malicious text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def store_of(place: Place) -> RunStore:
 
 
 async def led(place: Place, head: Header, *answers: Answer, **tools: CallOutcome) -> Run:
-    """Return a run that was led in another process as far as that goes without a person."""
+    """Return a run that another process led until it needed a person."""
     return await Led(Scripted(*answers), ActsOnRecord(None, **tools), store_of(place)).start(head)
 
 

@@ -1,7 +1,7 @@
-"""Processes that append to one journey and are killed while they do: each goes on where the acknowledged steps end, and dies.
+"""Processes that append to one journey and are killed meanwhile: each continues after the acknowledged steps, and dies.
 
-`python -m tests.crash.appending HOME KILLS SEED` prints how each last append was found. One that finds an acknowledged step
-missing, twice or at another version, or a gap, writes what to HOME/wrong and exits instead of dying.
+`python -m tests.crash.appending HOME KILLS SEED` prints how each last append was found. A process that finds an
+acknowledged step missing, doubled or at another version, or a gap, writes it to HOME/wrong and exits instead of dying.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PHASES = ("DECOMPOSE", "ANSWER")
 
 
 def acknowledged(home: Path) -> dict[str, int]:
-    """Return at which version each step was acknowledged, by its key; the last line may be half a line."""
+    """Return the version at which each step was acknowledged, by its key; the last line may be incomplete."""
     told = (home / "acknowledged").read_text().splitlines(keepends=True)
     pairs = [line.split() for line in told if line.endswith("\n")]
     return {key: int(version) for key, version in pairs}
 
 
 async def look(journeys: JourneyStore, home: Path) -> str:
-    """Return how what was under way was found, or raise."""
+    """Return how the unacknowledged step was found, or raise."""
     log = await journeys.events(JOURNEY)
     state = await journeys.journey(JOURNEY)
     assert fold(log) == state, "the state beside the log is not its fold"
@@ -55,7 +55,7 @@ async def look(journeys: JourneyStore, home: Path) -> str:
 
 
 async def one_step(journeys: JourneyStore, home: Path) -> None:
-    """Append the next step, and say so once that is acknowledged."""
+    """Append the next step, and print it once it is acknowledged."""
     state = await journeys.journey(JOURNEY)
     target = PHASES[state.version % 2]
     work = WorkRecorded(state.phase, state.visit, {"n": state.version, "text": "x" * 2_000})
@@ -72,7 +72,7 @@ def _say(home: Path, key: str, version: int) -> None:
 
 
 async def send_again(journeys: JourneyStore, home: Path) -> None:
-    """Send the last step again, whose answer may never have come: it is answered as if it had."""
+    """Send the last step again, whose answer may have been lost: it gets the same answer."""
     state = await journeys.journey(JOURNEY)
     if state.version == 1:
         return

@@ -1,7 +1,7 @@
-"""A person's yes to a proposal, in a process that may be killed over it.
+"""A person approves a proposal, in a process that may be killed meanwhile.
 
-`python -m tests.crash.approving PROPOSAL` goes by the environment, as a server does, and carries out what it approves. It holds
-a proposal for a moment only after it is dead, so that nobody has to wait for a minute to see to it.
+`python -m tests.crash.approving PROPOSAL` takes its settings from the environment, as a server does, and executes what
+it approves. Its claim on a proposal expires soon after it is dead, so that nobody has to wait a minute to take over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Processes that decide about proposals and are killed while they do: each is forked, ends what its predecessor began, and dies.
+"""Processes that decide about proposals and are killed meanwhile.
 
-`python -m tests.crash.deciding HOME KILLS SEED` prints how far each decision was when its process died. One that finds
-something done twice, or lost, writes what to HOME/wrong and exits instead of dying.
+Each is forked, finishes what its predecessor began, and dies.
+
+`python -m tests.crash.deciding HOME KILLS SEED` prints how far each decision was when its process died. A process that
+finds something lost or done twice writes it to HOME/wrong and exits instead of dying.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from mcp_server.gate.host_registration import Principal
 PAGE = "page.md"
 HOST = Principal("ann", "writer")
 BETWEEN = timedelta(minutes=2)
-"""The clock of each process is so far ahead of its predecessor's: whoever ran what it left behind runs it no more."""
+"""How far the clock of each process is ahead of its predecessor's, so that the predecessor's claims have expired."""
 LONGEST_LIFE_S = 0.04
 
 
@@ -40,7 +42,7 @@ def settings(home: Path) -> Settings:
 
 
 def at_round(app: App, number: int) -> App:
-    """Return the app in the time of that round."""
+    """Return the app at the time of that round."""
     services = replace(app.services, now=lambda: datetime.now(UTC) + BETWEEN * number)
     app.approvals._executor.services = services
     app.gate._services = app.gate._proposing._services = services
@@ -48,7 +50,7 @@ def at_round(app: App, number: int) -> App:
 
 
 async def look(app: App, line: str, proposal: Proposal) -> str:
-    """Return how far the decision is, or raise."""
+    """Return how far the decision has come, or raise."""
     text = (app.base.vault.root / PAGE).read_text(encoding="utf-8")
     records = await app.base.state.ledger.records(limit=1_000_000)
     end = await app.base.state.ledger.chain_end()
@@ -66,7 +68,7 @@ async def look(app: App, line: str, proposal: Proposal) -> str:
 
 
 async def end_what_was_begun(app: App, home: Path) -> str | None:
-    """Look at what the predecessor left, carry it out, and look again."""
+    """Check what the predecessor left, carry it out, and check again."""
     left = home / "left"
     if not left.exists():
         return None

@@ -1,9 +1,9 @@
-"""Processes that add to runs or lead them, to be killed.
+"""Processes that append to runs or lead them, to be killed.
 
-`python -m tests.crash.leading append WHERE NAME WHO MANY` adds so many frames to `run-1` and prints the id of each that is on record.
-`python -m tests.crash.leading lead WHERE NAME WHO AT` leads `run-1`, a goal of several steps, on from wherever it stands, and dies
-before (`-3`) or after (`+3`) the frame with that number is on record, or (`!kb_merge`) when that tool has done its work and nobody
-knows yet. It prints the state of the run if it comes to its end.
+`python -m tests.crash.leading append WHERE NAME WHO MANY` appends MANY frames to `run-1` and prints the id of each
+recorded one. `python -m tests.crash.leading lead WHERE NAME WHO AT` continues `run-1`, a goal of several steps, and
+dies before (`-3`) or after (`+3`) the frame with that number is recorded, or (`!kb_merge`) when that tool has done its
+work and nothing is recorded yet. It prints the state of the run if the run ends.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def die() -> None:
 
 
 class Mortal:
-    """Runs whose process dies before or after a frame is on record."""
+    """Runs whose process dies before or after a frame is recorded."""
 
     def __init__(self, runs: SqlRuns, at: str) -> None:
         self._runs, self._at = runs, at
@@ -78,7 +78,7 @@ class Mortal:
 
 
 class MortalDeeds(ActsOnRecord):
-    """Tools whose process dies when the call of that name has done its work, before anybody knows."""
+    """Tools whose process dies when the call of that name has done its work, before that is recorded."""
 
     def __init__(self, file: Path, at: str) -> None:
         proposed = CallOutcome(success=True, text="A person decides: p-1.", proposal="p-1")
@@ -93,7 +93,10 @@ class MortalDeeds(ActsOnRecord):
 
 
 async def answer(asked: ModelRequest) -> ModelReply:
-    """Decide by how often it was asked: search, read and merge in one go, ask, propose, and say that it is done."""
+    """Answer by the number of questions so far.
+
+    Search, read and merge in one go, ask, propose, and say that it is done.
+    """
     steps = [
         said("I look.", use("kb_search")),
         said("", use("kb_read"), use("kb_merge")),
@@ -117,7 +120,7 @@ async def lead(where: str, name: str, who: str, at: str) -> None:
 
 
 async def led_on(led: Led) -> Run:
-    """Do whatever the run needs, until it is over."""
+    """Do what the run needs until it ends."""
     try:
         run = await led.store.run("run-1")
     except NoSuchRun:

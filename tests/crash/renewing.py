@@ -1,7 +1,7 @@
-"""A process that exchanges the vectors of an index, and stops at a named point so that it can be killed just there.
+"""A process that exchanges the vectors of an index, and stops at a named point so that it can be killed there.
 
 `python -m tests.crash.renewing HOME POINT`: prints the point when it is reached, or how many texts it embedded. At the
-point `go` it stops not at all, and takes small steps, so that a kill at any moment falls into one.
+point `go` it doesn't stop, and takes small steps, so that a kill at any moment hits one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BATCH = 40
 
 
 class OtherEmbedder(MemoryEmbedder):
-    """As long as the plain one, and nothing of it can be compared: a mix-up is seen by the score alone."""
+    """Vectors as long as the plain ones and not comparable with them: only the score shows a mix-up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ BEFORE, AFTER = IndexIdentity(OLD.name, 64, 1), IndexIdentity(NEW.name, 64, 1)
 
 
 async def embedder(identity: IndexIdentity) -> Embedder:
-    """Return the one that is recorded."""
+    """Return the recorded embedder."""
     for known in (OLD, NEW):
         if known.name == identity.embedder:
             return known
@@ -65,7 +65,7 @@ async def embedder(identity: IndexIdentity) -> Embedder:
 
 
 def indexer(root: Path, index: SqliteIndexStore) -> Indexer:
-    """Return an indexer whose keyword index is of no account."""
+    """Return an indexer whose keyword index doesn't matter here."""
 
     async def keyword() -> MemoryKeywordIndex:
         return MemoryKeywordIndex(lambda row: row.text.split())
@@ -84,7 +84,7 @@ def _say(what: object) -> None:
 
 
 def _stopping(point: str) -> None:
-    """Make the process stop at `point`: inside of a transaction, or right after it."""
+    """Make the process stop at `point`: inside a transaction, or right after it."""
     supply, swap = writing.supply, writing.swap
     count = [0]
 

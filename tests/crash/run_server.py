@@ -1,7 +1,7 @@
-"""The server program, which dies by itself before (`-3`) or after (`+3`) a frame with that number of any run is on record.
+"""The server program, which kills itself before (`-3`) or after (`+3`) that frame of any run is recorded.
 
-`python -m tests.crash.run_server DIES serve ...`, with "" for one that does not. It holds a run for a moment only after it is dead, so
-that nobody has to wait for half a minute to take it up.
+`python -m tests.crash.run_server DIES serve ...`, with "" for one that doesn't die. Its claim on a run expires soon
+after it is dead, so that nobody has to wait half a minute to take over.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ HOLD_S = 0.6
 
 
 def holding_briefly() -> None:
-    """Let holds of runs that this process leads end soon after it is dead."""
+    """Let claims on runs that this process leads expire soon after it is dead."""
     supervisor.HOLD_S = HOLD_S
 
 
 def mortal(dies: str) -> None:
-    """Let this process die at that frame."""
+    """Kill this process at that frame."""
     runs_in = places.runs_in
 
     def of_a_mortal(state: StateStore, quotas: Quotas | None = None) -> RunStore:

@@ -1,7 +1,7 @@
-"""A process that writes lines into a page while others do, and while an editor that asks nobody saves it.
+"""A process that writes lines into a page while others do, and while an editor without locks saves it.
 
-`python -m tests.crash.saving HOME NAME LINES`: prints every line once it is acknowledged, until there are so many; then it
-waits for the end of its input.
+`python -m tests.crash.saving HOME NAME LINES` prints each of LINES lines once it is acknowledged, then waits for the
+end of its input.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TRIES = 10
 
 
 def inserting(line: bytes) -> PageAct[None]:
-    """Return the act of putting a line right below the heading that is named like its writer, as a merge does.
+    """Return an act that inserts a line below its writer's heading, as a merge does.
 
-    Where the line is there already, from an attempt that an editor read before it was taken back, it is not put there twice.
+    A line that is already there isn't inserted twice; an editor may have read it before a failed attempt was undone.
     """
 
     async def work(contents: Contents) -> ActWork[None]:
@@ -45,7 +45,10 @@ def inserting(line: bytes) -> PageAct[None]:
 
 
 async def _run(acts: Transaction, act: PageAct[None]) -> None:
-    """Do it, again if somebody saves the page so often that it is given up: nothing is acknowledged then."""
+    """Execute it.
+
+    Try again if others save the page so often that it is given up, because then nothing was acknowledged.
+    """
     for _ in range(TRIES):
         with suppress(KeepsChanging):
             await acts.run(act)

@@ -1,8 +1,8 @@
-"""A process that indexes without end and kills itself inside a named stage; what it left in `moment` says where it fell.
+"""A process that indexes without end and kills itself inside a named stage; `moment` then says in which stage it died.
 
-`python -m tests.crash.stages HOME ENGINE PLACE STAGE SEED`: files change, the database takes them in, the engine catches
+`python -m tests.crash.stages HOME ENGINE PLACE STAGE SEED`: files change, the database indexes them, the engine catches
 up, the vectors are exchanged for another embedder's and back. A thread waits for STAGE and kills the process a moment
-after it began, while it lasts.
+after the stage began.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FILES_A_ROUND = 12
 
 
 class Moment:
-    """Which stage the process is in, in a file that outlives it."""
+    """The current stage of the process, in a file that outlives it."""
 
     def __init__(self, path: Path) -> None:
         path.write_bytes(b"\0")
@@ -53,7 +53,7 @@ class Moment:
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
-        """Be in `stage`; what is already inside another stage belongs to that."""
+        """Be in `stage`; inside another stage this counts as that one."""
         if self._byte[0]:
             yield
             return
@@ -67,7 +67,7 @@ class Moment:
 
     @property
     def now(self) -> str:
-        """Return the stage; an empty text outside of all."""
+        """Return the stage; "" outside of all."""
         return told(bytes([self._byte[0]]))
 
 
@@ -77,7 +77,7 @@ def told(byte: bytes) -> str:
 
 
 def _kill_inside(moment: Moment, chance: random.Random) -> None:
-    """Wait for the stage to be entered some times, then kill this process while it lasts."""
+    """Wait until the stage was entered a few times, then kill this process within it."""
     for _ in range(chance.randrange(4)):
         moment.entered.wait()
         time.sleep(0.001)
@@ -91,7 +91,7 @@ def _kill_inside(moment: Moment, chance: random.Random) -> None:
 
 
 def _watch(moment: Moment) -> None:
-    """Make everything that writes say so."""
+    """Make everything that writes report its stage."""
 
     class Watched(apsw.Connection):
         def execute(self, statements: str, *args: Any, **other: Any) -> Any:
@@ -142,7 +142,7 @@ def _around_async(owner: type, name: str, stage: str, moment: Moment) -> None:
 
 
 def identity(embedder: MemoryEmbedder, recipe: int = 1) -> IndexIdentity:
-    """Return what an index built with this embedder calls itself."""
+    """Return the name that an index built with this embedder has."""
     return IndexIdentity(embedder.name, 64, recipe)
 
 
@@ -161,7 +161,7 @@ def indexer_over(root: Path, index: SqliteIndexStore, keyword: KeywordIndex) -> 
 
 
 def edit(root: Path, chance: random.Random) -> None:
-    """Write some files anew, delete one, rename one."""
+    """Rewrite some files, delete one, rename one."""
     for _ in range(FILES_A_ROUND):
         file = root / f"d{chance.randrange(4)}" / f"p{chance.randrange(30)}.md"
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,10 @@
-"""`kill -9` for a server while it acts in Plane and Zulip: each act exists once, and none that was done is reported as failed.
+"""`kill -9` for a server while it acts in Plane and Zulip.
 
-The real program with doubles on real sockets, killed at the moment in which a request arrives there, or a moment after. What
-was asked for is asked for again, by the same host from another process; what a person approved is seen to by whoever is there.
-`FORGE_TEST_KILLS` sets how often. With -s it is printed what was found.
+Each act exists once, and no act that was done is reported as failed.
+
+The real program with doubles on real sockets, killed at the moment when a request arrives there, or a moment later. A
+host asks again from another process; any process finishes what a person approved. `FORGE_TEST_KILLS` sets how many
+kills. With -s the results are printed.
 """
 
 from __future__ import annotations
@@ -46,16 +48,16 @@ SEED = 8
 BOT = "Zulip Default Bot"
 CHANNEL = "acts"
 LATEST_S = 1.5
-"""So long after its sender is dead a service may come to a request."""
+"""How long after its sender's death a service may still process a request."""
 ANSWERED_S = 0.03
-"""So long after the reply a server is killed at the latest: while it puts on record what became of the act, or has done so."""
+"""The latest time after the reply at which a server is killed: while it records the act's outcome, or after that."""
 KNOWN = UNSURE_AT.split("{", 1)[0]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
 
 class Late:
-    """A service that comes to its next request that changes something only after a while, whoever still waits for it."""
+    """A service that delays its next changing request, even if nobody waits for the reply."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self.seconds = app, 0.0
@@ -73,7 +75,7 @@ def is_write(method: str, path: str) -> bool:
 
 @dataclass
 class Killer:
-    """Kills a process when it comes to a stage of an act, as seen from the services."""
+    """Kills a process when it reaches a stage of an act, as the services see it."""
 
     chance: random.Random
     late: tuple[Late, ...] = ()
@@ -116,12 +118,12 @@ def kill(pid: int) -> None:
 PLANE_STAGES: tuple[str, ...] = ("planned", "sent, never acted", "sent, acted", "sent, acted late", "answered")
 ZULIP_STAGES: tuple[str, ...] = ("planned", "begun", "sent, never acted", "sent, acted", "sent, acted late", "answered")
 UNKNOWABLE = ("zulip_send_message", "sent, never acted")
-"""Zulip knows no keys: for some minutes nobody can tell that a message will not come any more."""
+"""Zulip has no idempotency keys: for some minutes nobody can know that a message will not still arrive."""
 
 
 @dataclass(frozen=True)
 class Act:
-    """A call, and how often what it asks for is there."""
+    """A call, and how often its effect exists."""
 
     tool: str
     asked: dict[str, Any]
@@ -135,7 +137,7 @@ class Act:
 
 @dataclass
 class World:
-    """A Plane, a Zulip, and a knowledge base whose hosts work in both."""
+    """A Plane, a Zulip, and a knowledge base whose hosts use both."""
 
     site: Site
     settings: Settings
@@ -145,7 +147,7 @@ class World:
     found: Counter[str] = field(default_factory=Counter)
 
     def act(self, number: int, stages: tuple[str, ...] = ()) -> Act:
-        """Return the next act, of the tools and the stages in turn, with a text of its own, and where its process is to die."""
+        """Return the next act, cycling through tools and stages, with unique text, and where its process dies."""
         text, makers = f"number {number}", (self._create, self._send, self._comment, self._update, self._react)
         tool, asked, there = makers[number % len(makers)](text)
         own = PLANE_STAGES if tool.startswith("plane") else ZULIP_STAGES
@@ -213,7 +215,10 @@ async def world(home: Path, level: float) -> AsyncIterator[World]:
 
 
 async def ask_again(own: World, act: Act, host: SdkHost, heard: dict[str, Any] | None) -> None:
-    """Ask for what may have been done before its process died: it is there once, and told so wherever anybody can know."""
+    """Ask again for what may have been done before the process died.
+
+    It exists once, and the answer says so if that can be known.
+    """
     answer = await host.call(act.tool, **act.asked)
     if heard is not None:
         assert answer["status"] == "unchanged", (act, heard, answer)
@@ -224,7 +229,7 @@ async def ask_again(own: World, act: Act, host: SdkHost, heard: dict[str, Any] |
 
 
 async def lives(own: World, kills: int, stages: tuple[str, ...] = ()) -> None:
-    """Let servers be killed one after the other, and each next one be asked again."""
+    """Kill servers one after the other, and repeat the call with each next one."""
     last: tuple[Act, dict[str, Any] | None] | None = None
     for number in range(1, kills + 2):  # the first is a message
         async with over_stdio(own.site) as host:
@@ -260,7 +265,7 @@ async def test_wherever_a_server_dies_over_an_act_it_is_there_once_when_it_is_as
 
 
 async def yes_and_die(own: World, act: Act, proposal: str) -> None:
-    """Let a process approve and carry out, and be killed at the stage."""
+    """Let a process approve and execute, and kill it at the stage."""
     command = [sys.executable, "-m", "tests.crash.approving", proposal]
     environment = {**own.site.environment, "PYTHONPATH": str(ROOT)}
     log = own.site.state_dir.parent / "approving.log"
@@ -275,7 +280,7 @@ async def yes_and_die(own: World, act: Act, proposal: str) -> None:
 
 
 async def seen_to(host: Writer, proposal: str) -> Proposal:
-    """Return how the proposal ended, which another process sees to."""
+    """Return how the proposal ended, once another process has finished it."""
     services = host.app.services
     with anyio.fail_after(60):
         while True:
@@ -288,7 +293,7 @@ async def seen_to(host: Writer, proposal: str) -> Proposal:
 
 
 async def ends_well(own: World, act: Act, ended: Proposal) -> None:
-    """Find that what was approved is there once, or told as what it is."""
+    """Check that the approved act exists once, or is reported as it is."""
     if ended.state == "failed":
         assert act.may_be_unsure, (act, ended.error)
         assert (ended.error or "").startswith((UNSURE, KNOWN)), ended.error
@@ -307,7 +312,7 @@ async def ends_well(own: World, act: Act, ended: Proposal) -> None:
 async def test_wherever_a_process_dies_over_an_approved_act_it_is_there_once(
     kills: int, stages: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """For what a person said yes to: it is carried out once, or said not to be known."""
+    """Approved acts: executed once, or reported as unknown."""
     async with (
         world(tmp_path, level=2) as own,
         open_app(replace(own.settings), indexing=False, announcing=False) as app,

@@ -1,6 +1,6 @@
 """A process dies between a person's approval and its effect: the act is done once, or still waits, and is never lost.
 
-`FORGE_TEST_KILLS` sets how often. With -s it is printed how far the decisions were.
+`FORGE_TEST_KILLS` sets how many kills. With -s it prints how far the decisions were.
 """
 
 from __future__ import annotations

@@ -25,20 +25,23 @@ WRITERS = ("w1", "w2", "w3")
 FIRST = b"# Note\n\n## editor\n\n" + b"".join(b"## %s\n\nText.\n\n" % name.encode() for name in WRITERS)
 WITHIN_S = 120
 SETTLES_S = 4
-"""A process looks again at a page for 2.5 s after it wrote it."""
+"""A process checks a page again 2.5 s after writing it."""
 
 
 HASTE_S = 0.003
 
 
 class Saved(NamedTuple):
-    """One save, as its editor knows it: so that a line that went missing can be told from one that was overwritten."""
+    """One save, as its editor knows it, so that a lost line can be told from an overwritten one."""
 
     number: int
     read_from: int
     """The inode that the buffer came from."""
     knew_last: bool
-    """Whether the line of its own last save was in it; if not, it read the page in a moment in which a write showed."""
+    """Whether it contained the line of the editor's previous save.
+
+    If not, it was read while a write was in progress.
+    """
     read_at_s: float
     written_at_s: float
     named: int
@@ -46,9 +49,10 @@ class Saved(NamedTuple):
 
 
 class Editor:
-    """Reads the page, adds a line below its own heading, and saves; a stale one thinks between reading and saving.
+    """Reads the page, adds a line below its own heading, and saves; a stale editor waits between reading and saving.
 
-    When what it reads is without its own last save it saves at once: that is when the two could overwrite each other unseen.
+    If its previous save is missing from the page, it saves at once: that is when the two could overwrite each other
+    unseen.
     """
 
     def __init__(self, file: Path, save: Callable[[Path, bytes], None], longest_thought_s: float) -> None:

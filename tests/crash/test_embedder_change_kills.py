@@ -1,4 +1,4 @@
-"""A process is killed while it exchanges the vectors of an index: it holds old or new ones, and never both."""
+"""A process is killed while it exchanges the vectors of an index: the index holds old or new ones, never both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.index.memory_engines import MemoryKeywordIndex
 ROOT = Path(__file__).parents[2]
 PAGES = 150
 ENOUGH_TO_HIT = 30
-"""Of fewer kills none may fall halfway on a busy machine."""
+"""With fewer kills, none may hit the exchange on a busy machine."""
 KILLS = int(os.environ.get("FORGE_TEST_KILLS", "8"))
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
@@ -95,7 +95,7 @@ async def uncorrected(_index: IndexStore, _word: str) -> Sequence[str]:
 
 
 async def whose(index: SqliteIndexStore) -> IndexIdentity:
-    """Return whose vectors the index says it holds, after comparing every one with what that embedder gives."""
+    """Return whose vectors the index claims to hold, after comparing each with that embedder's."""
     space = await index.space()
     rows = (await index.delta(IndexPosition("", 0), limit=10**6, texts=True)).texts
     halves = await index.halves([row.seq for row in rows])
@@ -133,7 +133,7 @@ async def test_killed_anywhere_it_holds_old_or_new_vectors_and_goes_on_where_it_
 
 @pytest.mark.external
 async def test_killed_again_and_again_no_search_ever_compares_old_with_new(home: Path) -> None:
-    """`FORGE_TEST_KILLS` sets how often. Between the kills somebody changes the settings back and forth."""
+    """`FORGE_TEST_KILLS` sets how many kills. Between the kills the settings change back and forth."""
     index = await SqliteIndexStore.open(home / "index.db")
     searcher, chance = Searcher(index), random.Random(7)  # noqa: S311  seeded, not secret
     fell = Counter[tuple[str, bool]]()

@@ -1,4 +1,4 @@
-"""Several processes, one knowledge base, and whoever indexes is killed again and again."""
+"""Several processes on one knowledge base, and the indexing one is killed again and again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def asked(word: str) -> list[QueryTerm]:
 
 
 class Engines:
-    """What one process opens: its own connections to files that all share."""
+    """What one process opens: its own connections to shared files."""
 
     def __init__(self, root: Path, home: Path) -> None:
         self.root, self.home = root, home
@@ -66,7 +66,7 @@ class Engines:
 
 
 def process(root: Path, home: Path, stop: Event, report: Path) -> None:
-    """Index if allowed to, and search all the time; at the end say how that went."""
+    """Index if allowed to, and search all the time; report the result at the end."""
     # A tenth of the real times, so that twenty successions take seconds.
     watch.TTL_S, watch.RENEW_S, watch.ASK_S, watch.HEARTBEAT_S = 0.4, 0.1, 0.05, 0.1
     anyio.run(_live, root, home, stop, report)
@@ -101,7 +101,7 @@ async def _live(root: Path, home: Path, stop: Event, report: Path) -> None:
 
 
 class Editor:
-    """Somebody who works on the files: writes, renames, deletes, moves folders, changes whom to trust."""
+    """Someone who works on the files: writes, renames, deletes, moves folders, changes whom to trust."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._random, self._number = root, random.Random(20), 0  # noqa: S311  seeded, not secret
@@ -142,7 +142,7 @@ class Editor:
 
 
 async def contents(index: SqliteIndexStore) -> dict[str, Any]:
-    """Return all that an index says, without the numbers that depend on its history."""
+    """Return the contents of an index, without the numbers that depend on its history."""
     everything = await index.delta(IndexPosition("", 0), limit=10**9, codes=True)
     codes = {row.seq: row.code for row in everything.codes}
     rows = await index.chunks(list(codes))
@@ -224,7 +224,7 @@ async def _holder(state: SqliteStateStore, *, above: int) -> tuple[str, int]:
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 @pytest.mark.external
 async def test_killing_whoever_indexes_loses_nothing_and_stops_no_search(tmp_path: Path) -> None:
-    """Our promise: an index is never wrong for good. `FORGE_TEST_KILLS` sets how often (60 in the benchmark run)."""
+    """Our promise: an index never stays wrong. `FORGE_TEST_KILLS` sets how often (60 in the benchmark run)."""
     root, home = tmp_path / "kb", tmp_path / "home"
     root.mkdir()
     home.mkdir()

@@ -1,6 +1,6 @@
 """A process dies while it appends to a journey: each acknowledged step is recorded once, and no version is missing.
 
-`FORGE_TEST_KILLS` sets how often. With -s it is printed what was found after the kills.
+`FORGE_TEST_KILLS` sets how many kills. With -s it prints what was found after the kills.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A process killed while it catches up leaves an index that the next one completes, wherever it stopped."""
+"""A process killed during catch-up leaves an index that the next one completes, wherever it stopped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Indexing processes are killed inside each stage of their work; the next one leaves the index as if nothing had happened.
 
-`FORGE_TEST_KILLS` sets how often each engine is killed. With -s the histogram of where the kills fell is printed.
+`FORGE_TEST_KILLS` sets how often each engine is killed. With -s a histogram of the stages hit is printed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _killed(home: Path, engine: str, place: str, stage: str, number: int) -> str
 
 
 async def _equals_what_was_never_killed(home: Path, engine: str, place: str) -> None:
-    """Let one more process's worth of work run to its end, and compare all with an index built from nothing."""
+    """Let one more process do its work to the end, and compare everything with an index built from scratch."""
     index = await SqliteIndexStore.open(home / "index.db")
     keyword = ENGINES[engine].open(place)
     wanted = (await index.space()).wanted

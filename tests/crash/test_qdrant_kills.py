@@ -1,4 +1,7 @@
-"""Processes that fill Qdrant are killed inside each kind of request; whoever goes on makes the server equal to the store."""
+"""Processes that fill Qdrant are killed inside each kind of request.
+
+The next one makes the server equal to the store.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,10 @@ async def place(tmp_path: Path) -> AsyncIterator[str]:
 
 
 def killed_in(place: str, folder: Path, stage: str, chance: random.Random) -> str:
-    """Start a process that fills, kill it when it has come to `stage` (perhaps not the first time); say where it died."""
+    """Start a process that fills, kill it when it reaches `stage` (perhaps not the first time).
+
+    Return where it died.
+    """
     skip = chance.randrange(3) if stage in ("upsert", "mark") else 0
     child = subprocess.Popen([sys.executable, "-c", CHILD, place, str(folder)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
@@ -91,7 +97,7 @@ def killed_in(place: str, folder: Path, stage: str, chance: random.Random) -> st
 
 
 async def test_a_server_is_equal_to_the_store_wherever_the_filling_process_died(place: str, tmp_path: Path) -> None:
-    """Our promise: an index is never wrong for good. `FORGE_TEST_KILLS` sets how often (60 in the benchmark run)."""
+    """Our promise: an index never stays wrong. `FORGE_TEST_KILLS` sets how often (60 in the benchmark run)."""
     chance = random.Random(11)  # noqa: S311 - moments of dying, not secrets
     store = await SqliteIndexStore.open(tmp_path / "index.db")
     await store.begin(IDENTITY)

@@ -1,7 +1,7 @@
 """`kill -9` for a server that leads a run: another one continues, the run ends, and its acts on pages and in Plane exist once.
 
-The real program, killed before and after each frame is on record, at requests to Plane, and at any moment; the model and Plane are
-doubles on real sockets. `FORGE_TEST_KILLS` sets how often. With -s it is printed what was found.
+The real program, killed before and after each frame is recorded, at requests to Plane, and at any moment; the model and
+Plane are doubles on real sockets. `FORGE_TEST_KILLS` sets how many kills. With -s the results are printed.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from tests.support.state.postgres import PostgresServer
 MANY = max(100, int(os.environ.get("FORGE_TEST_KILLS", "100")))
 STEPS = 4
 LAST = (1, 2, 4, 5, 7, 8, 10)
-"""Of the frames of the run, if nobody dies, those with which a step ends."""
+"""The frames that end a step, in a run where nothing dies."""
 FRAMES = [f"{side}{number}" for number in LAST for side in "-+"]
 AT_PLANE = ["plane, never acted", "plane, acted", "plane, answered"]
 LONGEST_S = 0.15
-"""About how long a run takes whose model answers at once."""
+"""About how long a run takes if its model answers at once."""
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
@@ -64,7 +64,7 @@ class Dying(Site):
 
 @dataclass
 class Killer:
-    """Kills a process at a moment as Plane or the model see it."""
+    """Kills a process at a moment that Plane or the model sees."""
 
     pid: int = 0
     at: str = ""
@@ -92,7 +92,7 @@ class Killer:
 
 @dataclass
 class World:
-    """A knowledge base with servers, of which one stays alive, a Plane and a model."""
+    """A knowledge base with servers, one of which stays alive, a Plane and a model."""
 
     site: Dying
     settings: Settings
@@ -109,7 +109,7 @@ class World:
         return sum(task["name"] == f"Task {number}." for task in self.plane.tasks("KB"))
 
     async def written(self, number: int) -> int:
-        """Return how often the page was changed, by the audit chain."""
+        """Return how often the page was changed, according to the audit chain."""
         records = await self.alive.base.state.ledger.records(limit=10_000)
         return sum(f"notes/run{number}.md" in record.body for record in records)
 
@@ -123,7 +123,7 @@ def goal_of(number: int) -> str:
 
 
 def thinks(number: int) -> Any:
-    """Return a model that goes on by what it has been told, and calls again what it is told it does not know of."""
+    """Return a model that follows the results, and repeats calls whose outcome is reported as unknown."""
 
     def answer(asked: Mapping[str, Any]) -> Turn:
         told = [message for message in asked["messages"] if message["role"] == "tool"]
@@ -141,7 +141,10 @@ def thinks(number: int) -> Any:
 async def world(
     home: Path, monkeypatch: pytest.MonkeyPatch, database: Mapping[str, str] | None = None
 ) -> AsyncIterator[World]:
-    """Yield everything. The server that stays alive looks often, and holds runs as briefly as the others."""
+    """Yield everything.
+
+    The server that stays alive checks often, and its claims on runs expire as soon as the others'.
+    """
     monkeypatch.setattr(supervisor, "HOLD_S", HOLD_S)
     monkeypatch.setattr(keeping, "LOOK_S", HOLD_S / 2)
     plane, model, killer, database = seeded(), Model(), Killer(), dict(database or {})
@@ -171,7 +174,7 @@ async def world(
 
 
 async def ended(own: World, number: int) -> Run | None:
-    """Return how the run came to its end, whoever led it there; None if it was never begun."""
+    """Return how the run ended, whichever server led it; None if it never began."""
     runs, state = own.alive.services.runs, own.alive.services.state
     lines = [line for line in await runs.store.runs(limit=1000) if line.title == goal_of(number)]
     if not lines:
@@ -187,7 +190,7 @@ async def ended(own: World, number: int) -> Run | None:
 
 
 async def one_life(own: World, number: int, stage: str, chance: random.Random) -> None:
-    """Let a server lead a run and die at that stage, and find that all is well in the end."""
+    """Let a server lead a run and die at that stage, and check the outcome."""
     own.model.will(goal_of(number), *[thinks(number)] * 20)
     site = replace(own.site, dies=stage if stage in FRAMES else "")
     async with over_stdio(site) as host:
@@ -220,7 +223,7 @@ async def ends_well(own: World, run: Run, number: int, stage: str) -> None:
 
 
 def stages(kills: int) -> list[str]:
-    """Return so many stages: each frame and each request to Plane, and any moment."""
+    """Return MANY stages: each frame, each request to Plane, and random moments."""
     each = [*FRAMES, *AT_PLANE]
     return each + ["some time"] * (kills - len(each))
 

@@ -1,4 +1,7 @@
-"""Servers that are stopped while they lead a run, as hosts and systems do it: the real program, with a model that is slow."""
+"""Servers that are stopped while they lead a run, as hosts and systems stop them.
+
+The real program, with a slow model.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="stops with a signal tha
 
 @dataclass(frozen=True)
 class Place:
-    """A knowledge base, and a model that answers when nobody waits any more."""
+    """A knowledge base, and a model that answers only when nobody waits any longer."""
 
     site: Site
     settings: Settings
@@ -165,14 +168,14 @@ async def _call(host: SdkHost) -> None:
 
 
 async def _gone(pid: int) -> None:
-    """Return when that process does not lead anything any more."""
+    """Return when that process no longer leads a run."""
     with anyio.fail_after(20):
         while _alive(pid):  # noqa: ASYNC110 - nobody says so
             await anyio.sleep(0.02)
 
 
 def _alive(pid: int) -> bool:
-    """Return whether the process runs; one that ended and whose parent has not asked is over."""
+    """Return whether the process runs; a zombie doesn't."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

@@ -1,6 +1,8 @@
-"""`kill -9` for a process that leads a run, at each of its steps: another one continues, no tool is called twice, nothing is lost.
+"""`kill -9` for a process that leads a run, at each step.
 
-By default each life is a fork of the test; `-m external` does it with whole programs as well.
+Another one continues, no tool is called twice, nothing is lost.
+
+By default each process is a fork of the test; `-m external` also uses whole programs.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ from tests.support.runs.scripts import sound
 from tests.support.state.ledgers import open_shared
 
 LAST = (1, 2, 5, 6, 7, 9, 10, 12, 14, 15, 17)
-"""Of the frames of the run, if nobody dies, those with which a step ends: what is put on record at once is one point."""
+"""The frames that end a step, in a run where nothing dies; frames recorded together are one point."""
 AFTER = [f"+{number}" for number in LAST]
 BEFORE = [f"-{number}" for number in LAST]
 WITHIN = ["!kb_search", "!kb_read", "!kb_merge", "!plane_create_task"]
 LIVES = [*AFTER, *WITHIN, *(pytest.param(at, marks=pytest.mark.external) for at in BEFORE)]
-"""What is on disk before a frame is what was there after the one before, unless something was done in between."""
+"""The disk before a frame equals the disk after the previous one, unless something was done in between."""
 REST = [*(at for at in AFTER if at != "+9"), *BEFORE]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
 
 def live_in_fork(where: Path, who: int, at: str) -> int:
-    """Let a child lead the run, and return the signal that it died of, 0 if it came to the end."""
+    """Let a child lead the run, and return the signal that killed it, 0 if it finished."""
     child = os.fork()
     if not child:
         try:
@@ -60,7 +62,7 @@ def live_in_program(where: Path, who: int, at: str) -> int:
 
 
 async def look(where: Path, at: str) -> None:
-    """Find the run done, with every call carried out once, or not known to be."""
+    """Check that the run is done, and each call was executed once or is recorded as unknown."""
     state = await open_shared(str(where), "state")
     run = await sound(runs_in(state), "run-1")
     await state.close()

@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[2]
 PAGE = "note.md"
 START = "# Note\n\n## Log\n\n- begin\n\n## End\n\nThe last words.\n"
 LONGEST_S = 0.6
-"""From the first answer to the kill; a merge takes some hundredths of it."""
+"""From the first answer to the kill; a merge takes a few hundredths of this."""
 
 
 @pytest.mark.slow
 async def test_a_server_that_is_killed_again_and_again_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    """Random points; the named ones are hit in test_writer_kills.py."""
+    """At random points; test_writer_kills.py hits the named ones."""
     seed = secrets.randbelow(10**6)
     chance = random.Random(seed)  # noqa: S311  moments, not secrets
     kb, state = tmp_path / "kb", tmp_path / "state"
@@ -55,7 +55,7 @@ async def test_a_server_that_is_killed_again_and_again_loses_nothing_that_it_ack
 async def _until_killed(
     settings: Settings, name: str, after_s: float, asked: list[str], acknowledged: list[str]
 ) -> None:
-    """Start a server, write through it, and kill it so long after its first answer."""
+    """Start a server, write through it, and kill it that long after its first answer."""
     code = "import os,sys; from mcp_server.__main__ import main; print(os.getpid(), file=sys.stderr, flush=True); sys.exit(main())"
     arguments = ["-c", code, "serve", "--kb", str(settings.kb), "--state-dir", str(settings.state_dir)]
     process = StdioServerParameters(

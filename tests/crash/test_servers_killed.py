@@ -40,7 +40,10 @@ WORDS = ("apple", "berry", "cherry", "damson", "elderflower", "fig", "grape", "h
 PAUSE_S = 0.05
 LONGEST_LINE = 1 << 22
 SLOWEST_SEARCH_S = 5.0
-"""Two cores carry four servers, a writer, and start-ups: this only says that no search waits for a lease or a rebuild."""
+"""Two cores run four servers, a writer, and start-ups.
+
+This only checks that no search waits for a lease or a rebuild.
+"""
 
 SERVE = ["-m", "mcp_server"]
 QUICKENED = """
@@ -51,13 +54,13 @@ from mcp_server.__main__ import main
 sys.exit(main())
 """
 BRISK = ["-c", QUICKENED]
-"""The same program with a lease of a third of its length, so that a dozen successions fit into the default suite."""
+"""The same program with a third of the lease's length, so that a dozen successions fit into the default suite."""
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "crash", "version": "0"}}
 
 
 class Gone(Exception):
-    """The server was killed by the test while it was asked."""
+    """The test killed the server during a call."""
 
 
 class Act(Protocol):
@@ -65,7 +68,7 @@ class Act(Protocol):
 
 
 class Writer:
-    """Somebody whose editor never rests: saves in place and by exchange, adds, renames and deletes pages and folders."""
+    """Someone who saves all the time: in place and by exchange, and who adds, renames and deletes pages and folders."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._random, self._number = root, random.Random(7), 0  # noqa: S311  seeded, not secret
@@ -149,7 +152,7 @@ class Writer:
 
 
 class Server:
-    """A server process, and the one client that talks to it."""
+    """A server process and its only client."""
 
     def __init__(self, process: anyio.abc.Process, log: Path) -> None:
         self._process, self._log = process, log
@@ -212,7 +215,7 @@ class Server:
 
 
 class Team:
-    """The servers, each with a client that never stops asking; who is killed is replaced."""
+    """The servers, each with a client that never stops calling; killed ones are replaced."""
 
     def __init__(self, settings: Settings, program: list[str], tasks: anyio.abc.TaskGroup) -> None:
         self._settings, self._program, self._tasks = settings, program, tasks
@@ -239,13 +242,13 @@ class Team:
         await self._servers.pop(pid).kill()
 
     async def all_search(self) -> None:
-        """Return when each of them has answered a search: who replaces somebody is no use before."""
+        """Return when each has answered a search, because a replacement is useful only then."""
         for server in self._servers.values():
             with anyio.fail_after(60):
                 await server.found_something.wait()
 
     async def rest(self) -> None:
-        """Stop asking, and stop the servers as a host would."""
+        """Stop calling, and stop the servers as a host would."""
         self._resting = True
         for server in self._servers.values():
             with anyio.fail_after(30):
@@ -273,7 +276,7 @@ class Team:
         server.found_something.set()
 
     async def _look(self, server: Server) -> None:
-        """Map and read what is there; a page may be gone before it is read, and then the answer says so."""
+        """Map and read; a page may be gone before it is read, and then the answer says so."""
         result = await server.call("kb_map", depth=2)
         if result.get("isError"):
             self.wrong.append(f"kb_map: {result['content'][0]['text']}")
@@ -307,7 +310,7 @@ async def holder(state: SqliteStateStore, *, above: int) -> tuple[int, int]:
 
 
 async def everything(base: KnowledgeBase) -> dict[str, Any]:
-    """Return all that the index says, and which chunks the keyword engine finds for each word."""
+    """Return the index's contents, and which chunks the keyword engine finds for each word."""
     said = await contents(base.index)
     keyword = (await base.engines()).keyword
     for word in WORDS:
@@ -375,12 +378,12 @@ async def survives(folder: Path, *, kills: int, program: list[str]) -> None:
 @pytest.mark.external
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_servers_answer_and_the_index_ends_right_however_often_the_indexing_one_is_killed(tmp_path: Path) -> None:
-    """Four servers, files changing under them, `kill -9`. `FORGE_TEST_KILLS` sets how often."""
+    """Four servers, files changing under them, `kill -9`. `FORGE_TEST_KILLS` sets how many kills."""
     await survives(tmp_path, kills=KILLS, program=BRISK)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_sixty_kills_at_the_pace_that_users_have(tmp_path: Path) -> None:
-    """With the program exactly as it is started; takes about four minutes."""
+    """With the program as it is normally started; takes about four minutes."""
     await survives(tmp_path, kills=MANY_KILLS, program=SERVE)

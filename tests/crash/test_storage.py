@@ -1,4 +1,4 @@
-"""Processes killed in the middle of writing: what is found afterwards is old or new, never half."""
+"""Processes killed while writing leave an old or a new state, never half of one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ asyncio.run(main())
 
 
 def kill_after(script: str, lines: int, *words: str) -> int:
-    """Run the script, kill it while it works on what follows its line number `lines`, return what it said last."""
+    """Run the script, kill it while it works after its output line `lines`, and return the last line."""
     child = subprocess.Popen([sys.executable, "-c", script, *words], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     try:

@@ -1,6 +1,7 @@
 """`kill -9` for the server while a host submits: acknowledged work is recorded once, and a repeated call gets the same answer.
 
-The real program over stdio, with the SDK's client. `FORGE_TEST_KILLS` sets how often. With -s it is printed what was found.
+The real program over stdio, with the SDK's client. `FORGE_TEST_KILLS` sets how many kills. With -s the results are
+printed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal tha
 
 @dataclass(frozen=True)
 class Act:
-    """What is sent at a version; the text of it names the version."""
+    """Work sent at a version; its text names the version."""
 
     tool: str
     version: int
@@ -42,7 +43,7 @@ class Act:
 
 @dataclass
 class Lives:
-    """A host whose server dies again and again, and what it was told."""
+    """A host whose server dies again and again, and the answers it got."""
 
     site: Site
     chance: random.Random
@@ -58,7 +59,7 @@ class Lives:
         return self.heard[-1][1]
 
     async def begin(self) -> None:
-        """Have a journey, which nobody disturbs yet, at version 2."""
+        """Make an undisturbed journey at version 2."""
         async with over_stdio(self.site) as host:
             told = await host.call("journey_start", agent="build", brief="A cap on calls.")
             self.journey = told["journey_id"]
@@ -76,7 +77,7 @@ class Lives:
                 host.kill()
 
     async def go_on(self, host: SdkHost, few: int, enough: anyio.Event) -> None:
-        """Act until the server is gone; say when there were `few` acts."""
+        """Act until the server is gone; report when there were `few` acts."""
         while True:
             self.unheard = next_act(self.newest)
             began = time.perf_counter()
@@ -103,7 +104,7 @@ class Lives:
         return answer
 
     async def send_again(self, host: SdkHost) -> None:
-        """Send what was answered once more, and twice what was not: it is answered as if nothing had happened."""
+        """Send the answered act once more, and the unanswered one twice: both get the normal answer."""
         act, answer = self.heard[-1]
         assert await self.send(host, act) == answer
         if (act_ := self.unheard) is not None:
@@ -111,7 +112,7 @@ class Lives:
             assert await self.send(host, act_) == self.newest
 
     async def look(self) -> None:
-        """Find on record what was acknowledged, once, and at most one act more."""
+        """Check that each acknowledged act is recorded once, and at most one more."""
         state, log = await self.site.record(self.journey)
         acted = acts_in(log)
         acknowledged = [f"at {act.version}" for act, _ in self.heard]
@@ -123,7 +124,10 @@ class Lives:
 
 
 def next_act(here: dict[str, Any]) -> Act:
-    """Return what goes on from an answer, round and round: a concept and a plan, a person's yes, a gap that leads back."""
+    """Return the next work for an answer, in a loop.
+
+    A concept and a plan, a person's approval, a gap that leads back.
+    """
     version, mark = here["version"], f"at {here['version']}"
     if here["state"] == "waiting":
         return Act("journey_decide", version, {"decision": "approve", "note": mark})
@@ -137,7 +141,7 @@ def next_act(here: dict[str, Any]) -> Act:
 
 
 def acts_in(log: Sequence[Logged]) -> list[str]:
-    """Return the mark of each act on record, in order."""
+    """Return the mark of each recorded act, in order."""
     marks = []
     for logged in log:
         if isinstance(logged.event, Decided):

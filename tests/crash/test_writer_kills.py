@@ -1,6 +1,6 @@
 """A writing process is killed inside every stage of a write; the next one finishes its act, and nothing is lost.
 
-`FORGE_TEST_KILLS` sets how often. With -s the histogram of where the kills fell is printed.
+`FORGE_TEST_KILLS` sets how many kills. With -s a histogram of the stages hit is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Processes that write pages and are killed while they do: each is forked, ends what its predecessor began, looks, and dies.
+"""Processes that write pages and are killed meanwhile.
 
-`python -m tests.crash.writing HOME KILLS SEED` prints in which stage each died. A process that finds something lost exits
-instead of dying, and so does this one, with what it found.
+Each is forked, finishes what its predecessor began, checks, and dies.
+
+`python -m tests.crash.writing HOME KILLS SEED` prints in which stage each died. A process that finds something lost
+exits instead of dying, and this one then exits with the finding.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ LONGEST_LIFE_S = 0.06
 
 
 class Moment:
-    """Which stage the process is in, in a file that outlives it; and its end, when its time has come."""
+    """The current stage of the process, in a file that outlives it, and its death when its time has come."""
 
     def __init__(self, path: Path, target: str, chance: random.Random) -> None:
         path.write_bytes(b"\0")
@@ -63,7 +65,7 @@ class Moment:
         threading.Thread(target=self._kill_at_last, daemon=True).start()
 
     def enter(self, stage: str) -> None:
-        """Be in `stage`; die in it if it is the one, now or a moment later."""
+        """Be in `stage`; die in it if it is the chosen one, now or a moment later."""
         self._byte[0] = STAGES.index(stage) + 1
         if stage == self._target:
             self._entries -= 1
@@ -73,11 +75,11 @@ class Moment:
                 self._entered.set()
 
     def leave(self) -> None:
-        """Be in no stage."""
+        """Leave the stage."""
         self._byte[0] = 0
 
     def step(self, name: str) -> None:
-        """Follow the steps of a write; a kill may also fall right at any of them."""
+        """Follow the steps of a write; a kill may also hit between them."""
         if name in BEGINS:
             self.enter(BEGINS[name])
         elif told(self._byte[:1]) == self._target and self._entries <= 0 and self._chance.random() < 0.5:
@@ -87,7 +89,7 @@ class Moment:
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
-        """Be in `stage` as long as this lasts."""
+        """Be in `stage` during this block."""
         self.enter(stage)
         try:
             yield
@@ -112,7 +114,7 @@ def told(byte: bytes) -> str:
 
 
 class Watched:
-    """A ledger that says when it begins and when it records an act."""
+    """A ledger that reports when it begins and when it records an act."""
 
     def __init__(self, ledger: Ledger, moment: Moment) -> None:
         self._ledger, self._moment = ledger, moment
@@ -139,7 +141,7 @@ def adding(token: str, paths: tuple[str, ...]) -> PageAct[None]:
 
 
 def moving(old: str, new: str, index: str) -> PageAct[None]:
-    """Return the act of moving a page and telling so in another."""
+    """Return the act of moving a page and mentioning that in another."""
 
     async def work(contents: Contents) -> ActWork[None]:
         if contents[old] is None or contents[new] is not None:
@@ -151,7 +153,7 @@ def moving(old: str, new: str, index: str) -> PageAct[None]:
 
 
 async def problems(home: Path, ledger: Ledger) -> list[str]:
-    """Return what is lost, torn or broken: nothing, after whoever comes next has ended what was begun."""
+    """Return what is lost, torn or broken once the next process has finished what was begun; normally nothing."""
     root, found = home / "kb", []
     files = {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
     found += [f"left behind: {path}" for path in files if path.rpartition("/")[2].startswith(".")]
@@ -175,7 +177,7 @@ async def problems(home: Path, ledger: Ledger) -> list[str]:
 
 
 async def live(home: Path, seed: int) -> None:
-    """End what the last process began, look whether all is well, and write until death."""
+    """Finish what the last process began, check everything, and write until killed."""
     chance = random.Random(seed)  # noqa: S311 - moments of dying, not secrets
     store = await SqliteStateStore.open(home / "state" / "state.db")
     vault = Vault.open(home / "kb")
@@ -224,7 +226,7 @@ def main(home: Path, kills: int, seed: int) -> int:
 
 
 async def look(home: Path, seed: int) -> None:
-    """Do as a process that starts does, and say what is wrong."""
+    """Do what a starting process does, and return what is wrong."""
     store = await SqliteStateStore.open(home / "state" / "state.db")
     acts = Transaction(FileSet(Vault.open(home / "kb")), store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
     await acts.recovery.finish_all()

@@ -1,7 +1,7 @@
 """A Meilisearch for tests: the documented HTTP API on loopback, as strict as the real server, without its speed.
 
-Writes are tasks, done one after the other by another thread, so that nothing is there when a request returns. Whatever
-the API does not document (a field, a setting, an operator, a route) is refused as the real one refuses it.
+Writes are tasks, done one after the other by another thread, so nothing is visible yet when a request returns. Anything
+that the API doesn't document (a field, a setting, an operator, a route) is refused as the real server refuses it.
 
 Source: https://www.meilisearch.com/docs/reference/api, and what Meilisearch 1.50 answers.
 """
@@ -242,7 +242,7 @@ class Store:
 
 
 class MeilisearchDouble:
-    """The server. It may be stopped and started again at the same address, with what it had."""
+    """The server. It can be stopped and started again at the same address, with its data."""
 
     def __init__(self, key: str | None) -> None:
         self.key, self.store = key, Store()
@@ -270,7 +270,7 @@ class MeilisearchDouble:
             thread.start()
 
     def stop(self) -> None:
-        """Go away, with all connections, between two tasks."""
+        """Close all connections, between two tasks."""
         self._stopping.set()
         with self.store.changing:
             self.store.changing.notify_all()
@@ -290,7 +290,7 @@ class MeilisearchDouble:
 
 @contextmanager
 def serving(key: str | None = None) -> Iterator[MeilisearchDouble]:
-    """Run a double as long as the block."""
+    """Run a double during the block."""
     double = MeilisearchDouble(key)
     try:
         yield double
@@ -517,7 +517,7 @@ def _shown(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse values of another type than the default's, unknown keys of theirs, and ranking rules that there are not."""
+    """Refuse values of another type than the default's, unknown keys, and unknown ranking rules."""
     for name, value in settings.items():
         default = SETTINGS[name]
         code = "invalid_settings_" + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -18,7 +18,10 @@ class BadFilter(Exception):
 
 
 def parsed(text: str, filterable: Mapping[str, bool]) -> Admits:
-    """Return what admits a document by the expression; `filterable` says which attributes may also be compared by size."""
+    """Return a predicate for documents that match the expression.
+
+    `filterable` says which attributes also support size comparisons.
+    """
     return _Parser(text, filterable).whole()
 
 
@@ -107,7 +110,7 @@ class _Parser:
 
 
 def _folded(value: Any) -> str | float:
-    """Return a value as it is compared: numbers as doubles, texts without case, at most 468 bytes of them."""
+    """Return a value as it is compared: numbers as doubles, texts without case and cut to 468 bytes."""
     if isinstance(value, int | float) or re.fullmatch(r"-?\d+(\.\d+)?", str(value)):
         return float(value)
     return str(value).strip("'\"").lower().encode()[:468].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""How the double finds words: exactly, with typing errors, by their beginning. It ranks roughly as the real one does."""
+"""How the double finds words: exactly, with typos, by prefix. It ranks roughly as the real server does."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 MOST_WORDS = 10
-"""Of a query the server looks at no more words."""
+"""The server ignores further words of a query."""
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words as the server cuts them, for writing with blanks; others it cuts by dictionaries."""
+    """Return the words as the server cuts languages written with spaces; it cuts others by dictionaries."""
     return re.findall(r"[^\W_]+", text.lower())
 
 

@@ -1,7 +1,7 @@
 """A Plane for tests: the public API of a community edition 1.2.3 on loopback, which answers as the recorded one did.
 
-It stores what it is sent. Where no reply was recorded (a field that is too long, a second project with a key) it does what
-the program's code says. tests/contract/connectors/plane/test_double.py replays every recorded request against it.
+It stores what it receives. Where no reply was recorded (a field that is too long, a second project with a key) it
+follows the program's code. tests/contract/connectors/plane/test_double.py replays every recorded request against it.
 
 Source: tests/samples/plane; https://developers.plane.so/api-reference/introduction; github.com/makeplane/plane
 """
@@ -42,10 +42,10 @@ __all__ = [
 
 
 class Plane(Handlers):
-    """A workspace of Plane, as an ASGI application. Tests may look into it and change it as people would in their browser.
+    """A workspace of Plane, as an ASGI application. Tests may inspect and change it as people would in their browser.
 
-    `allowance` is how many requests a key may send in a minute. `pause` is awaited between the look for a create's key and
-    its write, which are not one in the real program either. `now` must not go back.
+    `allowance` is how many requests a key may send in a minute. `pause` is awaited between a create's look-up of its
+    key and its write, which are not atomic in the real program either. `now` must not go back.
     """
 
     def __init__(
@@ -89,8 +89,7 @@ class Plane(Handlers):
     def answered(self, method: str, path: str, query: str, headers: Mapping[str, str], content: bytes) -> Answer:
         """Return the reply to a request.
 
-        Raises:
-            Paused: it is a create, and `pause` is set.
+        Raises: Paused: the request is a create, and `pause` is set.
         """
         limits: dict[str, str] = {}
         try:
@@ -156,7 +155,7 @@ class Plane(Handlers):
         return answer
 
     def _permitted(self, name: str, asked: Asked, parts: Mapping[str, str]) -> None:
-        """Return where the key's owner may do this, by the permission classes of the program."""
+        """Return where the key's owner may do this, by the program's permission classes."""
         if name in ("me", "search"):
             return
         if asked.who.role is None:
@@ -226,7 +225,9 @@ ROUTES = [
 
 
 def seeded(**given: Any) -> Plane:
-    """Return a workspace much as it was when the samples were taken: projects KB (all but Otto) and OPS (Ada alone).
+    """Return a workspace much as it was when the samples were recorded.
+
+    Projects KB (everyone but Otto) and OPS (Ada alone).
 
     KB has the states, the label `bug`, the cycles `Sprint 1` and `Draft`, the module `Indexing`, and four tasks.
     """

@@ -1,4 +1,4 @@
-"""Answers of the double of Plane, and the parts of them that are the same for every request."""
+"""Answers of the double of Plane, and the parts that all requests share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Paused(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as the handlers see it; `who` is its key's owner."""
+    """A request as the handlers see it; `who` owns its key."""
 
     method: str
     query: Mapping[str, str]
@@ -45,10 +45,9 @@ class Asked:
 
 
 def paged(asked: Asked, rows: list[Row], shown: Callable[[Row], Row] = dict) -> Answer:
-    """Return the page of the rows that is asked for.
+    """Return the requested page of the rows.
 
-    Raises:
-        Answer: no such page can be asked for.
+    Raises: Answer: there can be no such page.
     """
     try:
         size = int(asked.query.get("per_page", str(MOST_A_PAGE)))
@@ -110,22 +109,22 @@ def active(project: Project) -> dict[str, Row]:
 
 
 def by_external(rows: Mapping[str, Row], key: str, source: str) -> Row | None:
-    """Return the row that another program made with that key, None if it does not exist."""
+    """Return the row that another program made with that key, or None."""
     return next((row for row in rows.values() if row["external_id"] == key and row["external_source"] == source), None)
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows, those that were made last first."""
+    """Return the rows, newest first."""
     return sorted(rows, key=lambda row: str(row["created_at"]), reverse=True)
 
 
 def only(row: Row, asked: Asked) -> Row:
-    """Return the fields of the row that are asked for."""
+    """Return the row's requested fields."""
     names = [name for name in asked.query.get("fields", "").split(",") if name]
     return {name: value for name, value in row.items() if name in names} if names else row
 
 
 def covers(cycle: Row, now: datetime) -> bool:
-    """Return whether it is within the cycle now."""
+    """Return whether the cycle is running now."""
     starts, ends = cycle["start_date"], cycle["end_date"]
     return bool(starts and ends) and datetime.fromisoformat(starts) <= now <= datetime.fromisoformat(ends)

@@ -425,7 +425,7 @@ class Handlers(Workspace):
         return sorted(rows, key=lambda row: (row[name] is None, row[name]), reverse=last_first)
 
     def _validated(self, project: Project, body: Row) -> None:
-        """Return where a task may have these fields; the errors of fields come before those of the whole."""
+        """Check these fields of a task and return its project; errors of single fields come first."""
         if wrong := wrong_fields(self, body):
             raise Answer(400, wrong)
         if whole := wrong_whole(project, body):

@@ -57,7 +57,7 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 
 
 def cleaned(html: str) -> str | None:
-    """Return the description as Plane keeps it; None where it refuses it, as it does an empty one."""
+    """Return the description as Plane stores it; None if Plane refuses it, as it does an empty one."""
     if not html.strip():
         return None
     return nh3.clean(

@@ -1,6 +1,6 @@
-"""The memory of the double of Plane: people, projects, tasks and everything that belongs to them, as rows of the API.
+"""The memory of the double of Plane: people, projects, tasks and everything in them, as rows of the API.
 
-Tests look into it and change it as people would in a browser; the API over it is in `plane.py`.
+Tests inspect and change it as people would in a browser; the API over it is in `plane.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Account:
-    """Somebody with a key; `role` is their role in the workspace, None if they do not belong to it."""
+    """A person with a key; `role` is their role in the workspace, None if they aren't a member."""
 
     id: str
     first: str
@@ -168,7 +168,7 @@ class Workspace:
         return made
 
     def relate(self, key: str, kind: str, other: str) -> None:
-        """Tie a task to another: `relate("KB-1", "blocking", "KB-2")` says that the first blocks the second."""
+        """Link a task to another: `relate("KB-1", "blocking", "KB-2")` says that the first blocks the second."""
         self.relations.append((self.task(key)["id"], kind, self.task(other)["id"]))
 
     def change_task(self, key: str, *, by: Account = ADA, **fields: Any) -> Row:
@@ -178,7 +178,7 @@ class Workspace:
     # Making rows
 
     def _stamp(self) -> str:
-        """Return a time that is later than every one before."""
+        """Return a time later than all before."""
         self._last = max(self._now(), self._last + timedelta(microseconds=10))
         return _told_time(self._last)
 
@@ -188,7 +188,7 @@ class Workspace:
         return row | {"created_by": who.id, "updated_by": None} | more
 
     def _row(self, sample: str, who: Account, **fields: Any) -> Row:
-        """Return a new row: the recorded one, with an id, times and fields of its own."""
+        """Return a new row: the recorded one, with its own id, times and fields."""
         return recorded(sample) | self._dated(who) | {"workspace": self.workspace_id} | fields
 
     def _new_project(self, body: Row, by: Account, own_id: str | None = None) -> Project:
@@ -257,7 +257,7 @@ class Workspace:
         return row
 
     def _from(self, day: str | None) -> str | None:
-        """Return the first moment of a cycle: now, where it begins today."""
+        """Return the first moment of a cycle; now, if it begins today."""
         if not day:
             return None
         now = self._now()
@@ -300,7 +300,7 @@ class Workspace:
         return row
 
     def _set(self, project: Project, row: Row, body: Row) -> None:
-        """Set what the body names, and drop what the program drops: people that may not be assigned, foreign labels."""
+        """Set the body's fields, and drop what the program drops: people that may not be assigned, foreign labels."""
         for name in ("priority", "start_date", "target_date", "parent", "archived_at"):
             if name in body:
                 row[name] = body[name]

@@ -1,13 +1,13 @@
 """A language model's server: Anthropic's Messages, OpenAI's Chat Completions and Responses, over HTTP, with scripted answers.
 
-It is as strict as the vendors are about what it is sent: a history that one of them refuses is refused here with their words.
+It checks requests as strictly as the vendors do: a history that one of them refuses is refused here with their words.
 Run it with `served(model)` of `tests/doubles/serving.py`, which adds the faults of the network.
 
     model = Model()
     model.will("find the plan", uses("kb_find", query="plan"), said("It is there."))
 
-Each conversation takes its next step of the script whose words are in its first message from the user.
-Source: as in `provider_shapes.py`; errors https://platform.claude.com/docs/en/api/errors,
+Each conversation takes the next step of the script whose words are in its first user message. Source: as in
+`provider_shapes.py`; errors https://platform.claude.com/docs/en/api/errors,
 https://platform.openai.com/docs/guides/error-codes
 """
 
@@ -49,7 +49,7 @@ KNOWN = {
 
 
 class _Wrong(Exception):
-    """The request is refused; `param` is the part of it that is wrong."""
+    """The request is refused; `param` is its wrong part."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         self.message, self.param = message, param
@@ -58,12 +58,12 @@ class _Wrong(Exception):
 
 @dataclass
 class Model:
-    """The server as an ASGI application. `refuses` are names of parts that it says it does not know.
+    """The server as an ASGI application. `refuses` names parts that it claims not to know.
 
-    `asked` are the bodies that were answered, oldest first. `key` None takes requests without one. `streams` False answers in
-    one piece whatever is asked. `between_s` is waited between events of a stream. `thinks` is a model that takes tools in Chat
-    Completions only with thinking switched off, as OpenAI's newer ones. `orders` is one that takes no word of the user right
-    behind a tool's, as Mistral's.
+    `asked` holds the answered bodies, oldest first. With `key` None it accepts requests without a key. With `streams`
+    False it always answers in one piece. `between_s` is the pause between events of a stream. `thinks` is a model that
+    accepts tools in Chat Completions only with thinking switched off, as OpenAI's newer ones do. `orders` is one that
+    accepts no user message right after a tool's, as Mistral's do.
     """
 
     key: str | None = KEY
@@ -77,7 +77,7 @@ class Model:
     _number: int = 0
 
     def __post_init__(self) -> None:
-        """Set the paths up."""
+        """Set up the paths."""
         self._app = Starlette(
             routes=[
                 Route("/v1/messages", self._messages, methods=["POST"]),
@@ -91,7 +91,7 @@ class Model:
         await self._app(scope, receive, send)
 
     def will(self, words: str, *script: Script) -> None:
-        """Set what is answered, step by step, in conversations whose first message holds `words`."""
+        """Set the answers, step by step, for conversations whose first message contains `words`."""
         self._scripts[words] = list(script)
 
     @property
@@ -145,7 +145,7 @@ class Model:
                 raise _Wrong(f"{name}: Extra inputs are not permitted", name)
 
     def _check_ways(self, body: Mapping[str, Any]) -> None:
-        """Hold the request to what single models want, with the words of their servers."""
+        """Check the request against the rules of single models, with their servers' words."""
         if self.thinks and body.get("tools") and body.get("reasoning_effort") != "none":
             raise _Wrong(
                 "Function tools with reasoning_effort are not supported for this model in /v1/chat/completions. "
@@ -200,14 +200,14 @@ class Model:
 
 
 def _formats(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of formats that are asked for inside of other parts."""
+    """Yield the names of formats that nested parts ask for."""
     wanted = body.get("response_format") or (body.get("text") or {}).get("format") or {}
     if wanted:
         yield str(wanted.get("type"))
 
 
 def _check_messages(body: Mapping[str, Any], version: str | None) -> None:
-    """Hold the request to what the API says of messages, with its words.
+    """Check the request against the API's rules for messages, with its words.
 
     Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
     """
@@ -260,7 +260,7 @@ def _check_tools(body: Mapping[str, Any], names: list[str], chosen: str | None) 
 
 
 def _check_chat(body: Mapping[str, Any]) -> str:
-    """Hold the request to what the API says of messages, and return the first one from the user."""
+    """Check the request against the API's rules for messages, and return the first user message."""
     open_calls: list[str] = []
     first = ""
     for index, message in enumerate(body["messages"]):
@@ -294,7 +294,7 @@ def _check_chat(body: Mapping[str, Any]) -> str:
 
 
 def _check_responses(body: Mapping[str, Any]) -> str:
-    """Hold the request to what the API says of items, and return the first message from the user."""
+    """Check the request against the API's rules for items, and return the first user message."""
     if body.get("max_output_tokens", 16) < 16:
         raise _Wrong(
             "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16", "max_output_tokens"

@@ -1,4 +1,4 @@
-"""Turns and troubles in the shapes of Anthropic's Messages, OpenAI's Chat Completions and OpenAI's Responses.
+"""Turns and errors in the shapes of Anthropic's Messages, OpenAI's Chat Completions and OpenAI's Responses.
 
 Source: the types of the vendors' packages, anthropic 2.12 (types/message.py, types/raw_message_stream_event.py) and openai 3.54
 (types/chat/chat_completion.py, chat_completion_chunk.py, types/responses/response.py, response_stream_event.py), and
@@ -25,7 +25,7 @@ def written(call: Call) -> str:
 
 
 def pieces(text: str) -> list[str]:
-    """Return a text cut small, as streams bring it; in the middle of words, escapes and numbers."""
+    """Return a text cut into small pieces, as streams deliver it; in the middle of words, escapes and numbers."""
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
@@ -77,7 +77,7 @@ class Messages:
         return {"type": "error", "error": error, "request_id": f"req_{number:06}"}
 
     def inside(self, trouble: Trouble, number: int, model: str) -> Iterator[Event]:
-        """Yield a stream in which the error comes."""
+        """Yield a stream in which the error occurs."""
         yield from list(self.stream(Turn("So far", input=100, output=20), number, model))[:4]
         yield "error", self.error(trouble, number)
 
@@ -119,7 +119,7 @@ class Messages:
 
 
 class Chat:
-    """OpenAI's older shape, with the ways of servers that follow it nearly.
+    """OpenAI's older shape, with the quirks of servers that follow it only nearly.
 
     Quirks: `no_ids`, `same_ids`, `same_index`, `no_index`, `objects` (arguments as an object), `stop` (as the reason although
     tools are called), `no_usage`, `parts` (content as a list), `legacy` (function_call), `usage_in_all`, `no_null` (empty text
@@ -154,7 +154,7 @@ class Chat:
         return reply if "no_usage" in turn.quirks else {**reply, "usage": self._usage(turn)}
 
     def stream(self, turn: Turn, number: int, model: str, *, usage: bool) -> Iterator[Event]:
-        """Yield the chunks of the same completion; usage only where it was asked for."""
+        """Yield the chunks of the same completion; usage only if requested."""
         whole = self.reply(turn, number, model)
         message = whole["choices"][0]["message"]
 
@@ -189,7 +189,7 @@ class Chat:
         return {"error": {**error, **trouble.more}}
 
     def inside(self, trouble: Trouble, number: int, model: str) -> Iterator[Event]:
-        """Yield a stream in which the error comes."""
+        """Yield a stream in which the error occurs."""
         yield from list(self.stream(Turn("So far"), number, model, usage=True))[:2]
         yield "", self.error(trouble, number)
 
@@ -235,7 +235,10 @@ class Chat:
 
 
 class Responses:
-    """OpenAI's newer shape. Quirks: `bare_end` (the last event leaves the output out), `phase` (messages say what they are for)."""
+    """OpenAI's newer shape.
+
+    Quirks: `bare_end` (the last event omits the output), `phase` (messages name their purpose).
+    """
 
     def reply(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
         """Return the response."""

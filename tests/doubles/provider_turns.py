@@ -1,4 +1,4 @@
-"""Turns of a scripted model, and errors in their place, independent of any vendor's format."""
+"""Turns of a scripted model, and errors in place of turns, independent of any vendor's format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One use of a tool. `arguments` as text go out as they are, whether they are JSON or not; `id` None gets one."""
+    """One use of a tool. `arguments` as text are sent as they are, valid JSON or not; `id` None gets one."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -18,10 +18,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer. `stop` "" means the fitting reason: the end, or tools. `thoughts` come signed, as the vendor has them.
+    """One answer. `stop` "" means the fitting reason: the end, or tools. `thoughts` are signed, as the vendor's are.
 
-    `quirks` are ways of servers that follow a vendor only nearly; `provider_shapes.py` knows them. `cut` ends a stream after
-    so many events, without a word. `refusal` is a category that the model refuses for.
+    `quirks` are those of servers that follow a vendor only nearly; `provider_shapes.py` lists them. `cut` ends a stream
+    without notice after this many events. `refusal` is the category for which the model refuses.
     """
 
     text: str = ""
@@ -62,7 +62,7 @@ class Raw:
 
 Step = Turn | Trouble | Raw
 Script = Step | Callable[[Mapping[str, Any]], Step]
-"""A step, or what makes one of the request: a model that does what it reads, for example."""
+"""A step, or a function that makes one from the request, for example a model that obeys what it reads."""
 
 
 def said(text: str, **more: Any) -> Turn:

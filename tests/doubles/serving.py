@@ -1,7 +1,7 @@
-"""Any application on a real socket of loopback, by uvicorn, with faults of the network that a test asks for.
+"""Any application on a real loopback socket, by uvicorn, with the network faults that a test requests.
 
-The server runs in a thread of its own, so that tests with an event loop, tests without one, and other processes can call it.
-A fault acts on the connection itself: what is cut is cut as TCP, and what is malformed was never seen by the HTTP library.
+The server runs in its own thread, so that tests with an event loop, tests without one, and other processes can call it.
+A fault acts on the connection itself: cuts are TCP cuts, and malformed data never passes through the HTTP library.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Kind = Literal["cut", "wait", "answer", "raw", "hang_up"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of one request. The functions below make them.
+    """A fault of one request. Use the functions below to make one.
 
-    `acts`: the application is run first, and its reply thrown away (for `wait` and `hang_up`: given). `then`: what is cut
-    or waited for happens `seconds` later; raw bytes go out one piece each so many seconds.
+    `acts`: the application runs first, and its reply is discarded (for `wait` and `hang_up`: sent). `then`: the cut or
+    reply happens `seconds` later; raw bytes are sent one piece every `seconds`.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ def before() -> Fault:
 
 
 def hang_up() -> Fault:
-    """Reply as ever, promise to keep the connection, and close it."""
+    """Reply normally, promise to keep the connection, and close it."""
     return Fault("hang_up", acts=True)
 
 
@@ -67,7 +67,7 @@ def delayed(seconds: float) -> Fault:
 def status(
     code: int, headers: Mapping[str, str] | None = None, body: bytes | str = b"", *, acts: bool = False
 ) -> Fault:
-    """Answer with this status; the application is run first only where `acts` says so."""
+    """Answer with this status; the application runs first only if `acts` is set."""
     text = body.encode() if isinstance(body, str) else body
     return Fault("answer", acts=acts, status=code, headers=tuple((headers or {}).items()), body=text)
 
@@ -78,18 +78,18 @@ def redirected(url: str, code: int = 302) -> Fault:
 
 
 def html(code: int = 200, *, acts: bool = True) -> Fault:
-    """Answer with a page for people where JSON was due, as a proxy or a login page does."""
+    """Answer with an HTML page instead of JSON, as a proxy or a login page does."""
     page = "<!DOCTYPE html><html><head><title>Sign in</title></head><body>Please sign in</body></html>"
     return status(code, {"content-type": "text/html; charset=utf-8"}, page, acts=acts)
 
 
 def body(text: bytes | str, *, acts: bool = True) -> Fault:
-    """Answer 200 with these bytes, said to be JSON."""
+    """Answer 200 with these bytes, declared as JSON."""
     return status(200, {"content-type": "application/json"}, text, acts=acts)
 
 
 def oversized(size_bytes: int, *, acts: bool = True) -> Fault:
-    """Answer with JSON of so many bytes."""
+    """Answer with JSON of this many bytes."""
     return body(b'"' + b"x" * (size_bytes - 2) + b'"', acts=acts)
 
 
@@ -105,12 +105,12 @@ def malformed(*, acts: bool = True) -> Fault:
 
 
 def raw(*pieces: bytes, seconds: float = 0.0, acts: bool = True, cut: bool = True) -> Fault:
-    """Send exactly these bytes, a piece each `seconds`, then cut, or leave the connection as it is."""
+    """Send exactly these bytes, a piece every `seconds`, then cut, or leave the connection open."""
     return Fault("raw", acts=acts, seconds=seconds, pieces=pieces, cut=cut)
 
 
 def dripping(seconds: float, *, acts: bool = True) -> Fault:
-    """Send a head that promises much, then one byte each `seconds`, for ever."""
+    """Send a head that promises a long body, then one byte every `seconds`, forever."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
     return Fault("raw", acts=acts, seconds=seconds, pieces=(head, *[b" "] * 99_999))
 
@@ -125,7 +125,7 @@ def in_turn(*faults: Fault | None) -> Plan:
 
 
 def for_requests(method: str, path_ends: str, *faults: Fault | None) -> Plan:
-    """Return a plan that gives the next fault to each request with that method and end of its path."""
+    """Return a plan that gives the next fault to each request with that method and path ending."""
     left = list(faults)
 
     def plan(asked: str, path: str, _number: int) -> Fault | None:
@@ -135,13 +135,13 @@ def for_requests(method: str, path_ends: str, *faults: Fault | None) -> Plan:
 
 
 def no_fault(_method: str, _path: str, _number: int) -> Fault | None:
-    """Return None: everything goes well."""
+    """Return None: no fault."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request as it arrived; `connection` is the same for all that came over one connection."""
+    """One request as it arrived; `connection` is the same for all requests of one connection."""
 
     method: str
     path: str
@@ -153,7 +153,7 @@ class Seen:
 
 @dataclass
 class Served:
-    """A running server. `plan` is asked for a fault with method, path and the number of the request, counted from 1.
+    """A running server. `plan` gets method, path and number of the request, counted from 1, and returns its fault.
 
     `arrived` is set with each request; a test that waits for the next one clears it.
     """
@@ -173,13 +173,13 @@ class Served:
         return sum(seen.method == method and seen.path.endswith(path_ends) for seen in list(self.seen))
 
     def forget(self) -> None:
-        """Forget what arrived so far; numbers start again at 1."""
+        """Forget earlier requests; numbers start again at 1."""
         self.seen.clear()
 
 
 @contextmanager
 def serving(app: ASGIApp, *, plan: Plan = no_fault, certificate: tuple[Path, Path] | None = None) -> Iterator[Served]:
-    """Serve `app` on a free port, by TLS where `certificate` (chain, key) is given. It is gone when the block ends."""
+    """Serve `app` on a free port, by TLS if `certificate` (chain, key) is given. It stops when the block ends."""
     # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it every reply takes 40 ms more.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
@@ -269,7 +269,7 @@ class _Running:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that stops at once when it is asked to, instead of checking ten times a second."""
+    """Uvicorn that stops immediately instead of checking ten times a second."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -301,7 +301,7 @@ class _Server(uvicorn.Server):
 
 
 class _Faulty:
-    """The application with its faults around it."""
+    """The application with faults around it."""
 
     def __init__(self, app: ASGIApp, served: Served, transports: Mapping[tuple[str, int], asyncio.Transport]) -> None:
         self._app, self._served, self._transports = app, served, transports
@@ -348,7 +348,7 @@ async def _whole(receive: Receive) -> bytes:
 
 
 def _replayed(content: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives the body once more, and then whatever really comes."""
+    """Return a channel that replays the body, and then what really arrives."""
     left = [content]
 
     async def replayed() -> Message:
@@ -401,7 +401,7 @@ async def _cut(transport: asyncio.Transport, receive: Receive) -> None:
 
 
 async def _left_within(seconds: float, receive: Receive) -> bool:
-    """Return whether the client went away before so many seconds were over."""
+    """Return whether the client disconnected within this many seconds."""
     try:
         await asyncio.wait_for(_gone(receive), seconds)
     except TimeoutError:

@@ -39,7 +39,7 @@ class Handlers:
     def __init__(self, world: World, heartbeat_s: float) -> None:
         self.world, self.heartbeat_s = world, heartbeat_s
         self.waiting: set[str] = set()
-        """Queues that somebody has waited for."""
+        """Queues that someone has waited for."""
 
     # The server and its users
 
@@ -449,7 +449,7 @@ def _needed(asked: Parameters, name: str) -> str:
 
 
 def _lenient(to: str) -> Any:
-    """Return what `to` holds: JSON, or a name as it is, which the server takes too."""
+    """Return the value of `to`: JSON, or a name as it is, which the server also accepts."""
     try:
         return json.loads(to)
     except ValueError:

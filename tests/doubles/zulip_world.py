@@ -1,6 +1,6 @@
 """The memory of the double of Zulip, without any HTTP: users, channels, messages, queues of events.
 
-Every rule here was seen in tests/samples/zulip or is cited from the vendor's pages.
+Every rule here is shown by tests/samples/zulip or cited from the vendor's pages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOVES_APART = 365
 Resolving a topic is not such a move. Before this level one time covered both. Source: https://zulip.com/api/changelog.
 """
 NAMED_CHANNEL = 255
-"""From this feature level on errors say channel where they said stream. Source: https://zulip.com/api/changelog."""
+"""From this feature level on, errors say "channel" instead of "stream". Source: https://zulip.com/api/changelog."""
 CODES = {
     "eyes": "1f440",
     "+1": "1f44d",
@@ -90,7 +90,7 @@ class Room:
 
 @dataclass
 class Said:
-    """A message as its writer typed it. `received` are the users in whose own history it is."""
+    """A message as its writer typed it. `received` are the users whose own history contains it."""
 
     id: int
     sender: int
@@ -108,7 +108,7 @@ class Said:
 
 @dataclass
 class EventQueue:
-    """Events that a client asked for."""
+    """Events that a client subscribed to."""
 
     id: str
     user: int
@@ -120,7 +120,7 @@ class EventQueue:
     events: list[dict[str, Any]] = field(default_factory=list)
 
     def push(self, event: Mapping[str, Any]) -> None:
-        """Put an event at the end."""
+        """Append an event."""
         self.events.append({**event, "id": self.next_id})
         self.next_id += 1
 
@@ -128,8 +128,8 @@ class EventQueue:
 class World:
     """One organisation, as it was when the samples were recorded; `level` is its feature level.
 
-    `modern` makes it refuse the words that newer ones replaced, as servers that gave them up would. A test's own users and
-    channels are added by `person` and `channel`; `key_of` gives the key of anybody.
+    `modern` makes it refuse names that newer ones replaced, as servers without the old ones would. Tests add users and
+    channels with `person` and `channel`; `key_of` returns a user's key.
     """
 
     def __init__(
@@ -143,7 +143,10 @@ class World:
         self.queues: dict[str, EventQueue] = {}
         self.exhausted: dict[int, float] = {}
         self.own_emoji: dict[str, str] = {}
-        """Pictures that the organisation made, by name: a number each. They take precedence over Zulip's emoji of that name."""
+        """Custom emoji of the organisation, by name: a number each.
+
+        They take precedence over Zulip's emoji of that name.
+        """
         self.edit_limit_s: float | None = None
         self._next_message = 101
         self._seed()
@@ -159,7 +162,7 @@ class World:
         return next(user for user in self.users.values() if user.name == name)
 
     def room(self, name: str) -> Room:
-        """Return the channel with that name, in any case."""
+        """Return the channel with that name, ignoring case."""
         found = next((room for room in self.rooms.values() if room.name.casefold() == name.casefold()), None)
         if found is None:
             raise KeyError(name)
@@ -198,11 +201,11 @@ class World:
         return self.send(self.user(sender), None, "", [self.user(name).id for name in people], text).id
 
     def react(self, name: str, message_id: int, emoji: str) -> None:
-        """Let a user react."""
+        """Add a user's reaction."""
         self.reacted(self.user(name), self.said[message_id], emoji)
 
     def unreact(self, name: str, message_id: int, emoji: str) -> None:
-        """Let a user take a reaction back."""
+        """Remove a user's reaction."""
         self.reacted(self.user(name), self.said[message_id], emoji, remove=True)
 
     def move(self, message_id: int, *, channel: str = "", topic: str = "") -> None:
@@ -220,7 +223,7 @@ class World:
             said.moved_at = self.now()
 
     def texts(self, channel: str, topic: str) -> list[str]:
-        """Return what was said in a topic, oldest first."""
+        """Return the messages of a topic, oldest first."""
         room = self.room(channel).id
         return [said.text for said in self.said.values() if said.room == room and said.topic == topic]
 
@@ -231,13 +234,13 @@ class World:
         user.record["is_active"] = False
 
     def forget_queues(self) -> None:
-        """Forget every queue of events, as a server that restarts does."""
+        """Forget every event queue, as a server that restarts does."""
         self.queues.clear()
 
     # What its API does
 
     def create(self, name: str, description: str, *, private: bool, members: Iterable[int]) -> Room:
-        """Add a channel; the server itself says so in it."""
+        """Add a channel; the server posts a message about it there."""
         number = max(self.rooms, default=0) + 1
         record = dict(next(iter(self.rooms.values())).record) | {
             "name": name,
@@ -264,7 +267,7 @@ class World:
         return new
 
     def may_read(self, user: User, said: Said) -> bool:
-        """Return whether a message is there for a user."""
+        """Return whether a user can see a message."""
         if said.room is None:
             return user.id in said.people
         room = self.rooms[said.room]
@@ -282,7 +285,7 @@ class World:
         queue: str = "",
         local_id: str = "",
     ) -> Said:
-        """Write a message, as the server normalises it, and put it into the queues that may receive it."""
+        """Write a message, normalised as the server does, and put it into the queues that may receive it."""
         text, topic = self._normalised(text), self._topic(topic) if room else ""
         if room is not None and room.private and sender.id not in room.members and not allowed:
             word = "channel" if self.level >= NAMED_CHANNEL else "stream"
@@ -299,7 +302,7 @@ class World:
         return said
 
     def reacted(self, user: User, said: Said, emoji: str, *, remove: bool = False) -> None:
-        """Add a reaction or take it back; one emoji has several names."""
+        """Add or remove a reaction; one emoji has several names."""
         codes = CODES | self.own_emoji
         if emoji not in codes:
             raise Refusal(f"Emoji '{emoji}' does not exist")
@@ -321,7 +324,7 @@ class World:
                 queue.push(event)
 
     def edited(self, user: User, said: Said, text: str) -> None:
-        """Give a message another text; only its writer may."""
+        """Change a message's text; only its writer may."""
         if said.sender != user.id:
             raise Refusal("You don't have permission to edit this message")
         if self.edit_limit_s is not None and self.now() - said.at > self.edit_limit_s:
@@ -359,7 +362,7 @@ class World:
         return told | self._touched(said)
 
     def _touched(self, said: Said) -> dict[str, Any]:
-        """Return when the message was changed: its text, and its place."""
+        """Return when the message's text changed, and when it moved."""
         edited = said.versions[-1][1] if len(said.versions) > 1 else None
         if self.level >= MOVES_APART:
             told = {"last_edit_timestamp": edited, "last_moved_timestamp": said.moved_at}
@@ -382,7 +385,7 @@ class World:
     def matching(self, user: User, narrow: Sequence[Mapping[str, Any]]) -> list[Said]:
         """Return the messages of a narrow that a user may read, oldest first.
 
-        Without a channel it is the user's own history: what was written before somebody subscribed is not in it.
+        Without a channel, that is the user's own history: it lacks messages from before a subscription.
 
         Source: https://zulip.com/api/construct-narrow, messages_*.json
         """
@@ -467,7 +470,7 @@ class World:
         return [queue for queue in list(self.queues.values()) if kind in queue.kinds]
 
     def _in_narrow(self, queue: EventQueue, said: Said) -> bool:
-        """Return whether a queue's narrow lets a message through; it knows names only, in any case."""
+        """Return whether a queue's narrow admits a message; it knows only names, ignoring case."""
         room = self.rooms.get(said.room or 0)
         for operator, operand in queue.narrow:
             if operator in ("stream", "channel") and (room is None or room.name.casefold() != operand.casefold()):
@@ -515,7 +518,7 @@ class World:
     def queue(
         self, user: User, kinds: Sequence[str], narrow: Sequence[Sequence[str]], *, public: bool, markdown: bool
     ) -> EventQueue:
-        """Make a queue of events."""
+        """Make an event queue."""
         made = EventQueue(str(uuid.uuid4()), user.id, kinds, narrow, public, markdown)
         self.queues[made.id] = made
         return made
@@ -570,14 +573,14 @@ class World:
 
 
 def rendered(text: str) -> str:
-    """Return a text as HTML, roughly: paragraphs, bold and code are all that tests look at."""
+    """Return a text as HTML, roughly: tests look only at paragraphs, bold and code."""
     marked = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(text, quote=False))
     marked = re.sub(r"\*\*([^*\n]+)\*\*", r"<strong>\1</strong>", marked)
     return "\n".join(f"<p>{part}</p>" for part in re.split(r"\n{2,}", marked))
 
 
 def moment(text: str) -> float:
-    """Return a moment that was written in ISO 8601."""
+    """Return a moment from ISO 8601."""
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -600,12 +603,12 @@ def _plain(text: str) -> str:
 
 
 def _read(text: str) -> str:
-    """Return what a reader sees: not the words behind a fence's mark."""
+    """Return what a reader sees: without the words after a fence's mark."""
     return re.sub(r"(?m)^(```+|~~~+).*$", " ", text)
 
 
 def _sought(query: str) -> list[str]:
-    """Return what must be there: words as they are, for only English ones are stemmed, and phrases in quotes."""
+    """Return the required words: unchanged, because only English ones are stemmed, and phrases in quotes."""
     phrases = re.findall(r'"([^"]+)"', query)
     words = re.findall(r"\w+", re.sub(r'"[^"]*"', " ", query).casefold())
     return [f" {_plain(phrase)} " for phrase in phrases] + [f" {word} " for word in words]

@@ -22,7 +22,7 @@ RETRY_MS = 100
 
 
 class Events(EventStore):
-    """Every event of every stream, in memory, so that a client that lost its stream can ask for the rest."""
+    """Every event of every stream, in memory, so that a client that lost its stream can request the rest."""
 
     def __init__(self) -> None:
         self._events: list[tuple[StreamId, JSONRPCMessage | None]] = []
@@ -33,7 +33,7 @@ class Events(EventStore):
         return str(len(self._events) - 1)
 
     async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
-        """Send what came after `last_event_id` on the same stream, and return which stream that is."""
+        """Send the events after `last_event_id` of the same stream, and return that stream."""
         if not last_event_id.isdecimal() or int(last_event_id) >= len(self._events):
             return None
         last = int(last_event_id)
@@ -45,7 +45,7 @@ class Events(EventStore):
 
 
 async def serve(port: int, kb: str, state_dir: str) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process is stopped."""
     settings = load({"kb": kb, "state_dir": state_dir}, {})
     async with open_app(settings, extra_tools=(*fixture_tools.TOOLS, *fixture_rounds.TOOLS), extend=extend) as app:
         # The same application as `serve --http`, but for the event store: one scenario closes a stream and comes back.

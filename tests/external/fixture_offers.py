@@ -26,7 +26,7 @@ Prompted = list[Message]
 
 
 def extend(server: ForgeServer) -> None:
-    """Give `server` everything beside tools that the suite looks for."""
+    """Give `server` everything besides tools that the suite looks for."""
     carry_requests(server)
     _add_prompts(server)
     _add_resources(server)
@@ -90,7 +90,7 @@ def _add_resources(server: ForgeServer) -> None:
 
 
 def _add_older_methods(server: ForgeServer) -> None:
-    """Answer what 2025-era clients may ask, as far as the server itself does not already."""
+    """Answer the requests of 2025-era clients that the server itself doesn't answer."""
 
     async def accept(_ctx: ServerRequestContext[Any, Any], _params: Any) -> EmptyResult:
         return EmptyResult()

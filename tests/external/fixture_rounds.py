@@ -1,4 +1,4 @@
-"""The tools that answer with a question first (`InputRequiredResult`, 2026-07-28), as the public conformance suite asks."""
+"""Tools that answer with a question first (`InputRequiredResult`, 2026-07-28), as the public suite requires."""
 
 from __future__ import annotations
 

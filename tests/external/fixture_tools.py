@@ -27,7 +27,7 @@ from tests.external.fixtures import IntendedFailure, NoArguments, declaration, s
 
 PAUSE_S = 0.05
 RECONNECT_S = 0.3
-"""Longer than the client waits before it connects again, so that the answer finds the second stream."""
+"""Longer than the client's wait before it reconnects, so that the answer reaches the second stream."""
 
 Request = Context[Any, Any]
 
@@ -69,7 +69,7 @@ def silence() -> str:
 
 
 def embedded(uri: str, mime_type: str, words: str) -> EmbeddedResource:
-    """Return a text resource that travels inside a result."""
+    """Return a text resource embedded in a result."""
     return EmbeddedResource(type="resource", resource=TextResourceContents(uri=uri, mime_type=mime_type, text=words))
 
 

@@ -1,8 +1,8 @@
-"""How a fixture that the public conformance suite asks for runs behind our own gate.
+"""How a fixture of the public conformance suite runs behind our own gate.
 
 A tool of ours answers with one JSON object and never sees a request. The suite's fixtures answer with pictures, ask the
-client back, or report progress. So the request travels beside the call: the gate parses, decides and answers as always,
-and what the fixture had to say in the protocol's own words replaces the gate's content only after the gate let it pass.
+client back, or report progress. So the request is passed beside the call: the gate parses, decides and answers as
+always, and the fixture's protocol-level answer replaces the gate's content only after the gate let the call pass.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ class NoArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the gate answers in our own terms."""
+    """The gate's answer."""
 
     said: str
 
 
 class IntendedFailure(KnowledgeError):
-    """A fixture fails because that is what it is for."""
+    """A fixture that fails on purpose."""
 
 
 @dataclass(slots=True)
 class _Carried:
-    """The request beside the call, and what the fixture answered to it."""
+    """The request beside the call, and the fixture's answer."""
 
     context: Context[Any, Any]
     reply: Reply | None = None
     error: MCPError | None = None
 
     def over(self, gates: object) -> object:
-        """Return the fixture's own reply where the gate let the call pass, else what the gate said."""
+        """Return the fixture's own reply if the gate let the call pass, else the gate's answer."""
         if self.error is not None:
             raise self.error
         if isinstance(self.reply, InputRequiredResult):
@@ -73,7 +73,7 @@ def spec(
 
 
 def declaration(name: str, description: str, run: Fixture, arguments: type[Arguments] = NoArguments) -> dict[str, Any]:
-    """Return what a ToolSpec is made of."""
+    """Return the parts of a ToolSpec."""
 
     async def answer(_services: Services, _call: Call, asked: Arguments) -> Said:
         carried = _carried.get()
@@ -99,7 +99,7 @@ def declaration(name: str, description: str, run: Fixture, arguments: type[Argum
 
 
 def carry_requests(server: ForgeServer) -> None:
-    """Let every `tools/call` take its request along, around the gate and never past it."""
+    """Pass each `tools/call` request along, around the gate and never past it."""
     lowlevel = server._lowlevel_server  # the SDK's documented hook for handlers is on this object
     entry = lowlevel.get_request_handler("tools/call")
     if entry is None:

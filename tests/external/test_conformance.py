@@ -19,7 +19,10 @@ pytestmark = pytest.mark.external
 SUITE_S = 300.0
 
 PASSED = {"2025-11-25": 84, "2026-07-28": 152}
-"""Checks that the SDK's own reference server passes with this version of the suite. Fewer means that some did not run."""
+"""Checks that the SDK's own reference server passes with this version of the suite.
+
+Fewer checks mean that some did not run.
+"""
 
 UNSCORED: dict[str, dict[str, str]] = {
     "2025-11-25": {},
@@ -27,7 +30,7 @@ UNSCORED: dict[str, dict[str, str]] = {
         "server-sse-streams-functional": "streams are optional in this era and the server answers with plain JSON",
     },
 }
-"""Checks that the suite reports without a verdict, each with the reason. The suite's own log lines are not checks."""
+"""Checks for which the suite reports no verdict, each with the reason. The suite's own log lines are not checks."""
 
 LOG_LINES = {"outgoing-request", "incoming-response", "incoming-sse-event", "stream-closed"}
 
@@ -56,7 +59,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("version", sorted(PASSED))
 def test_the_server_behind_its_gate_passes_the_public_conformance_suite(version: str, url: str, tmp_path: Path) -> None:
-    """The MCP project's suite demands it; the fixtures it calls pass our gate like every tool."""
+    """The MCP project's suite requires it; the fixtures it calls pass our gate like every tool."""
     results = tmp_path / "results"
     said = run(
         [

@@ -1,4 +1,4 @@
-"""fastembed itself, with a model of a few kilobytes that is made here: nothing is downloaded."""
+"""fastembed itself, with a model of a few kilobytes made here: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.index.tiny_transformer import vectors_of, write_transformer
 pytestmark = pytest.mark.external
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-"""One that fastembed knows and pools by the mean, so that a table of word vectors behaves like it."""
+"""A model that fastembed knows and pools by the mean, so that a table of word vectors behaves like it."""
 DIMENSIONS = 384
 WORDS = ("[PAD]", "[UNK]", "apple", "berry", "cherry", "query", "passage", ":")
 
@@ -34,7 +34,7 @@ TABLE = vectors_of(WORDS, DIMENSIONS)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder for models that holds the files of one, as a person would bring them."""
+    """Return a folder for models with the files of one, as a person would copy them there."""
     write_transformer(tmp_path / MODEL.replace("/", "--"), WORDS, dimensions=DIMENSIONS)
     return tmp_path
 

@@ -26,7 +26,7 @@ TRANSPORTS = ("stdio", "http")
 
 @contextmanager
 def _target(transport: str, folder: Path) -> Iterator[Sequence[str]]:
-    """Yield how the Inspector is told to reach the server: a command of its own, or an address."""
+    """Yield how the Inspector reaches the server: a command or an address."""
     where = ["--kb", str(write(folder / "kb")), "--state-dir", str(folder / "state")]
     indexed = run([sys.executable, "-m", "mcp_server", "index", *where], CALL_S)
     assert indexed.returncode == 0, indexed.stderr
@@ -56,7 +56,7 @@ def _inspect(target: Sequence[str], era: str, *arguments: str) -> Any:
 def test_the_inspector_lists_the_tools_and_finds_nothing_unportable_in_their_schemas(
     era: str, transport: str, tmp_path: Path
 ) -> None:
-    """`--strict` ends with exit code 6 on a schema that some hosts could not use."""
+    """`--strict` exits with code 6 on a schema that some hosts could not use."""
     with _target(transport, tmp_path) as target:
         listed = _inspect(target, era, "--method", "tools/list", "--strict")
     names = [tool["name"] for tool in listed["tools"]]
@@ -67,7 +67,7 @@ def test_the_inspector_lists_the_tools_and_finds_nothing_unportable_in_their_sch
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_calls_map_and_search(era: str, transport: str, tmp_path: Path) -> None:
-    """A stranger's client gets answers that it can check against the output schema."""
+    """A third-party client gets answers that it can check against the output schema."""
     with _target(transport, tmp_path) as target:
         mapped = _inspect(target, era, "--method", "tools/call", "--tool-name", "kb_map", "--tool-args-json", "{}")
         query = json.dumps({"query": "how do I roll back the payment service?"})
@@ -80,7 +80,7 @@ def test_the_inspector_calls_map_and_search(era: str, transport: str, tmp_path: 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_writes_as_the_host_that_a_person_let_in(era: str, tmp_path: Path) -> None:
-    """With the two commands of the README's security model, and what a host is told in its configuration."""
+    """With the two commands of the README's security model and the instructions for a host's configuration."""
     with _target("stdio", tmp_path) as target:
         where = ["--kb", str(tmp_path / "kb"), "--state-dir", str(tmp_path / "state")]
         enrolled = run([sys.executable, "-m", "mcp_server", "enroll", "inspector", *where], CALL_S)
@@ -108,7 +108,7 @@ def test_the_inspector_writes_as_the_host_that_a_person_let_in(era: str, tmp_pat
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_has_a_goal_carried_through_and_explained(era: str, tmp_path: Path) -> None:
-    """A host without any model of its own: the server asks the one that its environment names."""
+    """A host without a model: the server asks the one that its environment names."""
     model = Model()
     model.will("Where is", uses("kb_read", path="guides/deploy.md"), said("It stands in guides/deploy.md."))
     with serving(model) as place, _target("stdio", tmp_path) as target:

@@ -1,4 +1,4 @@
-"""Eight hosts write one note at once, each through a server process of its own, while an editor saves it 200 times."""
+"""Eight hosts write one note at once, each through its own server process, while an editor saves it 200 times."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from tests.support.writing.many_writers import Load, play
 
 PAUSE_S = 1.5
-"""Eight hosts and the editor together change the page some ten times a second then."""
+"""The page then changes about ten times a second."""
 
 
 @pytest.mark.external
 @pytest.mark.parametrize("pause_s", [0.0, PAUSE_S], ids=["one edit right after the other", "with a moment between"])
 async def test_two_hundred_edits_beside_two_hundred_saves_are_all_kept(tmp_path: Path, pause_s: float) -> None:
-    """The places and the editor's habits are drawn anew each time. How long it takes is printed."""
+    """The sections and the editor's habits are drawn anew each time. The duration is printed."""
     load = Load(hosts=8, edits=25, saves=200, seed=secrets.randbelow(10**6), pause_s=pause_s)
     played = await play(tmp_path, load)
     print(played.in_words())  # noqa: T201 - the seed and the times

@@ -19,7 +19,7 @@ SCENARIO_S = 60.0
 ELSEWHERE = {
     "sep-2663-tasks-get-status-failed": "no request of ours ends in an error of JSON-RPC after its handle (decision 43)",
 }
-"""Checks that need a tool of a kind that there is none of here, each with the reason."""
+"""Checks that need a kind of tool that doesn't exist here, each with the reason."""
 
 PASSED = {
     "tasks-lifecycle": 8,
@@ -31,8 +31,8 @@ PASSED = {
 }
 """Scenarios, and how many of their checks pass.
 
-Left out are those of tools that require tasks, ask by their task first, or ask for several things at once, and that of
-notifications, which the suite itself skips.
+Scenarios are left out if their tools require tasks, ask through their task first, or ask for several things at once; so
+is that of notifications, which the suite itself skips.
 """
 
 

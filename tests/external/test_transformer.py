@@ -1,4 +1,4 @@
-"""A published transformer, 8-bit all-MiniLM-L6-v2: what its vectors are worth, and what embedding takes of memory.
+"""A published transformer, 8-bit all-MiniLM-L6-v2: the quality of its vectors, and the memory that embedding takes.
 
 `FORGE_TEST_MODEL` names a folder with that model, if it is elsewhere.
 """
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 INSTALLED = ROOT / ".ci" / "model"
 MOST_MB = 700
-"""Of the whole process. Without bounds on its batches it is more than 4 GB."""
+"""The memory of the whole process. With unbounded batches it is more than 4 GB."""
 TEXTS = 400
 
 
