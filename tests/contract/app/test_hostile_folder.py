@@ -1,6 +1,6 @@
-"""A server that a host starts in a folder of somebody else's making: a cloned repository decides and runs nothing.
+"""A server that a host starts in an attacker's folder: a cloned repository decides and runs nothing.
 
-Hosts start stdio servers in the project that is open. Each test here was a working exploit.
+Hosts start stdio servers in the open project. Each test here was a working exploit.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Site:
 
     @asynccontextmanager
     async def server(self, environ: Mapping[str, str] = {}, *words: str) -> AsyncIterator[Client]:
-        """Start what `install` writes, as a host does: in the repository."""
+        """Start the command that `install` writes, as a host does: in the repository."""
         launch = launch_of_this_program()
         env = {"HOME": str(self.home), "FORGE_OPEN_BROWSER": "0", **(launch.environ or {}), **environ}
         args = [*launch.arguments, "serve", "--kb", str(self.kb), *words]
@@ -107,7 +107,7 @@ async def until_indexed(client: Client) -> None:
 
 
 async def test_no_page_and_no_key_goes_where_the_repository_says(site: Site) -> None:
-    """It had every page posted to its address at the start, and a file of the person's as the bearer token."""
+    """It had every page sent to its address at start, and a file of the person's as the bearer token."""
     thief = EmbeddingServer()
     async with serving(thief):
         site.forge_toml(embedder="endpoint:words", embedder_url=thief.url, embedder_key_file=str(site.key))
@@ -120,7 +120,7 @@ async def test_no_page_and_no_key_goes_where_the_repository_says(site: Site) -> 
 
 
 async def test_a_prepared_state_gives_nobody_a_level(site: Site) -> None:
-    """Its state.db knew a host of level 5 whose secret the repository's file held; a page was deleted."""
+    """Its state.db contained a host of level 5 whose secret was in the repository's file; a page was deleted."""
     prepared = Settings(kb=site.kb, state_dir=site.hostile / "state")
     async with open_state(prepared) as state:
         secret = await enrol(state, "intruder", now=utc_now())
@@ -136,7 +136,7 @@ async def test_a_prepared_state_gives_nobody_a_level(site: Site) -> None:
 
 
 async def test_the_repository_chooses_neither_transport_nor_services_nor_reviewers(site: Site) -> None:
-    """It turned stdio into HTTP, and gave the server a Plane and a Zulip of its own, with reviewers whose word counts."""
+    """It switched stdio to HTTP, and gave the server its own Plane and Zulip, with its own reviewers."""
     site.forge_toml(
         http="127.0.0.1:0",
         plane_base_url="http://127.0.0.1:9",
@@ -165,7 +165,7 @@ async def test_the_file_in_force_is_named_at_the_start(site: Site) -> None:
 
 
 async def test_a_forge_toml_in_the_working_directory_is_named_as_ignored(site: Site) -> None:
-    """Who had one there has to learn at once where it goes."""
+    """People who had one there must learn at once where it belongs."""
     site.forge_toml(read_only="true")
     async with site.server() as client:
         assert "kb_merge" in {tool.name for tool in (await client.list_tools()).tools}
@@ -177,7 +177,7 @@ async def test_a_forge_toml_in_the_working_directory_is_named_as_ignored(site: S
 
 @pytest.mark.parametrize("name", ["FORGE_STATE_DIR", "FORGE_CONFIG", "FORGE_KB"])
 def test_a_relative_path_in_the_hosts_entry_does_not_lead_into_the_repository(site: Site, name: str) -> None:
-    """The repository had the folder or file of that name."""
+    """The repository contained a folder or file of that name."""
     launch = launch_of_this_program()
     write(site.hostile / "state")
     env = {"HOME": str(site.home), "PATH": os.environ["PATH"], **(launch.environ or {}), name: "state"}
@@ -199,7 +199,10 @@ async def test_no_module_of_the_repository_is_imported(site: Site) -> None:
 
 
 def test_started_as_a_module_it_imports_no_package_of_the_repository(site: Site) -> None:
-    """`python -m mcp_server` puts the working directory first. Only a package of our own name there can't be kept out."""
+    """`python -m mcp_server` puts the working directory first.
+
+    Only a package with our own name there can't be kept out.
+    """
     trace = site.modules()
     shutil.rmtree(site.hostile / "mcp_server")
     words = ["search", "--kb", str(site.kb), "--state-dir", str(site.folder / "state"), "roll back"]
@@ -215,7 +218,7 @@ def test_started_as_a_module_it_imports_no_package_of_the_repository(site: Site)
 def test_the_process_that_prepares_documents_imports_nothing_of_the_repository(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`python -c` puts the working directory first: its `pickle` ran as soon as there were a thousand pages to index."""
+    """`python -c` puts the working directory first: its `pickle` ran once there were a thousand pages to index."""
     trace = site.modules()
     monkeypatch.chdir(site.hostile)
     process = PreparingProcess(Vault.open(site.kb).root)
@@ -229,7 +232,7 @@ def test_the_process_that_prepares_documents_imports_nothing_of_the_repository(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows opens links itself")
 def test_the_browser_is_opened_by_no_program_of_the_repository(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python -m webbrowser` imported its `webbrowser`; a `.` on PATH had its `xdg-open` get the one-time link."""
+    """`python -m webbrowser` imported its `webbrowser`; a `.` on PATH gave its `xdg-open` the one-time link."""
     trace = site.modules()
     for name in ("xdg-open", "firefox", "www-browser"):
         program = site.hostile / name

@@ -1,4 +1,4 @@
-"""Text of others in the log of a real server: it begins no line of its own, does not act on a terminal, and is bounded.
+"""Text from others in a real server's log: it begins no line of its own, doesn't act on a terminal, and is bounded.
 
 Promise: every line on stderr begins with our name, or is an indented part of the line above it.
 """
@@ -40,7 +40,7 @@ ACTS = re.compile(f"[{ACTING}]")
 
 
 def of_ours(log: str) -> list[str]:
-    """Return the lines of a log, in which nothing acts and every line is ours."""
+    """Return the lines of a log, after checking that nothing in it acts and every line is ours."""
     lines = log.removesuffix("\n").replace("\r\n", "\n").split("\n") if log else []
     for line in lines:
         assert LINE.match(line), line[:200]
@@ -51,7 +51,7 @@ def of_ours(log: str) -> list[str]:
 
 @contextmanager
 def serving(folder: Path, *words: str, cwd: Path | None = None) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """Yield a server over pipes and the file with what it says on stderr."""
+    """Yield a server over pipes and the file with its stderr."""
     command = [sys.executable, "-P", "-m", "mcp_server", "serve", "--kb", str(folder / "kb")]
     command += ["--state-dir", str(folder / "state"), *words]
     log = folder / "log"
@@ -87,7 +87,7 @@ def hello(**info: str) -> dict[str, Any]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no file name there holds a line end")
 def test_a_folder_forges_no_line_by_its_name(tmp_path: Path) -> None:
-    """A host starts its servers in whatever folder is open; the name of a `forge.toml` there is told as ignored."""
+    """A host starts its servers in whatever folder is open; the log names a `forge.toml` there as ignored."""
     write(tmp_path / "kb")
     opened = tmp_path / f"repository\n{FORGED}"
     opened.mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_a_folder_forges_no_line_by_its_name(tmp_path: Path) -> None:
 
 
 def test_no_caller_over_stdio_forges_a_line(tmp_path: Path) -> None:
-    """Client names, methods, ids, arguments, addresses, and notifications that mean nothing."""
+    """Client names, methods, ids, arguments, addresses, and meaningless notifications."""
     write(tmp_path / "kb", {"a.md": "# A\n", "_index.md": f"---\nuntrusted: {json.dumps(HOSTILE)}\n---\n# Home\n"})
     with serving(tmp_path) as (process, log):
         assert process.stdin is not None
@@ -189,7 +189,7 @@ def test_no_intent_of_a_caller_forges_an_audit_record(tmp_path: Path, capsys: py
 
 
 def logged(*, tracebacks: bool, message: str = "%s failed", raised: str = HOSTILE) -> str:
-    """Return what is written of an error with a hostile message, raised from a hostile cause."""
+    """Return the log of an error with a hostile message, raised from a hostile cause."""
     out, log = io.StringIO(newline=""), logging.getLogger("tests.hostile_logs")
     handler = logging.StreamHandler(EscapedStream(out, remarks=True))
     handler.setFormatter(LogLines(tracebacks=tracebacks))

@@ -1,4 +1,4 @@
-"""Passwords in addresses: whichever setting holds one, by mistake or not, nothing that is printed or logged repeats it."""
+"""Passwords in addresses: whichever setting holds one, by mistake or not, no output or log repeats it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def printed(
 def test_what_is_wrong_with_a_setting_is_said_without_the_password_of_an_address(
     variable: Variable, kb: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """People paste an address into the wrong variable; a sentence that quotes it stands in logs and issues afterwards."""
+    """People paste an address into the wrong variable, and a sentence that quotes it ends up in logs and issues."""
     monkeypatch.setenv("FORGE_KB", str(kb))
     for name, value in MORE.get(variable.name, {}).items():
         monkeypatch.setenv(name, value)

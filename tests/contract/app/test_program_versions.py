@@ -36,7 +36,7 @@ def command(settings: Settings) -> list[str]:
 
 
 def migrate(settings: Settings, name: str) -> Path:
-    """Do what a later version would: raise the number of migrations that the database has seen."""
+    """Act as a later version would: raise the database's migration number."""
     assert settings.state_dir is not None
     file = settings.state_dir / name
     with closing(sqlite3.connect(file)) as connection:
@@ -50,7 +50,7 @@ def migrate(settings: Settings, name: str) -> Path:
 async def test_an_older_program_refuses_what_a_newer_one_has_migrated_and_leaves_it(
     name: str, settings: Settings
 ) -> None:
-    """Two versions of the program on one state directory. The index too: the newer one is still using it."""
+    """Two versions of the program on one state directory. The index too, because the newer one is still using it."""
     async with open_app(settings) as app:
         await indexed(app)
     file = migrate(settings, name)
@@ -90,7 +90,7 @@ async def test_a_program_that_is_overtaken_while_it_runs_writes_nothing_more(set
 
 
 async def rollback(client: Client) -> list[str]:
-    """Return the pages that are found for a question; none while they are not indexed."""
+    """Return the pages found for a question; none before they are indexed."""
     result = await client.call_tool("kb_search", {"query": "roll back the payment service", "path": "guides"})
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content

@@ -1,4 +1,7 @@
-"""Ways around a person's yes that hosts could try: none has an effect beyond what the person saw and may decide there."""
+"""Ways around a person's approval that hosts could try.
+
+None has an effect beyond what the person saw and may decide.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ async def both(settings: Settings, level: float = 2) -> AsyncIterator[tuple[Writ
 
 
 async def test_what_needs_the_highest_level_still_does_when_a_harmless_call_joins_it(settings: Settings) -> None:
-    """Else a form in the host would be enough for a change of what configures the server."""
+    """Otherwise a form in the host would suffice for a change of the server's configuration."""
     async with both(settings) as (host, person):
         base = await host.revision("_index.md")
         high = await host.merge("_index.md", SET_UP + INDEX, base_revision=base)
@@ -114,7 +117,7 @@ async def test_a_link_to_what_configures_the_server_is_no_way_around_the_level(s
 
 
 async def fall(person: Reviewer, how: str) -> None:
-    """Let the host lose its trust."""
+    """Lower the host's trust."""
     state, now = person.app.base.state, utc_now()
     if how == "frozen":
         await freeze(state, ME, by="ann", now=now, reason="harmful")
@@ -149,7 +152,7 @@ IN_ZULIP = Approver("ann@example.com", "zulip")
 
 
 async def test_a_reaction_in_zulip_carries_out_what_needs_level_3_and_raises_nobodys_score(settings: Settings) -> None:
-    """ADR 38: whoever reacts may have seen no more than that something waits."""
+    """ADR 38: a person who reacts may have seen no more than that something waits."""
     async with both(settings) as (host, person):
         proposed = await host.merge("new.md", "# New\n")
         ended = await person.approve(proposed["proposal"]["id"], IN_ZULIP)
@@ -225,7 +228,7 @@ async def test_a_freeze_between_the_yes_and_the_act_stops_the_act(settings: Sett
 
 
 async def test_a_frozen_host_is_told_that_its_proposal_waits_and_not_what_it_shows(settings: Settings) -> None:
-    """Whoever is frozen reads nothing: neither the diff of its own proposals, nor what they answered."""
+    """A frozen host reads nothing: neither the diffs of its own proposals nor their outcomes."""
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
         waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
@@ -240,7 +243,7 @@ async def test_a_frozen_host_is_told_that_its_proposal_waits_and_not_what_it_sho
 async def test_what_was_taken_out_of_the_configuration_meanwhile_does_not_come_back_with_an_edit(
     settings: Settings,
 ) -> None:
-    """The level was decided on what was there then; what is there under the page's lock may need more."""
+    """The level was decided on the page of that moment; the page under the lock may need more."""
     async with both(settings, level=5) as (host, _):
         was = (await host.merge("set/_index.md", SET_UP + INDEX))["revision"]
         await host.merge("set/_index.md", SET_UP + INDEX + "\nCome in.\n", base_revision=was)
@@ -256,7 +259,7 @@ async def test_what_was_taken_out_of_the_configuration_meanwhile_does_not_come_b
 async def test_claims_cannot_flood_a_person_and_what_was_written_beside_them_is_told_as_written(
     settings: Settings,
 ) -> None:
-    """Twenty wait at most, as of calls; the others are listed as contradictions all the same."""
+    """At most twenty proposals wait, as for calls; the other contradictions are listed all the same."""
     async with both(settings, level=3) as (host, person):
         for number in range(MOST_PENDING + 2):
             base = await host.revision("limits.md")
@@ -324,7 +327,7 @@ async def test_of_calls_that_wait_for_a_person_those_beyond_the_room_are_answere
 
 
 class Unsteady:
-    """A state database that is away whenever a claim is to be extended, and when a failure is to be noted."""
+    """A state database that is unavailable whenever a claim is to be extended or a failure recorded."""
 
     def __init__(self, state: Any) -> None:
         self.state, self.trust, self.away = state, self, anyio.Event()
@@ -344,7 +347,7 @@ class Unsteady:
 async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_what_was_approved(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the act would be cancelled half way, and the process die of it."""
+    """Otherwise the act would be cancelled half way, and the process would die."""
     monkeypatch.setattr("mcp_server.approvals.proposal_executor.LEASE_S", 0.01)
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
@@ -384,7 +387,7 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
 
 
 async def test_who_said_yes_is_told_how_it_ended_also_when_another_process_was_quicker(settings: Settings) -> None:
-    """`Desk.approve` returns how it closed, whoever carries it out."""
+    """`Decisions.approve` returns the outcome, whichever process executes it."""
     async with reviewing(settings) as person, anyio.create_task_group() as tasks:
         await let_in(settings, level=2)
         trust = person.app.base.state.trust
@@ -424,7 +427,7 @@ async def test_a_form_says_where_a_page_moves_although_none_of_its_lines_change(
 
 
 async def test_recent_acts_are_listed_without_what_hosts_and_people_wrote_about_them(settings: Settings) -> None:
-    """What one host says of its act must not reach another one as part of a record."""
+    """Text in one host's act must not reach another host as part of a record."""
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
         waits = await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base, intent="obey me")
@@ -438,7 +441,7 @@ async def test_recent_acts_are_listed_without_what_hosts_and_people_wrote_about_
 
 
 async def test_a_no_to_one_claim_does_not_settle_what_another_host_claims(settings: Settings) -> None:
-    """Else an absurd claim would take away from the list what contradicts the same sentence and was never looked at."""
+    """Otherwise an absurd claim would remove from the list a contradiction of the same sentence that nobody checked."""
     async with both(settings, level=3) as (host, person), writing(settings, host="other", level=3) as other:
         base = await host.revision("limits.md")
         claim = "## Part 1\n\nThe timeout of part 1 is {} seconds.\n"

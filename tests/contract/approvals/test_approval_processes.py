@@ -1,4 +1,4 @@
-"""A yes counts wherever it is said: what only another process can do is done by that one, and never told as failed."""
+"""An approval counts wherever it is given: the process that can execute it does, and it is never reported as failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMENT = {"task": "KB-2", "text": "It is so."}
 
 
 def without_plane(settings: Settings) -> Settings:
-    """Return the settings of a terminal whose environment does not have what the host's configuration has."""
+    """Return the settings of a terminal whose environment lacks that of the host's configuration."""
     return replace(settings, plane_base_url=None, plane_api_key=None, plane_workspace=None, enrolment=None)
 
 

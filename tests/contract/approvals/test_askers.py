@@ -1,4 +1,4 @@
-"""The same conflict from several hosts is one proposal: what each of them sees and may do, and what a person decides for all."""
+"""The same conflict from several hosts is one proposal: what each host sees and may do, and one decision for all."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ async def test_one_that_has_been_decided_or_has_expired_is_not_joined(settings: 
 
 
 async def test_callers_without_a_token_join_nobody(settings: Settings) -> None:
-    """They share one principal: what one of them withdrew would be gone for all."""
+    """They share one principal: if one of them withdrew it, it would be gone for all."""
     async with scene(settings) as here:
         first = await here.claim(here.one)
         nobody = Call(Principal(ME, TOKENLESS))
@@ -338,7 +338,7 @@ async def test_where_they_no_longer_ask_the_same_each_gets_a_proposal_of_its_own
 
 
 async def test_hosts_that_claim_the_same_at_once_ask_once(settings: Settings) -> None:
-    """Separate servers, as every host has one: whichever is first, the others join."""
+    """Separate servers, as every host has one: the first one makes the proposal, the others join it."""
     async with scene(settings) as here:
         found: list[str] = []
 

@@ -1,4 +1,7 @@
-"""Attacks on approval by reaction: a card that is moved, edited or forged, an old yes, a borrowed address, a picture named check."""
+"""Attacks on approval by reaction.
+
+A moved, edited or forged card, an old approval, a borrowed address, an emoji named check.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ OTHER = "lunch"
 
 @asynccontextmanager
 async def serving(here: Scene, *reviewers: str, app: App | None = None, look_s: float = 0.05) -> AsyncIterator[None]:
-    """Run a process that posts cards and weighs reactions, as one that was just started does; these addresses decide."""
+    """Run a process that posts cards and weighs reactions, as one that has just started does.
+
+    These addresses decide.
+    """
     access = replace(here.access, reviewers=reviewers or here.access.reviewers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(told_by(app or here.person.app, access, replace(QUICK, look=look_s)))
@@ -46,7 +52,7 @@ async def serving(here: Scene, *reviewers: str, app: App | None = None, look_s: 
 
 
 async def an_honest_yes_counts(here: Scene, who: str = HAMLET, topic: str = TOPIC) -> None:
-    """Propose something else and approve it by a reaction: whatever came before was looked at by then."""
+    """Propose something else and approve it by a reaction: anything earlier has been processed by then."""
     cards = len(here.zulip.world.texts(CHANNEL, topic))
     proposal_id = await here.propose("rolling step", f"notes/honest-{cards}.md")
     await soon(lambda: len(here.zulip.world.texts(CHANNEL, topic)) > cards)
@@ -87,7 +93,10 @@ async def test_a_reaction_to_a_card_that_was_moved_decides_nothing(tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["double-247", "double-newer"])
 async def test_a_card_in_a_topic_that_was_resolved_says_whether_it_still_decides(tmp_path: Path, kind: str) -> None:
-    """Zulip resolves a topic by renaming it. Newer servers tell that from a move; older ones do not, so there it counts as one."""
+    """Zulip resolves a topic by renaming it.
+
+    Newer servers distinguish that from a move; older ones don't, so there it counts as one.
+    """
     async with scene(tmp_path, kind=kind) as here:
         world = here.zulip.world
         proposal_id = await here.propose()
@@ -104,7 +113,10 @@ async def test_a_card_in_a_topic_that_was_resolved_says_whether_it_still_decides
 
 @pytest.mark.parametrize("restored", [False, True], ids=["edited", "edited and put back"])
 async def test_a_reaction_to_a_card_that_somebody_edited_decides_nothing(tmp_path: Path, *, restored: bool) -> None:
-    """Another program with the bot's key can edit it. Then people reacted to something else than we posted, whatever it says later."""
+    """Another program with the bot's key can edit it.
+
+    Then people reacted to text that we did not post, whatever the card shows later.
+    """
     async with scene(tmp_path) as here:
         world = here.zulip.world
         proposal_id = await here.propose()
@@ -205,7 +217,10 @@ async def test_a_card_that_was_deleted_decides_nothing_and_the_proposal_still_wa
 
 
 async def test_the_card_of_one_organisation_is_no_message_of_another(tmp_path: Path) -> None:
-    """Ids of messages and users begin again elsewhere: after ZULIP_SITE was changed, an unrelated message was overwritten."""
+    """Another server numbers messages and users from the start.
+
+    After ZULIP_SITE was changed, an unrelated message was overwritten.
+    """
     async with scene(tmp_path, telling=False) as here:
         proposal_id = await here.propose()
         async with serving(here):
@@ -241,7 +256,7 @@ async def test_the_card_of_one_organisation_is_no_message_of_another(tmp_path: P
 
 
 async def refused_yes(here: Scene) -> tuple[str, str]:
-    """Have a reviewer say yes while the host is frozen; return the proposal and its principal, thawed again."""
+    """Have a reviewer approve while the host is frozen; return the proposal and its principal, unfrozen again."""
     proposal_id = await here.propose()
     await here.told()
     principal = (await here.person.proposal(proposal_id)).principal
@@ -253,7 +268,7 @@ async def refused_yes(here: Scene) -> tuple[str, str]:
 
 
 async def test_a_yes_that_did_not_count_does_not_count_after_a_restart(tmp_path: Path) -> None:
-    """Measured: the next process took it, days after the card had said that it decided nothing."""
+    """Measured: the next process executed it, days after the card had said that it decided nothing."""
     async with scene(tmp_path, telling=False) as here:
         async with serving(here):
             proposal_id, _ = await refused_yes(here)
@@ -269,7 +284,7 @@ async def test_a_yes_that_did_not_count_does_not_count_after_a_restart(tmp_path:
 
 
 async def test_a_yes_that_did_not_count_is_not_raised_by_somebody_elses_reaction(tmp_path: Path) -> None:
-    """Measured: any reaction by anybody had all words on the card weighed again."""
+    """Measured: any reaction by anyone had all reactions on the card weighed again."""
     async with scene(tmp_path) as here:
         proposal_id, _ = await refused_yes(here)
         here.zulip.world.react(IAGO, here.last, "+1")
@@ -278,7 +293,7 @@ async def test_a_yes_that_did_not_count_is_not_raised_by_somebody_elses_reaction
 
 
 async def test_taking_a_yes_back_and_giving_it_again_counts_at_once(tmp_path: Path) -> None:
-    """Heard as two events, with no look between them."""
+    """They arrive as two events, with no look between them."""
     async with scene(tmp_path, look_s=60.0) as here:
         proposal_id, _ = await refused_yes(here)
         here.zulip.world.unreact(HAMLET, here.last, "check")
@@ -287,7 +302,7 @@ async def test_taking_a_yes_back_and_giving_it_again_counts_at_once(tmp_path: Pa
 
 
 async def test_an_old_event_that_is_told_again_changes_nothing(tmp_path: Path) -> None:
-    """An event only says where to look: a reaction that is not on the card any more does not count."""
+    """An event only says where to look: a reaction no longer on the card doesn't count."""
     async with scene(tmp_path) as here:
         world = here.zulip.world
         first = await here.propose()
@@ -338,7 +353,7 @@ async def test_a_reviewer_who_was_taken_off_the_list_while_no_process_ran_decide
 
 
 async def test_a_reviewer_who_reacted_while_no_process_ran_has_decided(tmp_path: Path) -> None:
-    """The other side of the same rule: who was on the list when the card was posted need not say it twice."""
+    """The other side of the same rule: people listed when the card was posted need not react twice."""
     async with scene(tmp_path, telling=False) as here:
         async with serving(here):
             proposal_id = await here.propose()
@@ -383,7 +398,7 @@ async def test_a_yes_to_what_was_replaced_expired_or_changed_meanwhile_writes_no
 
 
 async def test_an_address_that_two_accounts_bear_decides_for_neither(tmp_path: Path) -> None:
-    """Where addresses are hidden Zulip shows one that it made up, and another account may really have that one."""
+    """If addresses are hidden, Zulip shows an invented one, and another account may really have it."""
     async with scene(tmp_path, reviewers=("user10@zulip.example", "iago@zulip.com")) as here:
         world = here.zulip.world
         world.user(HAMLET).record |= {"email": "user10@zulip.example", "delivery_email": None}
@@ -398,7 +413,7 @@ async def test_an_address_that_two_accounts_bear_decides_for_neither(tmp_path: P
 
 
 async def test_an_address_that_only_looks_alike_in_another_case_is_another_one(tmp_path: Path) -> None:
-    """The Kelvin sign is a k in lower case, and Zulip's check of addresses lets it through. Source: CVE-2019-19844."""
+    """The Kelvin sign lower-cases to k, and Zulip's check of addresses accepts it. Source: CVE-2019-19844."""
     async with scene(tmp_path, reviewers=emails("Karl@zulip.com, iago@zulip.com")) as here:
         world = here.zulip.world
         world.person("Karl", "\N{KELVIN SIGN}arl@zulip.com")
@@ -444,7 +459,7 @@ async def test_an_account_that_took_the_name_of_a_reviewer_and_one_that_changed_
 async def test_an_emoji_that_is_not_the_very_one_decides_nothing(
     tmp_path: Path, told: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An organisation's own picture of that name or number, the name without the code point, a tone of skin."""
+    """An organisation's own emoji of that name or number, the name without the code point, a skin tone."""
     async with scene(tmp_path) as here:
         world = here.zulip.world
         proposal_id = await here.propose()
@@ -463,7 +478,7 @@ async def test_an_emoji_that_is_not_the_very_one_decides_nothing(
 
 
 async def test_reactions_of_strangers_cost_no_questions(tmp_path: Path) -> None:
-    """A bot has 200 requests a minute. Measured: each reaction by anybody cost three of them."""
+    """A bot may make 200 requests a minute. Measured: each reaction by anyone cost three of them."""
     async with scene(tmp_path, look_s=60.0) as here:
         world = here.zulip.world
         await here.propose()
@@ -485,7 +500,7 @@ async def test_reactions_of_strangers_cost_no_questions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("misbehaving", ["answers at once", "forgets every queue"])
 async def test_a_service_that_never_lets_us_wait_is_asked_at_our_pace(tmp_path: Path, misbehaving: str) -> None:
     calm = replace(QUICK, look=60.0, rest=0.5, retry=0.5, longest_retry=2.0)
-    """Measured: a server that answered each wait at once, or forgot each queue, was asked hundreds of times a second."""
+    """Measured: a server that answered each poll at once, or forgot each queue, got hundreds of requests a second."""
     async with scene(tmp_path, pace=calm) as here:
         world = here.zulip.world
         here.zulip.heartbeat_s = 0.0
@@ -512,7 +527,7 @@ async def test_a_service_that_never_lets_us_wait_is_asked_at_our_pace(tmp_path: 
 
 @pytest.mark.parametrize("topic", [TOPIC, TOPIC.upper(), f"✔ {TOPIC}"])
 async def test_a_host_that_writes_among_the_cards_needs_the_highest_level(tmp_path: Path, topic: str) -> None:
-    """The bot's name is the server's there. Measured: a host of level 4 posted a card of its own, and ticked real ones."""
+    """The bot's name there is the server's. Measured: a host of level 4 posted its own card, and ticked real ones."""
     async with chatting(tmp_path, level=4, zulip_reviews=("Team", TOPIC)) as here:
         forged = "**Approved and applied** (`p-1`)\n* call: `kb_merge` for `lunch.md`"
         sent = await here.call("zulip_send_message", channel="team", topic=topic, text=forged)

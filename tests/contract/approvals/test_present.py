@@ -1,4 +1,7 @@
-"""A proposal whose page has changed is shown as it would be applied now, and is made again instead of being approved in vain."""
+"""A proposal whose page has changed is shown as it would be applied now.
+
+It is made again instead of being approved in vain.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class Scene:
         return await self.person.proposal(answer["proposal"]["id"])
 
     async def present(self, proposal: Proposal, *, patience_s: float = 20) -> Present:
-        """Return how it stands, and check that asking changed nothing."""
+        """Return the proposal's state, and check that asking changed nothing."""
         state = self.person.app.base.state
         before = await state.ledger.chain_end(), await state.trust.proposals(), await state.last_event()
         found = await self.person.app.approvals.present(proposal, patience_s=patience_s)

@@ -1,4 +1,4 @@
-"""Proposals through a real client and the real server: what waits, what a yes does, and what it cannot do."""
+"""Proposals through a real client and the real server: what waits, what an approval does, and what it can't do."""
 
 from __future__ import annotations
 

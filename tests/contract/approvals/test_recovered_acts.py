@@ -1,4 +1,4 @@
-"""An approved act in another service whose process died: it is asked for there before anything is done or said."""
+"""An approved act in another service whose process died: the service is asked about it before anything else happens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Place:
     mail: Mail
 
     async def approved(self) -> Proposal:
-        """Return a proposal that a person said yes to, and that nobody has begun to carry out."""
+        """Return a proposal that is approved and not yet being executed."""
         answer = await self.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
         assert isinstance(answer, CallAnswered)
         assert answer.content["status"] == "proposed", answer.content
@@ -50,7 +50,7 @@ class Place:
         return await self.proposal(waits.id)
 
     async def died(self, *, sent: bool, arrived: bool) -> Proposal:
-        """Return a proposal whose process died over it, before or after it sent the message."""
+        """Return a proposal whose process died during execution, before or after it sent the message."""
         proposal = await self.approved()
         state, before = self.app.base.state, utc_now() - 2 * LONGEST_IN_FLIGHT
         assert await state.trust.claim(proposal.id, "dead", now=before, lease_s=60)
@@ -94,7 +94,7 @@ async def _at_once(_seconds: float) -> None:
 async def test_what_was_approved_happens_once_wherever_its_process_died(
     tmp_path: Path, *, sent: bool, arrived: bool
 ) -> None:
-    """Once, and never told as failed. So long after it nothing is under way any more."""
+    """Once, and never reported as failed. After this time nothing is in progress any longer."""
     async with placed(tmp_path) as place:
         done = await place.resumed(await place.died(sent=sent, arrived=arrived))
         assert (done.state, done.error) == ("executed", None)

@@ -1,4 +1,4 @@
-"""An answered form allows one execution of exactly the call that was shown: not two, not another call, not for another host."""
+"""An answered form allows one execution of exactly the call shown: not two, not another call, not for another host."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def host(settings: Settings, name: str, level: float = 2) -> str:
 
 
 async def asked(client: Client, line: str) -> tuple[dict[str, Any], str]:
-    """Return the arguments of a call that is asked about, and the state of the question."""
+    """Return the arguments of a call that asks, and the state of its question."""
     read = await client.call_tool("kb_read", {"path": PAGE})
     base = dict(read.structured_content or {})["revision"]
     arguments = {"path": PAGE, "content": f"{TEXT}\n{line}\n", "base_revision": base}
@@ -124,7 +124,7 @@ async def test_no_mutation_of_an_answered_call_runs(settings: Settings, mutation
 
 
 def mutated(chance: random.Random, arguments: dict[str, Any], state: str) -> tuple[dict[str, Any], str]:
-    """Return the call with one thing changed: a character of the state, or something of the arguments."""
+    """Return the call with one thing changed: a character of the state, or part of the arguments."""
     letter = chance.choice(string.ascii_letters + string.digits)
     kind = chance.randrange(4)
     if kind == 0:

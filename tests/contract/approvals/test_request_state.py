@@ -1,4 +1,4 @@
-"""A question that a client carries is worth something to that client, for that call, and to nobody who can write the key's file.
+"""A question's state is valid for its client and call only, and useless to anyone who can write the key's file.
 
 Replays, mutations and expiry of an answered form: `test_replays.py`.
 """
@@ -75,7 +75,7 @@ async def test_two_states_of_one_client_cannot_be_exchanged(settings: Settings) 
 
 
 async def test_a_state_from_before_a_host_s_secret_was_replaced_is_nothing(settings: Settings) -> None:
-    """Whoever stole the old secret carries on with nothing, and the host itself asks anew."""
+    """With the stolen old secret nothing continues, and the host itself must ask again."""
     old = await host(settings, "host")
     async with beside(settings, old) as client:
         arguments, state = await asked(client, "Agreed.")
@@ -91,7 +91,7 @@ async def test_a_state_from_before_a_host_s_secret_was_replaced_is_nothing(setti
 
 
 async def test_answers_of_another_shape_decide_nothing(settings: Settings) -> None:
-    """Only a form that was accepted with the one word that means yes is a yes."""
+    """Only an accepted form with the one word for approval approves."""
     async with beside(settings, await host(settings, "host")) as client:
         odd: list[dict[str, Any]] = [
             {"action": "accept"},
@@ -164,7 +164,7 @@ def key_of(settings: Settings) -> Path:
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are another matter there")
 @pytest.mark.parametrize("harm", [readable, writable, empty, short, long, linked, folder, pipe])
 async def test_a_key_that_others_may_know_seals_nothing(settings: Settings, harm: Callable[[Path], None]) -> None:
-    """With the key anybody makes a state that says a question was asked, of any proposal of theirs."""
+    """With the key anyone can make a state that says a question was asked, about any of their own proposals."""
     async with open_app(settings, indexing=False):
         pass
     key = key_of(settings)

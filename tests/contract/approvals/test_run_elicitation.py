@@ -1,4 +1,4 @@
-"""A run that waits for a person is gone on with in the host, in the call that began it, and what forms do not decide."""
+"""A run that waits for a person continues in the host, in the call that began it; forms don't decide everything."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Reaction = Callable[[ElicitRequestFormParams], Awaitable[ElicitResult]]
 
 @dataclass
 class Sitting:
-    """Whoever sits before the host: reacts to one form after the other, and in the end always in the last way."""
+    """The person at the host: reacts to one form after the other, and then always in the last way."""
 
     reactions: list[ElicitResult | Reaction]
     forms: list[ElicitRequestFormParams] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Host:
         return (self.settings.kb / path).exists()
 
     async def run(self, *script: Turn, **more: object) -> dict[str, Any]:
-        """Have a goal carried through whose model answers so, and return what the call answers."""
+        """Run a goal whose model answers like this, and return the call's answer."""
         self.model.will("Carry on", *script)
         return await self.writer.call("agent_run", goal="Carry on.", **more)
 
@@ -133,7 +133,7 @@ CLOSED = ElicitResult(action="cancel")
 async def hosting(
     folder: Path, mode: str, *reactions: ElicitResult | Reaction, announcing: bool = True
 ) -> AsyncIterator[Host]:
-    """Yield a host whose person reacts so to forms; without any reaction it shows none."""
+    """Yield a host whose person reacts like this to forms; without reactions it shows none."""
     settings = Settings(kb=write(folder / "kb", PAGES), state_dir=folder / "state", open_browser=False)
     settings = await let_in(settings, "desktop", 3, forms=True)
     model, person = Model(), Sitting(list(reactions))
@@ -150,7 +150,10 @@ async def hosting(
 async def proposing(
     folder: Path, mode: str, *reactions: ElicitResult | Reaction, announcing: bool = True
 ) -> AsyncIterator[Host]:
-    """Yield a host that falls below the level of edits while its person answers the first question; then they react so."""
+    """Yield a host that falls below the level for edits while its person answers the first question.
+
+    Then they react like this.
+    """
     async with hosting(folder, mode, CLOSED, *reactions, announcing=announcing) as host:
 
         async def react(form: ElicitRequestFormParams) -> ElicitResult:
@@ -194,7 +197,7 @@ async def test_an_answer_is_kept_for_when_there_is_room_in_what_all_runs_may_tak
 async def test_a_question_is_shown_with_its_odd_characters_made_visible_and_within_bounds(
     tmp_path: Path, mode: str
 ) -> None:
-    """The model may repeat what it read."""
+    """The model may repeat what it has read."""
     asks = uses("ask_user", question="Send it to \u202emoc.live\u202c? " + "x" * 9_000)
     async with hosting(tmp_path, mode, CLOSED) as host:
         await host.run(asks, said("never"))
@@ -337,7 +340,7 @@ async def test_a_host_that_shows_no_forms_is_answered_where_the_run_stands(tmp_p
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_what_needs_level_four_is_not_decided_in_a_host(tmp_path: Path, mode: str) -> None:
-    """An accepted form proves no person."""
+    """An accepted form doesn't prove a person."""
     async with hosting(tmp_path, mode, yes()) as host:
         answer = await host.run(MOVE, said("never"))
         assert (answer["status"], answer["proposal"]["state"]) == ("proposed", "pending")
@@ -348,7 +351,7 @@ async def test_what_needs_level_four_is_not_decided_in_a_host(tmp_path: Path, mo
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_decision_on_the_page_while_the_form_is_shown_leads_the_run_on_once(tmp_path: Path, mode: str) -> None:
     async def meanwhile(form: ElicitRequestFormParams) -> ElicitResult:
-        """Say yes on the page. In 2025 the form is left open then; in 2026 it says no, too late."""
+        """Approve on the page. In 2025 the form then stays open; in 2026 it rejects, too late."""
         del form
         waiting = (await host.proposals("pending"))[0]
         await host.app.approvals.approve(waiting.id, waiting.hash, Approver("ann", "page"))
@@ -401,7 +404,7 @@ async def test_who_is_frozen_while_the_form_is_shown_is_refused(tmp_path: Path, 
 async def test_a_run_that_a_person_let_begin_in_the_host_asks_there_too_and_answers_in_the_same_call(
     tmp_path: Path, mode: str
 ) -> None:
-    """A host that may only propose: one yes to the run, one to what it wants to write."""
+    """A host that may only propose: one approval of the run, one of the text that it wants to write."""
     async with hosting(tmp_path, mode, yes(), answers("the second"), yes()) as host:
         await grant(host.app.base.state, OURS, 2, by="ann", now=utc_now())
         answer = await host.run(ASK, ADD, said("Written."))
@@ -562,7 +565,7 @@ OTHER = LanguageModelName("openai", "another-model")
 
 @pytest.mark.parametrize("by", ["call", "form", "task"])
 async def test_a_run_is_led_on_by_no_other_model_than_its_own(by: str, tmp_path: Path) -> None:
-    """A person may have agreed to that one, and what the run knows is for no other vendor. The answer is on record."""
+    """A person may have agreed to that vendor, and the run's contents are for no other. The answer is on record."""
     async with hosting(tmp_path, "auto") as host:
         asks = await host.run(ASK, said("The second it is."))
         run = asks["run_id"]

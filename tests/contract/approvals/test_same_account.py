@@ -1,8 +1,10 @@
-"""A scripted agent with a shell, as the same account as the person: no effect of level 4 and up once a passkey is enrolled.
+"""A scripted agent with a shell, under the person's own account.
 
-It has everything that the account has: the command line, a pseudo-terminal, the page with a login link, and
-the secret of another host. What it has not is the device. Editing `state.db` by hand is out of reach (kb/guides/trust.md), and
-`audit verify` shows it (test_trust_cli.py).
+No effect of level 4 or above once a passkey is registered.
+
+It has everything that the account has: the command line, a pseudo-terminal, the page with a login link, and another
+host's secret. It lacks only the device. Editing `state.db` by hand is out of reach (kb/guides/trust.md), and `audit
+verify` shows it (test_trust_cli.py).
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-ter
 
 @dataclass(frozen=True)
 class Effects:
-    """All that an act of level 4 or an act on trust could leave behind."""
+    """Everything that an act of level 4 or an act on trust could leave behind."""
 
     files: Mapping[str, bytes]
     acts: list[tuple[str, str]]
@@ -55,7 +57,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class Agent:
-    """A program with a shell. `stolen` is the secret of a host of level 3, out of that host's configuration."""
+    """A program with a shell. `stolen` is the secret of a host of level 3, from that host's configuration."""
 
     person: Person
     stolen: str
@@ -83,7 +85,7 @@ class Agent:
 
     @asynccontextmanager
     async def host(self, *, obliging: bool = False) -> AsyncIterator[Client]:
-        """Be the other host: a real server process with its secret. `obliging` accepts every form by itself."""
+        """Pose as the other host: a real server process with its secret. `obliging` accepts every form by itself."""
         env = {**self.person.env, "FORGE_ENROLMENT": self.stolen}
         words = ["-m", "mcp_server", *self.person.words("serve")]
         server = StdioServerParameters(command=sys.executable, args=words, env=env)
@@ -116,7 +118,7 @@ async def called(client: Client, tool: str, **arguments: object) -> dict[str, An
 
 @contextmanager
 def page_of(person: Person) -> Iterator[tuple[str, str]]:
-    """Show the page in a process, and yield its address and a login link as the terminal prints it."""
+    """Serve the page in a process, and yield its address and a login link as the terminal prints it."""
     with person.start("review", "--web") as process:
         try:
             assert process.stdout is not None
@@ -146,7 +148,7 @@ async def shell(folder: Path) -> AsyncIterator[Agent]:
 
 
 async def enrol(page: Visitor, key: SoftPasskey) -> None:
-    """Do what the browser of somebody with this device does on the page of passkeys."""
+    """Do what the browser of someone with this device does on the passkey page."""
     await page.look("/passkeys")
     await page.send("/passkeys/new", name=key.name)
     challenge = forms(page.html)["/passkeys"]["challenge"]
@@ -155,7 +157,7 @@ async def enrol(page: Visitor, key: SoftPasskey) -> None:
 
 
 async def approve(page: Visitor, proposal_id: str, assertion: object = None) -> int:
-    """Send the form of the page; without an assertion as a browser without the device would."""
+    """Send the page's form; without an assertion, as a browser without the device would."""
     await page.look(f"/proposals/{proposal_id}")
     signed = "" if assertion is None else json.dumps(assertion)
     await page.send(f"/proposals/{proposal_id}/approve", assertion=signed)
@@ -163,7 +165,7 @@ async def approve(page: Visitor, proposal_id: str, assertion: object = None) -> 
 
 
 def here(page: Visitor) -> str:
-    """Return the proposal that the page shows."""
+    """Return the proposal shown on the page."""
     found = re.search(r'data-proposal="(p-\w+)"', page.html)
     assert found is not None, page.html
     return found.group(1)
@@ -203,7 +205,7 @@ async def test_a_program_of_the_same_account_has_no_effect_of_level_4_once_a_pas
 
 @pytest.mark.external
 async def test_a_signature_counts_for_one_proposal_also_if_the_very_same_is_asked_again(tmp_path: Path) -> None:
-    """Somebody may have kept it, and many passkeys do not count their uses, so a count does not tell."""
+    """Someone may have kept it, and many passkeys don't count their uses, so a counter proves nothing."""
     owner = SoftPasskey(counts=False)
     async with shell(tmp_path) as agent:
         await enrol(agent.page, owner)
@@ -221,7 +223,7 @@ async def test_a_signature_counts_for_one_proposal_also_if_the_very_same_is_aske
 
 @pytest.mark.external
 async def test_without_a_passkey_the_same_program_may_do_all_that(tmp_path: Path) -> None:
-    """What the test above rules out is possible, and called advisory: it is the passkey that makes the difference."""
+    """The acts that the test above rules out are possible, and called advisory, without a passkey."""
     async with shell(tmp_path) as agent:
         wanted, other = (await agent.delete(ONBOARDING), await agent.delete(DEPLOY))
         assert await approve(agent.page, wanted["proposal"]["id"]) == 200
@@ -268,7 +270,10 @@ def by_the_command_line(person: Person, waiting: str, digest: str) -> None:
 
 
 def by_typing_into_a_terminal(person: Person, waiting: str, digest: str) -> None:
-    """Drive `review` as a person would: everything that waits is opened, read to its end, and approved as far as it goes."""
+    """Use `review` as a person would.
+
+    Open everything that waits, read it to its end, and approve it as far as possible.
+    """
     with person.at("review", "--approve", waiting, "--hash", digest) as screen:
         screen.until("not approved: this needs a passkey")
         assert screen.left() == 1
@@ -287,7 +292,7 @@ def by_typing_into_a_terminal(person: Person, waiting: str, digest: str) -> None
 
 
 async def on_the_page_without_the_device(agent: Agent, waiting: str, signed: str, owner: SoftPasskey) -> None:
-    """With a session: approve unsigned and with forged signatures, and try to become somebody who may sign."""
+    """With a session: approve unsigned and with forged signatures, and try to become a signer."""
     page, challenge = agent.page, bytes.fromhex(await agent.hash_of(waiting))
     own = SoftPasskey("mine")
     forged: list[object] = [

@@ -66,7 +66,7 @@ async def test_what_waits_is_told_with_who_where_until_when_and_where_to_decide_
 
 
 async def test_several_servers_tell_each_proposal_once(tmp_path: Path) -> None:
-    """One of them, by lease; it also announces what the other's host proposes."""
+    """One of the servers, by lease; it also announces proposals of the other's host."""
     async with scene(tmp_path) as here, anyio.create_task_group() as tasks:
         tasks.start_soon(told_by(here.host.app, here.access))
         ids = [await here.propose(f"word {number}", f"notes/{number}.md") for number in range(4)]
@@ -78,7 +78,7 @@ async def test_several_servers_tell_each_proposal_once(tmp_path: Path) -> None:
 
 @pytest.mark.external
 async def test_the_one_that_takes_over_tells_nothing_twice_and_what_came_meanwhile(tmp_path: Path) -> None:
-    """The notices are on record, and not in the memory of a process."""
+    """The notices are recorded, not kept in a process's memory."""
     async with scene(tmp_path, telling=False) as here:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(told_by(here.person.app, here.access))
@@ -97,7 +97,7 @@ async def test_the_one_that_takes_over_tells_nothing_twice_and_what_came_meanwhi
 
 
 async def test_a_notice_whose_reply_is_lost_is_found_and_not_told_again(tmp_path: Path) -> None:
-    """Nothing of Zulip makes a second message harmless."""
+    """Nothing in Zulip makes a second message harmless."""
     async with scene(tmp_path) as here:
         here.double.plan = for_requests("POST", MESSAGES, after())
         proposal_id = await here.propose()
@@ -109,7 +109,7 @@ async def test_a_notice_whose_reply_is_lost_is_found_and_not_told_again(tmp_path
 
 
 async def test_a_notice_says_how_it_ended(tmp_path: Path) -> None:
-    """In the same message, so that nobody goes to decide what is decided."""
+    """In the same message, so that nobody goes to decide what is already decided."""
     async with scene(tmp_path) as here:
         approved, rejected, expired = [await here.propose(f"{n}", f"notes/{n}.md") for n in range(3)]
         replaced = await here.propose("word")
@@ -135,7 +135,10 @@ async def test_a_notice_says_how_it_ended(tmp_path: Path) -> None:
 
 
 async def test_a_notice_that_cannot_be_edited_any_more_gets_an_emoji(tmp_path: Path) -> None:
-    """Many organisations let nobody edit after ten minutes. Source: https://zulip.com/help/restrict-message-editing-and-deletion."""
+    """Many organisations allow no edits after ten minutes.
+
+    Source: https://zulip.com/help/restrict-message-editing-and-deletion.
+    """
     async with scene(tmp_path) as here:
         proposal_id = await here.propose()
         await here.told()
@@ -165,7 +168,7 @@ async def test_a_zulip_that_is_away_disturbs_nobody_and_hears_of_it_later(tmp_pa
 
 @pytest.mark.external
 async def test_a_channel_that_is_not_there_is_no_reason_to_fall_over(tmp_path: Path) -> None:
-    """It may be made later."""
+    """The channel may be made later."""
     async with scene(tmp_path, telling=False) as here, anyio.create_task_group() as tasks:
         elsewhere = replace(here.access, reviews=("later", TOPIC))
         tasks.start_soon(told_by(here.person.app, elsewhere))
@@ -239,7 +242,7 @@ async def test_a_person_on_the_list_approves_by_a_reaction(tmp_path: Path) -> No
 
 
 async def test_others_decide_nothing(tmp_path: Path) -> None:
-    """Neither people who are not listed, nor bots, nor accounts that are gone, nor other emojis."""
+    """Neither unlisted people, nor bots, nor deactivated accounts, nor other emoji."""
     listed = (*LISTED, "cordelia@zulip.com", "webhook-bot@zulip.com")
     async with scene(tmp_path, reviewers=listed) as here:
         world = here.zulip.world
@@ -259,7 +262,7 @@ async def test_others_decide_nothing(tmp_path: Path) -> None:
 
 
 async def test_words_of_others_on_many_notices_cost_one_question_a_look(tmp_path: Path) -> None:
-    """An organisation allows a bot some requests a minute, and hosts need them, too."""
+    """An organisation allows a bot only some requests a minute, and hosts need them too."""
     async with scene(tmp_path) as here:
         for number in range(5):
             await here.propose("one", f"notes/{number}.md")
@@ -295,7 +298,7 @@ async def test_a_picture_that_an_organisation_calls_check_is_no_word(tmp_path: P
 
 
 async def test_a_no_outweighs_a_yes(tmp_path: Path) -> None:
-    """Of two people who differ one has seen something."""
+    """If two people differ, one has seen a problem."""
     async with scene(tmp_path, reviewers=(*LISTED, "iago@zulip.com")) as here:
         proposal_id = await here.propose()
         await here.told()
@@ -309,7 +312,7 @@ async def test_a_no_outweighs_a_yes(tmp_path: Path) -> None:
 
 
 async def test_a_server_with_a_persons_own_key_cannot_say_yes_to_itself(tmp_path: Path) -> None:
-    """A host that may react in Zulip would else approve what it proposed."""
+    """Otherwise a host that may react in Zulip would approve its own proposal."""
     async with scene(tmp_path, user=IAGO, reviewers=("iago@zulip.com", *LISTED)) as here:
         first = await here.propose("one", "notes/1.md")
         await here.told()
@@ -323,7 +326,7 @@ async def test_a_server_with_a_persons_own_key_cannot_say_yes_to_itself(tmp_path
 
 
 async def test_what_needs_level_4_waits_for_another_word(tmp_path: Path) -> None:
-    """It is announced, and a reaction to it counts for nothing."""
+    """It is announced, and reactions to it don't count."""
     async with scene(tmp_path) as here:
         sent = await here.host.call("zulip_send_message", channel=CHANNEL, topic="x", text="HELLO there")
         high = str(sent["proposal"]["id"])
@@ -340,7 +343,7 @@ async def test_what_needs_level_4_waits_for_another_word(tmp_path: Path) -> None
 
 
 async def test_a_reaction_to_a_copy_of_a_notice_decides_nothing(tmp_path: Path) -> None:
-    """Only the message on record counts, whatever another one says."""
+    """Only the recorded message counts, whatever another one says."""
     async with scene(tmp_path) as here:
         first = await here.propose("one", "notes/1.md")
         (notice,) = await here.told()
@@ -358,7 +361,7 @@ async def test_a_reaction_to_a_copy_of_a_notice_decides_nothing(tmp_path: Path) 
 async def test_a_word_that_does_not_count_is_answered_in_the_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is carried out for a caller that was frozen meanwhile, and the person who approved learns why."""
+    """Nothing is executed for a caller that was frozen meanwhile, and the person who approved learns why."""
     async with scene(tmp_path) as here:
         proposal_id = await here.propose()
         await here.told()
@@ -385,7 +388,7 @@ async def test_a_word_that_does_not_count_is_answered_in_the_notice(
 
 
 async def test_reactions_are_heard_again_after_zulip_forgot_the_queue(tmp_path: Path) -> None:
-    """Register again, and look at what happened meanwhile. Source: events_bad_queue_400.json."""
+    """Register again, and process what happened meanwhile. Source: events_bad_queue_400.json."""
     async with scene(tmp_path, look_s=60.0) as here:
         proposal_id = await here.propose()
         await here.told()
@@ -398,7 +401,7 @@ async def test_reactions_are_heard_again_after_zulip_forgot_the_queue(tmp_path: 
 
 @pytest.mark.external
 async def test_a_bot_that_is_not_subscribed_looks_for_reactions(tmp_path: Path) -> None:
-    """It hears of none."""
+    """The process gets no event for it."""
     async with scene(tmp_path) as here:
         room = here.zulip.world.room(CHANNEL)
         room.members.clear()
@@ -410,7 +413,7 @@ async def test_a_bot_that_is_not_subscribed_looks_for_reactions(tmp_path: Path) 
 
 
 async def test_without_a_list_reactions_are_not_even_listened_to(tmp_path: Path) -> None:
-    """As it is installed, a reaction decides nothing."""
+    """As installed, a reaction decides nothing."""
     async with scene(tmp_path, reviewers=()) as here:
         first = await here.propose("one", "notes/1.md")
         (notice,) = await here.told()
@@ -446,7 +449,7 @@ anyio.run(main, *sys.argv[1:])
 async def killed_at(
     here: Scene, root: Path, moment: Callable[[str, str, int], bool], fault: Fault
 ) -> AsyncIterator[None]:
-    """Run a server that announces, and kill it when Zulip has a request of that moment; yield once it is dead."""
+    """Run a server that announces, and kill it when Zulip has a request of that stage; yield once it is dead."""
     settings = configured(root, here.double.address, BOT, here.zulip)
     words = (settings.kb, settings.state_dir, settings.zulip_site, settings.zulip_email, settings.zulip_api_key)
     killed: list[int] = []
@@ -471,7 +474,7 @@ async def killed_at(
 
 @pytest.mark.external
 async def test_a_server_that_is_killed_over_a_notice_leaves_one_message(tmp_path: Path) -> None:
-    """Killed when Zulip has it and nobody knows; the next server finds it."""
+    """Killed when Zulip has the message and it is not yet recorded; the next server finds it."""
     async with scene(tmp_path, telling=False) as here:
         proposal_id = await here.propose()
         async with (
@@ -492,7 +495,7 @@ async def test_a_server_that_is_killed_over_a_notice_leaves_one_message(tmp_path
 async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
     tmp_path: Path, number: int, fault: Fault
 ) -> None:
-    """At each request that it makes, whether or not Zulip acted on it."""
+    """At each of its requests, whether or not Zulip acted on it."""
     async with scene(tmp_path, telling=False) as here:
         proposal_id = await here.propose()
         async with killed_at(here, tmp_path, lambda *asked: asked[2] == number, fault):

@@ -1,4 +1,4 @@
-"""`agents` as a person uses it: what there is, what an agent does, and everything that is wrong with those of a team."""
+"""`agents` as a person uses it: the list, what an agent does, and all problems of a team's agents."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ RULES = "rules:\n  - {id: backup-first, kind: befor, first: [backup], then: [mig
 
 
 def test_what_is_wrong_with_a_team_s_rules_for_plans_is_named_before_a_plan_is_held_to_them(ann: Person) -> None:
-    """Rules of a team are YAML; whoever writes them sees a mistake at once, with its line."""
+    """A team's rules are YAML; their authors see a mistake at once, with its line."""
     write(ann.kb, RULES, TEAM_FILE)
     told = ann.here("agents", "check")
     assert told.returncode == 1

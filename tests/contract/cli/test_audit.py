@@ -33,7 +33,7 @@ ODD = "guides/Pläne [draft]/日本 🗺.md"
 
 
 class Person:
-    """Somebody at a terminal, whose knowledge base has seen four acts."""
+    """A person at a terminal, whose knowledge base has had four acts."""
 
     def __init__(self, folder: Path) -> None:
         self.kb, self.state = write(folder / "kb"), folder / "state"
@@ -52,7 +52,7 @@ class Person:
                 await state.ledger.commit(done)
 
     async def send(self, outbox_entry: OutboxEntry, *, at: datetime) -> None:
-        """Put an act in another service on record."""
+        """Record an act in another service."""
         from mcp_server.app.knowledge_base import open_state
 
         async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
@@ -60,7 +60,7 @@ class Person:
             await state.outbox.end(outbox_entry.id, "done", at=at, result="{}")
 
     async def carry_through(self, walk: Walk) -> None:
-        """Put a run on record as far as the walk goes."""
+        """Record a run as far as the walk goes."""
         from mcp_server.app.knowledge_base import open_state
 
         async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
@@ -76,7 +76,7 @@ class Person:
         return done
 
     def here(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run the same program in this process: what differs is only how long it takes."""
+        """Run the same program in this process: only the time differs."""
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             code = main(self._words(words))
@@ -101,7 +101,7 @@ def ann(tmp_path: Path) -> Person:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """Return somebody who only looks."""
+    """Return a person who only reads."""
     return Person(tmp_path_factory.mktemp("audit"))
 
 

@@ -32,7 +32,7 @@ COUNT = len(PAGES)
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the program answered."""
+    """The program's output."""
 
     returncode: int
     stdout: str
@@ -40,9 +40,9 @@ class Said:
 
 
 class Person:
-    """Somebody at a terminal, with a knowledge base and a place for its state.
+    """A person at a terminal, with a knowledge base and a place for its state.
 
-    `run` starts a process. `here` is the same program in this process: what differs is only how long it takes.
+    `run` starts a process. `here` runs the same program in this process: only the time differs.
     """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ async def _keep_the_lease(ann: Person, holder: str) -> None:
 
 @contextmanager
 def serving(ann: Person) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a server that has indexed everything and goes on holding the lease."""
+    """Yield a server that has indexed everything and keeps the lease."""
     server = subprocess.Popen([*PROGRAM, *ann.words("serve", "--http", "127.0.0.1:0")], stderr=subprocess.PIPE)
     with server:
         try:
@@ -170,7 +170,7 @@ def test_a_page_is_read_and_a_directory_mapped(ann: Person) -> None:
 
 
 def test_a_long_page_with_many_links_says_that_it_continues_and_how_many_more_there_are(ann: Person) -> None:
-    """A map is printed with all of its parts; the rest of a page is named."""
+    """A map is printed with all of its parts; a page's remainder is named."""
     kb = ann.folder / "kb"
     write(kb, {f"many/p{n:03}.md": f"# P {n}\n\nOne of many pages.\n" for n in range(90)})
     links = "\n".join(f"- [page {n}](many/p{n:03}.md)" for n in range(90))
@@ -267,7 +267,7 @@ def test_a_damaged_state_is_told_in_one_sentence_and_by_the_doctor(ann: Person) 
 
 @pytest.mark.parametrize("what", ["index", "state"])
 def test_the_doctor_looks_at_every_page_of_both_databases(ann: Person, what: str) -> None:
-    """A database may open well and be damaged further in."""
+    """A database may open normally and be damaged further in."""
     write(ann.kb, {f"notes/{i}.md": f"# Note {i}\n\nThought number {i} about gardening.\n" for i in range(60)})
     ann.here("index")
     file = ann.state / f"{what}.db"
@@ -437,7 +437,7 @@ def test_the_demo_of_an_empty_folder_says_so(ann: Person) -> None:
 
 
 def test_doctor_names_the_file_of_settings_in_force_and_the_one_that_is_ignored(ann: Person) -> None:
-    """Who had a file in the working directory learns from either where it goes."""
+    """People with a file in the working directory learn from either command where it belongs."""
     place = ann.folder / "home" / ".config" / "knowledge-forge" / "forge.toml"
     findings = ann.json("doctor")
     assert [f["found"] for f in findings if f["what"] == "settings"] == [

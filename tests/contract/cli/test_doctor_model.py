@@ -1,4 +1,7 @@
-"""What the doctor says of the language model: each fault with its way out, what asking cost, and never a key or an answer."""
+"""What the doctor reports about the language model.
+
+Each fault with its remedy, the cost of asking, and never a key or an answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says of Plane and Zulip: each fault with its way out, and never a key."""
+"""What the doctor reports about Plane and Zulip: each fault with its remedy, and never a key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRONG = "plane_api_wrong_0123456789"
 
 async def examined(settings: Settings) -> list[DoctorFinding]:
     async def at_once(_seconds: float) -> None:
-        """Wait for nothing between tries."""
+        """Don't wait between tries."""
 
     return await services_examined(settings, sleep=at_once)
 
@@ -45,7 +45,7 @@ class Site:
     served: dict[str, Served] = field(default_factory=dict)
 
     def environ(self, *services: str) -> dict[str, str]:
-        """Return what has to be set for these services."""
+        """Return the settings for these services."""
         every = {
             "PLANE_BASE_URL": self.served["plane"].address,
             "PLANE_API_KEY": MEL.key,
@@ -60,7 +60,7 @@ class Site:
         return load({"kb": self.folder}, {**self.environ(*services), **named}, cwd=self.folder)
 
     async def findings(self, service: str, **named: str) -> list[DoctorFinding]:
-        """Return what is said of one service that is configured."""
+        """Return the report on one configured service."""
         settings = self.settings(service, **named)
         found = [one for one in await examined(settings) if one.what == service]
         secrets = {settings.plane_api_key, settings.zulip_api_key} - {None}
@@ -217,7 +217,7 @@ async def test_too_many_requests_are_no_fault_of_the_settings(site: Site) -> Non
 
 
 async def test_projects_that_the_key_sees_and_may_not_read_are_told_unless_they_are_left_out(site: Site) -> None:
-    """A project that is public to its workspace is listed for everybody, and its tasks are refused to all but its members."""
+    """A project that is public to its workspace is listed for all, and its tasks are refused to all but its members."""
     _, strange = await site.findings("plane")
     assert (strange.health, "is not a member of OPS:" in strange.found) == ("note", True)
     assert len(await site.findings("plane", PLANE_PROJECTS="kb")) == 1

@@ -57,7 +57,7 @@ def host_works(chosen: Settings, *calls: tuple[str, dict[str, object]]) -> None:
 
 
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *typed: str) -> list[str]:
-    """Make the person's terminal answer questions with these lines; return the questions, which come later."""
+    """Make the person's terminal answer questions with these lines; return the questions, which are filled in later."""
     asked: list[str] = []
     answers = iter(typed)
 

@@ -118,7 +118,7 @@ VERBS: dict[str, list[list[str]]] = {
     "doctor": [[], ["--json"]],
     "reference": [[ACTS]],
 }
-"""Every verb, or verb and action, with texts that act on a terminal: in its arguments and in what is stored."""
+"""Every verb, or verb and action, with texts that act on a terminal: in its arguments and in stored data."""
 AGENT = f'name: evil\ntitle: "x{ACTS.replace(chr(27), "").replace(chr(7), "")}"\nphases: [{{id: "\\x1b[2J\\u202e"}}]\n'
 
 
@@ -183,7 +183,7 @@ def declared_verbs() -> set[str]:
 
 
 def test_every_verb_and_action_is_attacked() -> None:
-    """When this fails: add the new verb to VERBS, with hostile text in each argument and in what it shows."""
+    """If this fails: add the new verb to VERBS, with hostile text in each argument and in its output."""
     assert set(VERBS) == declared_verbs()
 
 

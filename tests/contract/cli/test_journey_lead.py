@@ -40,7 +40,7 @@ def ann(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
 
 
 def told(ann: Person, *words: str, code: int = DONE) -> dict[str, Any]:
-    """Return what an action answers in JSON."""
+    """Return an action's JSON output."""
     done = ann.here("journeys", *words, "--json")
     assert done.returncode == code, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -1,4 +1,7 @@
-"""`journeys rerun` as a person uses it: a fork in which all is done again, step by step, and where it goes another way."""
+"""`journeys rerun` as a person uses it.
+
+A fork that does everything again, step by step, and reports where it differs.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def with_agent(monkeypatch: pytest.MonkeyPatch, *, passing: str = "passed") -> N
 
 
 def through(ann: Person) -> str:
-    """Lead a journey to its end: five versions, of which the second waiting for a person."""
+    """Lead a journey to its end: five versions, the second of which waits for a person."""
     journey = begun(ann)
     submitted(ann, journey, ASK, code=WAITS)
     assert ann.here("journeys", "answer", journey, "--answer", "q1=Two.", "--note", "Ada.").returncode == DONE
@@ -91,7 +94,7 @@ def test_the_first_step_that_goes_another_way_is_the_last(ann: Person, monkeypat
 
 
 class Reader(Person):
-    """Somebody whose settings say that nothing is to be changed."""
+    """A person whose settings forbid changes."""
 
     @property
     def env(self) -> dict[str, str]:

@@ -78,7 +78,7 @@ def ann(tmp_path: Path) -> Person:
 
 
 def led(ann: Person, work: Callable[[Runner], Awaitable[T]]) -> T:
-    """Return what `work` does with what leads journeys here."""
+    """Return the result of `work` with the journeys of this knowledge base."""
 
     async def opened() -> T:
         async with open_app(ann.settings, indexing=False, announcing=False) as app:
@@ -106,12 +106,12 @@ async def submitted(runner: Runner, journey: str, works: Sequence[dict[str, Any]
 
 
 def submit(ann: Person, journey: str, *works: dict[str, Any]) -> JourneyState:
-    """Submit the works one after the other, and return where that led."""
+    """Submit the works one after the other, and return the result."""
     return led(ann, lambda runner: submitted(runner, journey, works))
 
 
 def waiting(ann: Person, brief: str = BRIEF) -> str:
-    """Begin a journey and lead it to where a person is asked."""
+    """Begin a journey and lead it to a question for a person."""
     return begun(ann, brief, {"categories": TREE["categories"]}, TREE)
 
 
@@ -126,7 +126,7 @@ def newest_word(ann: Person, journey: str) -> tuple[Decided, str]:
 
 @contextmanager
 def typing(keys: str) -> Iterator[io.StringIO]:
-    """Sit at a terminal of this process and type; what goes to standard error is in what this yields afterwards."""
+    """Type at a terminal of this process; what this yields holds standard error afterwards."""
     import pty
 
     ours, theirs = pty.openpty()
@@ -143,7 +143,7 @@ def typing(keys: str) -> Iterator[io.StringIO]:
 
 
 class Shown(io.StringIO):
-    """Standard error of a terminal, which is looked at."""
+    """A terminal's standard error, for inspection."""
 
     def __init__(self, terminal: io.TextIOWrapper, shown: io.StringIO) -> None:
         super().__init__()
@@ -443,7 +443,7 @@ def test_a_word_that_nobody_typed_is_recorded_as_relayed(ann: Person) -> None:
 
 
 def verified() -> Agent:
-    """Return research that asks for the person's own hand."""
+    """Return research that asks for the person's own edit."""
     graph = RESEARCH.graph
     phases = tuple(replace(phase, own_hand=phase.name == "DECOMPOSE") for phase in graph.phases)
     return replace(RESEARCH, graph=replace(graph, phases=phases))
@@ -515,7 +515,7 @@ def test_a_fork_goes_its_own_way_from_an_earlier_version_and_is_as_tainted(ann: 
 
 
 def elsewhere(ann: Person) -> Person:
-    """Return somebody with the same pages and a state of their own."""
+    """Return a person with the same pages and their own state."""
     write(ann.folder / "other/kb")
     return Person(ann.folder / "other")
 
@@ -586,7 +586,7 @@ def test_a_file_of_which_a_letter_was_changed_is_refused_with_the_line(ann: Pers
 
 
 def test_a_file_whose_events_cannot_have_happened_is_refused(ann: Person) -> None:
-    """The digests in the file keep mistakes out, not somebody who computes them anew."""
+    """The digests in the file detect mistakes, not someone who recomputes them."""
     journey = waiting(ann)
     log = ann.asked(lambda state: journeys_in(state).events(journey))
     file = ann.folder / "journey.jsonl"

@@ -152,7 +152,7 @@ def test_what_is_typed_must_be_the_beginning_of_the_hash(ann: Person) -> None:
 
 @pytest.mark.external
 def test_a_rejection_has_a_reason_and_costs_trust(ann: Person) -> None:
-    """It never falls below the floor, so the host has earned something first."""
+    """It never falls below the floor, so the host has to earn something first."""
     approved(ann, ann.merge("guides/new.md", "# New\n\nText."))
     proposal_id = ann.delete()
     before = ann.score()

@@ -1,4 +1,7 @@
-"""`knowledge-forge run` as a person or a script uses it: a real command line, a real model server that does as the test says."""
+"""`knowledge-forge run` as a person or a script uses it.
+
+A real command line and a real model server with scripted answers.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def asks(question: str) -> Script:
 
 
 def told_last(body: Mapping[str, Any]) -> str:
-    """Return what the model was told last."""
+    """Return the model's last request."""
     return str(body["messages"][-1]["content"])
 
 
@@ -386,7 +389,7 @@ def test_a_run_of_which_nobody_reads_the_steps_any_more_is_cancelled(ann: RunPer
 
 
 def _slow_from(first: int) -> Any:
-    """Return a plan by which requests from that one on are answered much too late."""
+    """Return a plan that answers requests from that one on much too late."""
     from tests.doubles.serving import delayed
 
     return lambda _method, _path, number: delayed(TIMEOUT_S) if number >= first else None

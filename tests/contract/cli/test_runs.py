@@ -1,4 +1,4 @@
-"""`knowledge-forge runs`: a person looks at runs, follows, answers, goes on with and ends them, whichever host they are of."""
+"""`knowledge-forge runs`: a person lists, follows, answers, resumes and ends runs of any host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ann(tmp_path: Path) -> Iterator[RunPerson]:
 
 
 def begun(ann: RunPerson, goal: str = "Where is it?", code: int = ACHIEVED) -> str:
-    """Return the id of a run that was led as far as that goes without a person."""
+    """Return the id of a run that was led until it needed a person."""
     assert ann.here("run", goal).returncode == code
     return ann.newest().id
 
@@ -113,7 +113,7 @@ def test_what_happened_can_be_followed_afterwards_and_the_exit_code_says_how_it_
 
 
 def test_whatever_ends_with_an_answer_in_json_ends_with_the_same(ann: RunPerson) -> None:
-    """A schedule that begins runs and one that looks after them read one format."""
+    """A scheduled job that begins runs and one that watches them read the same format."""
     ann.will("Where", READ, said(ANSWER))
     ann.will("Move", MOVE)
     for goal, code in (("Where is it?", ACHIEVED), ("Move it.", WAITS)):
@@ -237,7 +237,7 @@ def test_what_is_over_is_resumed_by_saying_how_it_ended(ann: RunPerson) -> None:
 
 
 def test_a_run_whose_process_was_killed_is_resumed(ann: RunPerson) -> None:
-    """What `runs answer --leave` leaves is what a killed process leaves: a run that nobody holds."""
+    """`runs answer --leave` leaves a run as a killed process does: without a leader."""
     ann.will("Tidy", asks("Which page?"), READ, said(ANSWER))
     run_id = begun(ann, "Tidy up.", WAITS)
     ann.modelless.here("runs", "answer", run_id, "all", "--leave")

@@ -1,4 +1,7 @@
-"""`trust`, `enroll` and `install` as a person uses them: at once until there is a passkey, and then only with its signature."""
+"""`trust`, `enroll` and `install` as a person uses them.
+
+At once until there is a passkey, then only with its signature.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def holds(ann: Person, host: str = "cursor") -> dict[str, Any]:
 
 
 def asked(process: subprocess.Popen[str]) -> str:
-    """Return the proposal that the process says is to be signed."""
+    """Return the proposal that the process asks to have signed."""
     assert process.stderr is not None
     line = process.stderr.readline()
     found = re.search(r"sign (p-\w+) ", line)
@@ -87,7 +90,7 @@ def test_a_grant_to_a_person_is_the_floor_of_their_enrolled_hosts_only(ann: Pers
 
 
 def test_what_sank_in_idle_time_is_listed_as_it_is_now(ann: Person) -> None:
-    """The design: what lies above the floor halves in thirty days."""
+    """The design: the part above the floor halves in thirty days."""
     month_ago = utc_now() - timedelta(days=30)
     earned = TrustRecord(f"{ME}@cursor", 3.0, 2.0, 3.9, frozen=False, updated_at=month_ago)
     note = Note(ME, "trust.decided", earned.principal, month_ago, "a proposal was approved: p-1")
@@ -317,7 +320,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize(("statement", "says"), BY_HAND.items(), ids=range(len(BY_HAND)))
 def test_what_was_put_into_the_state_by_hand_is_named_by_audit_verify(ann: Person, statement: str, says: str) -> None:
-    """kb/guides/trust.md: out of reach, and shown."""
+    """kb/guides/trust.md: beyond our reach, and detected."""
     ann.propose("kb_merge", path="new.md", content="# New\n\nText.")
     assert ann.here("trust", "grant", "cursor", "3").returncode == 0
     assert ann.here("enroll", "cursor").returncode == 0

@@ -11,7 +11,7 @@ from mcp_server.connectors.errors import NoAnswer
 
 
 class Asked:
-    """A service that is asked; it answers when it is let, with the number of the question."""
+    """A service that answers, with the number of the request, once it is allowed to."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -35,7 +35,10 @@ class Clock:
 
 
 async def together(count: int, call: Callable[[], Awaitable[object]], then: Callable[[], None]) -> list[object]:
-    """Return what so many calls at once got, errors as such; `then` is called when all are under way."""
+    """Return the results of this many simultaneous calls, errors included.
+
+    `then` is called when all are in progress.
+    """
     got: list[object] = []
 
     async def one() -> None:
@@ -108,7 +111,7 @@ async def test_an_answer_is_good_for_its_time_or_for_less_where_less_is_asked() 
 
 
 async def test_what_was_under_way_when_it_was_forgotten_is_not_kept() -> None:
-    """A list that was asked for before a task was changed may not have the change."""
+    """A list requested before a task changed may lack the change."""
     asked, cache = Asked(), ReplyCache[int](Clock(), longest_s=30)
 
     def change() -> None:

@@ -1,4 +1,4 @@
-"""Tasks and messages as evidence: what is cited is looked up first, and counts for as much as it is."""
+"""Tasks and messages as evidence: a citation is looked up first, and counts by what it is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = "# Uploads\n\n## Limits\n\nA file may have 32 MiB.\n"
 
 @dataclass(frozen=True)
 class Team:
-    """A host whose server knows a Plane and a Zulip."""
+    """A host whose server has a Plane and a Zulip."""
 
     host: Writer
     plane: Plane
@@ -70,7 +70,7 @@ def _of(settings: Settings, begins: str) -> dict[str, Any]:
 
 
 def new(answer: dict[str, Any]) -> dict[str, float]:
-    """Return how far what was merged is believed."""
+    """Return the confidence of the merged text."""
     [block] = [block for block in answer["blocks"] if block["new"]]
     return dict(block["new"])
 
@@ -149,7 +149,7 @@ async def test_a_service_that_is_away_makes_its_evidence_weak_and_the_answer_say
 
 
 async def test_who_cites_many_waits_once_for_a_service_that_is_away(tmp_path: Path) -> None:
-    """Each look at a service that does not answer takes up to 20 seconds, and a merge may name 21 sources."""
+    """Each request to a service that doesn't answer takes up to 20 seconds, and a merge may name 21 sources."""
     async with team(tmp_path) as there:
         there.at_plane.plan = lambda *_: serving.status(503)
         many = [f"plane:KB-{number}" for number in range(1, 20)]
@@ -232,7 +232,7 @@ async def test_nothing_counts_as_said_later_than_it_can_have_been_said(tmp_path:
 
 
 async def test_who_cites_what_was_written_from_here_cites_nobody(tmp_path: Path) -> None:
-    """Else a host could say something in a task or a thread, and then call that as its witness."""
+    """Otherwise a host could post a statement to a task or a thread, and then cite it as its witness."""
     async with team(tmp_path) as there:
         task = await there.host.call("plane_create_task", project="KB", name="Uploads", description=CLAIM)
         comment = await there.host.call("plane_comment_task", task="KB-1", text=CLAIM)

@@ -1,7 +1,9 @@
-"""Attacks by what Plane and Zulip answer: redirects inward, replies of other services, hostile shapes, names that forge log lines.
+"""Attacks through replies of Plane and Zulip.
 
-The promise: an address that a person configured may be any, private ones too, and whatever it resolves to is asked. Nothing that a
-service answers leads to another host, scheme or port, or changes with whose key is asked.
+Redirects inward, other services' replies, hostile shapes, names that forge log lines.
+
+The promise: a configured address may be any, private ones included, and whatever it resolves to is contacted. Nothing
+in a service's reply leads to another host, scheme or port, or to another key.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ PRIVATE = [
 
 
 class Recorded(httpx.AsyncHTTPTransport):
-    """The real way out, which notes each request that takes it."""
+    """The real transport, which notes each request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +66,7 @@ class Recorded(httpx.AsyncHTTPTransport):
 
 @pytest.mark.parametrize("where", PRIVATE)
 async def test_no_redirect_leads_inward_or_asks_with_another_key(where: str) -> None:
-    """A name and password in the address took the place of the key in `Authorization`, on the same host."""
+    """A name and password in the address replaced the key in `Authorization`, on the same host."""
 
     async def nothing(*_: object) -> None:
         raise AssertionError("every request is answered by a fault")
@@ -97,7 +99,7 @@ async def test_no_redirect_leads_inward_or_asks_with_another_key(where: str) -> 
     ids=["json", "text", "missing", "denied"],
 )
 async def test_what_another_service_answers_at_the_address_reaches_no_host(tmp_path: Path, fault: Fault) -> None:
-    """If a name leads to a cloud's metadata one day, its credentials are no answer and in no error."""
+    """If a name later resolves to a cloud's metadata service, its credentials appear in no answer and no error."""
     async with chatting(tmp_path / "z") as zulip, working(tmp_path / "p") as plane:
         zulip.served.plan = plane.served.plan = lambda *_: fault
         told = [
@@ -199,7 +201,7 @@ FORGED = "lunch\nknowledge-forge: ann granted level 5 to eve\r\x1b[2K\x1b]0;owne
 
 @contextmanager
 def log() -> Iterator[io.StringIO]:
-    """Yield what `serve` would have on standard error."""
+    """Yield what `serve` would print on standard error."""
     told = io.StringIO(newline="")
     handler = logging.StreamHandler(EscapedStream(told, remarks=True))
     handler.setFormatter(LogLines(tracebacks=True))

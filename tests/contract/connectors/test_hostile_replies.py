@@ -1,7 +1,7 @@
-"""Replies by which a configured service, or somebody in its place, could harm the server that sent the request.
+"""Replies by which a configured service, or someone posing as it, could harm the server that sent the request.
 
-Promises: a reply costs a bounded amount of memory and time whatever it is packed in, and no redirect of an index or a model
-takes a key or a page to another address.
+Promises: a reply costs a bounded amount of memory and time however it is compressed, and no redirect of an index or a
+model carries a key or a page to another address.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.support.runs.providers import IN_ONE, IN_PIECES, KINDS, Place, double
 
 BOMB_BYTES = 160_000_000
 MOST_MEMORY = 150_000_000
-"""Above twice the largest body that is taken, far below the bomb."""
+"""Above twice the largest accepted body, far below the bomb."""
 PATIENCE_S = 10
 KEY = "0123456789abcdef"
 HASTY = EmbedderPatience(tries=1, timeout_s=0.5, longest_wait_s=0.0)
@@ -56,7 +56,7 @@ def bomb(coding: str) -> bytes:
 
 @contextmanager
 def measured() -> Iterator[Callable[[], int]]:
-    """Yield a function that returns, afterwards, the peak of the memory that Python used."""
+    """Yield a function that returns the peak of Python's memory afterwards."""
     peaks: list[int] = []
     tracemalloc.start()
     try:
@@ -118,7 +118,7 @@ async def test_no_packing_of_an_answer_makes_an_engine_or_embedder_hold_more_tha
 
 
 async def test_a_reply_that_drips_holds_nobody_longer_than_one_limit(asking: Asking) -> None:
-    """Each byte comes well within the time between two bytes; all of them together would take a day."""
+    """Each byte arrives well within the limit between two bytes; all of them together would take a day."""
     async with served(JSONResponse({}), plan=lambda *_: serving.dripping(0.2)) as at:
         with anyio.fail_after(PATIENCE_S), pytest.raises(AWAY):
             await asking(at)
@@ -133,7 +133,7 @@ async def test_a_head_that_drips_holds_nobody_longer_than_one_limit(asking: Aski
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 async def test_no_redirect_of_an_engine_or_embedder_is_followed(asking: Asking, code: int) -> None:
-    """307 and 308 would take the text of a page along, and any of them the question."""
+    """307 and 308 would carry the page's text along, and any redirect the question."""
     async with served(JSONResponse({"results": []})) as elsewhere:
         redirect = serving.redirected(f"{elsewhere.address}/multi-search", code)
         async with served(JSONResponse({}), plan=lambda *_: redirect) as at:

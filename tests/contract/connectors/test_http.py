@@ -1,4 +1,4 @@
-"""The sender's promises, whatever a network does: on real sockets, with real TLS, and with a fake clock."""
+"""The sender's promises on any network: on real sockets, with real TLS, and with a fake clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.doubles.serving import Fault, Served, in_turn, served
 KEY = "plane_api_0123456789abcdef"
 CALM = RequestLimits(size_bytes=200_000)
 HASTY = replace(CALM, silence_s=0.3, reply_s=0.6)
-"""For replies that come late or never: a test need not wait for them as long as people do."""
+"""For late or missing replies: a test need not wait for them as long as people do."""
 READ = ServiceRequest("GET", "/tasks/", {"q": "a b&c"}, repeatable=True)
 WRITE = ServiceRequest("POST", "/tasks/", json={"name": "Größe"})
 KEYED = ServiceRequest("POST", "/tasks/", json={"external_id": "1"}, repeatable=True)
@@ -49,7 +49,7 @@ PAGE = "<!DOCTYPE html><p>Please sign in</p>"
 
 
 class Echo:
-    """An application that counts what it did, and answers what it was asked."""
+    """An application that counts its acts, and answers what it was asked."""
 
     def __init__(self) -> None:
         self.acts: list[str] = []
@@ -64,7 +64,7 @@ class Echo:
 
 @dataclass
 class Sending:
-    """A sender, what it sends to, and the waits that it made."""
+    """A sender, its target, and the waits that it made."""
 
     sender: Sender
     double: Served
@@ -171,7 +171,7 @@ async def test_what_changes_something_is_sent_once_whatever_comes_back(
 
 
 async def test_what_changes_something_goes_over_a_connection_of_its_own(sending: Sending) -> None:
-    """A kept connection may be dead already, and then nobody knows whether the request arrived."""
+    """A kept connection may already be dead, and then nobody knows whether the request arrived."""
     for request in (READ, READ, WRITE, WRITE, READ):
         await sending.sender.send(request)
     first, second, third, fourth, fifth = [seen.connection for seen in sending.double.seen]

@@ -1,4 +1,4 @@
-"""Several servers that are asked for the same act at once: one does it, and the others tell of what it did."""
+"""Several servers that are asked for the same act at once: one does it, and the others report its result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SERVERS, CALLS = 3, 4
 
 @asynccontextmanager
 async def servers(settings: Settings, folder: Path, mail: Mail) -> AsyncIterator[list[App]]:
-    """Yield servers that share their state; where that is a database each is on a machine of its own."""
+    """Yield servers that share their state; if that is a database, each is on its own machine."""
     async with AsyncExitStack() as stack:
         apps = []
         for n in range(SERVERS):
@@ -46,7 +46,7 @@ async def servers(settings: Settings, folder: Path, mail: Mail) -> AsyncIterator
 async def test_of_several_servers_that_are_asked_for_the_same_at_once_one_sends_it(
     engine: str, request: pytest.FixtureRequest, schema: str, tmp_path: Path
 ) -> None:
-    """The second process waits for the first, instead of taking its request for lost."""
+    """The second process waits for the first, instead of treating its request as lost."""
 
     async def takes() -> None:
         await anyio.sleep(0.05)

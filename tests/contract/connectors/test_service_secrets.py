@@ -1,7 +1,7 @@
 """Keys stay with the server, whatever goes wrong with Plane and Zulip, and however much they echo.
 
-No key is in an answer, an error, a log, a proposal, a preview, a journey, the audit log, what the doctor says, or anything that
-is kept on disk. Nor is the text of tasks, messages and pages in an error or a log.
+No key is in an answer, an error, a log, a proposal, a preview, a journey, the audit log, the doctor's output, or
+anything stored on disk. Nor is the text of tasks, messages and pages in an error or a log.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ EMAIL = "forge-bot@example.com"
 BASIC = base64.b64encode(f"{EMAIL}:{ZULIP_KEY}".encode()).decode()
 KEYS = (PLANE_KEY, ZULIP_KEY, BASIC)
 WORDS = "the merger with Quagmire Ltd is off"
-"""Text of a task, a message and a page: it may be where it was asked for, and nowhere else."""
+"""Text of a task, a message and a page: it may appear where it was asked for, and nowhere else."""
 ECHOES = {
     "plane": f"you sent X-API-Key: {PLANE_KEY}",
     "zulip": f"you sent Authorization: Basic {BASIC}, which is {ZULIP_KEY}",
@@ -67,7 +67,7 @@ KEY_PATHS = {"plane": PLANE_KEY, "zulip": f"{ZULIP_KEY}/{BASIC}"}
 
 
 def faults(service: str) -> dict[str, Fault]:
-    """Return all that goes wrong with a service, which knows its own keys and says them wherever it can."""
+    """Return the faults of a service, which knows its own keys and repeats them wherever it can."""
     echo, path = ECHOES[service], KEY_PATHS[service]
     echoed = json.dumps({"detail": echo, "error": echo, "msg": echo, "code": "BAD_REQUEST", "result": "error"})
     headers = {"content-type": "application/json", "x-echo": echo}
@@ -114,7 +114,7 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
 
 @dataclass
 class PageContext:
-    """A server with both services and a connected host; `log` is everything that was logged, at every level."""
+    """A server with both services and a connected host; `log` is everything logged, at every level."""
 
     app: App
     client: Client
@@ -129,7 +129,7 @@ class PageContext:
     errors: list[str] = field(default_factory=list)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> bool:
-        """Return whether the call went well; what it said is kept."""
+        """Return whether the call succeeded; its answer is kept."""
         if "message_id" in arguments:
             arguments = {**arguments, "message_id": self.message}
         result = await self.client.call_tool(tool, arguments)
@@ -138,7 +138,7 @@ class PageContext:
         return not result.is_error
 
     def broken(self, fault: str | None, *, reading: bool = True) -> None:
-        """Let the same go wrong with both, at all requests or at those only that change something."""
+        """Cause the same fault in both, for all requests or only for those that change something."""
         self.plane.plan, self.zulip.plan = _plan("plane", fault, reading), _plan("zulip", fault, reading)
 
 
@@ -149,7 +149,7 @@ def _plan(service: str, fault: str | None, reading: bool) -> Plan:  # noqa: FBT0
 
 @contextmanager
 def everything_logged() -> Iterator[io.StringIO]:
-    """Yield what is logged at every level by everybody: a person may have asked for that to find a cause."""
+    """Yield everything logged at every level: a person may have enabled that to find a cause."""
     log = io.StringIO()
     handler = logging.StreamHandler(log)
     loggers = [logging.getLogger(name) for name in ("", "knowledge_forge", "mcp", "uvicorn")]
@@ -207,7 +207,7 @@ async def house(folder: Path, *, level: float) -> AsyncIterator[PageContext]:
 
 
 def keys_in(text: str | bytes) -> list[str]:
-    """Return which keys are in there, also with what JSON or a URL would make of them."""
+    """Return the keys in the text, also as JSON or a URL would write them."""
     raw = text if isinstance(text, bytes) else text.encode()
     forms = {key: {key, json.dumps(key)[1:-1], re.sub("=", "%3D", key), key.rstrip("=")} for key in KEYS}
     return [key for key, written in forms.items() if any(form.encode() in raw for form in written)]
@@ -220,7 +220,7 @@ def on_disk(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def check(there: PageContext) -> None:
-    """Assert that nothing that was said so far, or is kept, holds a key, and no error or log the words."""
+    """Assert that nothing answered or stored so far holds a key, and no error or log the words."""
     log = there.log.getvalue()
     assert not keys_in(log), [line for line in log.splitlines() if keys_in(line)]
     for told in (*there.answers, *there.errors):
@@ -235,7 +235,7 @@ def check(there: PageContext) -> None:
 
 
 async def test_all_tools_of_both_services_are_tried_here(tmp_path: Path) -> None:
-    """Else a tool that comes later would be left out of all of these tests."""
+    """Otherwise a later tool would be missing from all of these tests."""
     async with house(tmp_path, level=5) as there:
         tried = {tool for tool, _ in (*READS, *WRITES)}
         assert tried == {spec.name for spec in listed(there.settings) if spec.toolset in ("plane", "zulip")}
@@ -268,7 +268,7 @@ TELLING = (
     "a page that echoes",
     "no HTTP",
 )
-"""The faults by which most could get out, each in a way of its own; the others are tried where time is no matter."""
+"""The faults that could leak the most, each in its own way; the long tests try the others."""
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def _chain(error: BaseException | None) -> Iterator[object]:
 
 
 def _within(things: Sequence[object], depth: int) -> Iterator[object]:
-    """Yield the things and what they are made of, as a debugger would open them."""
+    """Yield the things and their parts, as a debugger would open them."""
     for thing in things:
         yield thing
         if depth and hasattr(thing, "__dict__"):

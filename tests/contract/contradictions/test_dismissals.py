@@ -1,4 +1,4 @@
-"""A person says that a contradiction is none: with the reason on record, it is not raised again for the same two statements."""
+"""A person dismisses a contradiction: with the reason recorded, it is not raised again for the same two statements."""
 
 from __future__ import annotations
 

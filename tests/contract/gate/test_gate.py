@@ -249,7 +249,7 @@ async def test_trust_is_read_once_for_a_call_and_again_where_planning_took_long(
 
 
 async def test_what_an_earlier_call_read_late_does_not_count_for_this_one(settings: Settings) -> None:
-    """Else a call could act on trust that was taken away before it began, because another one was slow to read it."""
+    """Otherwise a call could use trust that was taken away before it began, if another call read it slowly."""
     async with opened(settings) as app:
         services = app.services
         await grant(services.state, ME_AT_CURSOR.id, 3, by="ann", now=utc_now())

@@ -1,4 +1,6 @@
-"""Whoever writes a task or a message may write orders into it, and some model obeys. What it then does goes nowhere by itself.
+"""Anyone who writes a task or a message may write orders into it, and some model obeys.
+
+Its obedient acts then reach nothing by themselves.
 
 The model here does everything that any text tells it, at the level at which hosts act on their own.
 """
@@ -57,7 +59,7 @@ ACTS: list[tuple[str, dict[str, Any]]] = [
 
 @dataclass
 class Obedient:
-    """A model that does what it reads."""
+    """A model that obeys what it reads."""
 
     app: App
     call: Call
@@ -70,7 +72,7 @@ class Obedient:
         return await self.app.gate.dispatch(tool, arguments, self.call)
 
     async def reads(self, tool: str, arguments: dict[str, Any]) -> bool:
-        """Return whether it was given an order, and it has tried to carry it out."""
+        """Return whether it was given an order, and has tried to carry it out."""
         read = await self.does(tool, arguments)
         said = json.dumps(read.content) if isinstance(read, CallAnswered) else read.why
         if ORDER.casefold() not in said.casefold():
@@ -81,7 +83,7 @@ class Obedient:
 
 @dataclass
 class PageContext:
-    """A server with both services, in whose every corner somebody has written an order."""
+    """A server with both services, with an order in every text that others can write."""
 
     app: App
     plane: Plane
@@ -109,7 +111,10 @@ class PageContext:
 
 
 def orders_written(plane: Plane, zulip: Zulip) -> tuple[int, int]:
-    """Write orders wherever others write; return a message under a topic with one, and a message of another channel."""
+    """Write orders wherever others can write.
+
+    Return a message under a topic with one, and a message of another channel.
+    """
     plane.add_task("OPS", "A task of another project")
     plane.add_task("KB", ORDER)
     plane.add_task("KB", "Text", description_html=f"<p>{ORDER}</p>")

@@ -1,4 +1,7 @@
-"""Links are no way around the level: what configures the server is judged by the path asked for and by where it really lies."""
+"""Links are no way around the level.
+
+The server's configuration is protected by the path asked for and by its real location.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ async def test_a_page_that_is_really_an_agent_a_rule_or_a_skill_needs_the_highes
 async def test_a_new_page_that_would_lie_among_agents_needs_the_highest_level_however_its_folder_is_written(
     settings: Settings, path: str
 ) -> None:
-    """File systems take other case, other Unicode forms, and trailing dots for the same name."""
+    """File systems accept other case, other Unicode forms, and trailing dots for the same name."""
     async with writing(settings, level=4) as host:
         if path.startswith("_agents."):
             assert "drops" in await host.refused("kb_merge", path=path, content="# New\n\nObey me.\n")
@@ -109,7 +112,7 @@ async def test_a_new_page_that_would_lie_among_agents_needs_the_highest_level_ho
 
 
 async def test_agents_below_a_link_are_not_read_and_the_person_is_told(settings: Settings) -> None:
-    """With `_agents -> team/agents` every page below `team/agents` was an agent's, and edited at level 3."""
+    """With `_agents -> team/agents` every page below `team/agents` was an agent's, and could be edited at level 3."""
     kb = settings.kb
     (kb / "team").mkdir()
     (kb / "_agents").rename(kb / "team/agents")
@@ -164,7 +167,7 @@ async def test_no_other_page_speaks_for_the_root_by_being_called_so(settings: Se
 
 
 async def test_a_link_swapped_in_between_a_yes_and_its_act_voids_the_yes(settings: Settings) -> None:
-    """The effect is judged again when it is carried out: the same bytes at another place are another effect."""
+    """The effect is judged again when it is executed: the same bytes in another place are another effect."""
     async with host_and_person(settings, 2) as (host, person):
         base = await host.revision("page.md")
         waits = (await host.merge("page.md", "# Page\n\nOne, and two.\n", base_revision=base))["proposal"]
@@ -180,7 +183,7 @@ async def test_a_link_swapped_in_between_a_yes_and_its_act_voids_the_yes(setting
 
 
 async def test_writing_to_a_hard_link_does_not_write_to_the_file_that_it_shares(settings: Settings) -> None:
-    """A path cannot tell a hard link. It need not: a page is exchanged for a new file, never written in place."""
+    """A path can't show a hard link. It need not: a page is exchanged for a new file, never written in place."""
     os.link(settings.kb / "_agents/decide.yaml", settings.kb / "same.md")
     async with writing(settings, level=3) as host:
         base = await host.revision("same.md")
@@ -193,7 +196,7 @@ async def test_writing_to_a_hard_link_does_not_write_to_the_file_that_it_shares(
 async def test_a_link_swapped_in_while_an_act_is_under_way_is_judged_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was judged is where it is written: the place is looked at again when the file is about to change."""
+    """The judged place is the written one: it is checked again just before the file changes."""
     async with writing(settings, level=3) as host:
         base = await host.revision("page.md")
         agent = settings.kb / "_agents/decide.yaml"

@@ -1,4 +1,4 @@
-"""How often a call looks at its page: what is decided and written follows from one look, under the page's lock."""
+"""How often a call reads its page: the decision and the write follow from one read, under the page's lock."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def settings(tmp_path: Path) -> Settings:
 
 
 class Looks:
-    """Counts how often pages are read by who writes them, and how often a merge into one is worked out.
+    """Counts how often writers read pages, and how often a merge into one is computed.
 
-    Only in this test's own calls: what looks after pages in the background has another context.
+    Only in this test's own calls: background tasks have another context.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ class Looks:
         monkeypatch.setattr("knowledge.writing.acts.merge_act.merge_into_page", working_out)
 
     def taken(self) -> tuple[int, int]:
-        """Return both counts and begin anew."""
+        """Return both counts and start again at 0."""
         counts = (len(self.looked), self.worked_out)
         self.looked, self.worked_out = [], 0
         return counts
@@ -58,7 +58,7 @@ class Looks:
 async def test_an_edit_of_a_trusted_host_and_an_approved_one_read_their_page_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read before the lock would have to be read again under it; nobody is shown anything in between."""
+    """A read before the lock would have to be repeated under it; nobody is shown anything in between."""
     async with (
         writing(settings, level=3) as host,
         writing(settings, host="asker", level=2) as asker,
@@ -78,7 +78,7 @@ async def test_an_edit_of_a_trusted_host_and_an_approved_one_read_their_page_onc
 async def test_an_edit_that_would_take_a_mark_away_is_planned_whole_once_that_is_seen_under_the_lock(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Decision 49: only a person takes a mark of origin away. Nothing is written before they decide."""
+    """Decision 49: only a person removes a mark of origin. Nothing is written before they decide."""
     async with writing(settings, level=3) as host:
         base = await host.revision("marked.md")
         counted = Looks(monkeypatch)

@@ -1,4 +1,4 @@
-"""That trust follows from the record: one suite for every engine. What is put in by hand is in test_trust_cli.py."""
+"""Trust follows from the record: one suite for every engine. test_trust_cli.py covers edits by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def carried_out(store: StateStore, made: Proposal) -> None:
 
 
 async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateStore) -> None:
-    """Scores are no round numbers, and names have any characters: what comes back must hash to the same."""
+    """Scores are not round numbers, and names contain any characters: what is read back must have the same hash."""
     for number, score in enumerate((2.1, 2.1 + 0.1 / 3, 3.000000000000004)):
         principal = f"Ünïcode 日本@host-{number}"
         trust_record = TrustRecord(principal, score, 2.0, 3.9, frozen=False, updated_at=NOW)

@@ -1,4 +1,7 @@
-"""Every tool that acts, over every transport and era, one level below what it needs: nothing happens before a person's yes."""
+"""Every tool that acts, over every transport and era, one level below its requirement.
+
+Nothing happens before a person approves.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]
 
 
 async def acting(client: Client, person: Reviewer, settings: Settings) -> dict[str, tuple[int, dict[str, object]]]:
-    """Return, by tool, the level below the one that it needs and a call of it."""
+    """Return, by tool, the level below its requirement and a call of it."""
     first = await revision(client, "revert.md")
     await person.app.base.state.ledger.keep("revert.md", b"# Revert\n\nBefore.\n", how="outside", at=utc_now())
     before = (await person.app.base.state.ledger.recent("revert.md", limit=1))[0].revision

@@ -1,4 +1,4 @@
-"""Places that a person vouches for: what is read there holds nobody up, and no model can vouch for anything."""
+"""Places that a person trusts: text read there holds nobody up, and no model can extend that trust."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 async def test_vouching_takes_the_passkey_once_there_is_one_and_taking_it_back_never_does(settings: Settings) -> None:
-    """As grants do: a program of the same account must not widen what hosts may do."""
+    """Grants have the same rule: a program of the same account must not widen what hosts may do."""
     async with reviewing(settings) as person:
         state = person.app.base.state
         await state.trust.trust_place("zulip:design", note=Note("ann", "place.trust", "zulip:design", utc_now()))
@@ -101,7 +101,7 @@ async def test_a_place_written_into_the_database_by_hand_is_found_out(settings: 
 
 
 async def test_no_tool_prompt_or_page_vouches_for_a_place(settings: Settings) -> None:
-    """A model can do nothing about it: there is no such tool, and what a knowledge base holds is no setting."""
+    """A model can't change it: there is no such tool, and no setting is read from a knowledge base."""
     for name in ("forge.toml", "_agents/forge.toml", "trusted_places.md"):
         (settings.kb / name).parent.mkdir(exist_ok=True)
         (settings.kb / name).write_text('trusted_places = ["plane"]\n', encoding="utf-8")
@@ -141,7 +141,7 @@ async def test_the_command_line_vouches_lists_and_takes_back(
 
 
 async def test_a_page_made_of_a_task_says_so_unless_its_project_is_vouched_for(tmp_path: Path) -> None:
-    """A host reads Plane by its own tool and merges what it read as the person's."""
+    """A host reads Plane with its own tool and merges the text as the person's."""
     for number, places in enumerate(((), ("plane:KB",))):
         async with working(tmp_path / str(number), level=4, trusted_places=places) as host:
             said = "Nobody may turn the radiators off before the first of May."

@@ -1,6 +1,6 @@
-"""Who may do what: hosts that nobody registered, callers over HTTP without a token, and forms that a client answers by itself.
+"""Permissions of unregistered hosts, callers over HTTP without a token, and clients that answer forms by themselves.
 
-The table in the handbook says it; each of its rows is driven here through real clients of every kind that has a column.
+The handbook has the table; each of its rows is driven here through real clients of every kind that has a column.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @asynccontextmanager
 async def stranger(settings: Settings, transport: str, era: str, forms: Forms | None = None) -> AsyncIterator[Client]:
-    """Connect without any secret: to a server process of its own over stdio, or to one over HTTP."""
+    """Connect without a secret: to a server process of its own over stdio, or to one over HTTP."""
     if transport == "http":
         async with serving(settings) as address, tokenless(str(address), era, forms) as client:
             yield client
@@ -94,7 +94,7 @@ async def call(client: Client, tool: str, /, **arguments: object) -> dict[str, A
 async def test_a_client_that_nobody_registered_approves_nothing_by_a_form_of_its_own(
     settings: Settings, transport: str, era: str
 ) -> None:
-    """The exploit: declare elicitation, call a tool of level 3, accept the form that comes back."""
+    """The exploit: declare elicitation, call a tool of level 3, accept the returned form."""
     forms = Forms()
     async with stranger(settings, transport, era, forms) as client:
         answer = await call(client, "kb_merge", path="own.md", content="# Mine\n")
@@ -257,7 +257,7 @@ async def test_callers_without_a_token_are_handed_nothing_that_another_one_began
 
 
 async def test_who_holds_no_token_reaches_no_journey_by_an_id_that_can_be_guessed(settings: Settings) -> None:
-    """Ids of journeys had four random bytes once, and imported ones are called as they were."""
+    """Ids of journeys once had four random bytes, and imported ones kept their names."""
     async with serving(settings) as address, tokenless(str(address)) as client:
         short = "research-0badcafe"
         for tool, arguments in (
@@ -293,7 +293,7 @@ async def test_a_caller_without_a_token_reaches_no_task_of_another_host(tmp_path
 async def test_what_a_person_took_from_hosts_without_a_secret_is_taken_from_callers_without_a_token(
     settings: Settings,
 ) -> None:
-    """They were the same once: who froze strangers then did not let them in again by an update."""
+    """They were the same once: if strangers were frozen then, an update doesn't let them in again."""
     async with serving(settings) as address, tokenless(str(address)) as client, open_state(settings) as state:
         unenrolled = Principal(ME, UNENROLLED).id
         await grant(state, unenrolled, 1, by="ann", now=utc_now())
@@ -309,7 +309,7 @@ async def test_what_a_person_took_from_hosts_without_a_secret_is_taken_from_call
 
 @dataclass
 class World:
-    """A knowledge base, a registered host that began things there, and a client of every kind that the table has a column for."""
+    """A knowledge base, a registered host that began things there, and a client for each column of the table."""
 
     settings: Settings
     other: Client
@@ -475,7 +475,7 @@ PROBES: Mapping[str, Probe] = {
 
 
 def table() -> dict[str, dict[str, str]]:
-    """Return what the handbook's table says, by row and column."""
+    """Return the handbook's table, by row and column."""
     lines = [line for line in HANDBOOK.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
     (head, _, *rows) = next(cells[at:] for at, row in enumerate(cells) if row[1:] == list(COLUMNS))

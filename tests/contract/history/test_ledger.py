@@ -1,4 +1,4 @@
-"""What every ledger promises: one suite for all engines."""
+"""The promises of every ledger: one suite for all engines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ledger(store: StateStore) -> Ledger:
 
 
 async def write(ledger: Ledger, path: str, before: bytes | None, after: bytes | None, minute: int = 0) -> None:
-    """Do what an act does to one page."""
+    """Apply an act to one page."""
     made, at = change(path, before, after), NOW + minute * MINUTE
     await ledger.intend(intent(f"{path}@{minute}", made, at=at), [raw for raw in (before, after) if raw is not None])
     await ledger.commit(entry(made, at=at), intent_id=f"{path}@{minute}")
@@ -100,7 +100,7 @@ async def test_recent_states_are_listed_once_in_the_order_of_the_history(ledger:
 
 
 async def test_an_act_that_was_begun_is_known_with_all_its_parts_until_it_ends(ledger: Ledger) -> None:
-    """Whoever starts next must be able to finish it."""
+    """The next process to start must be able to finish it."""
     begun = intent(
         "act-1",
         change(ODD, b"one", b"two", staged=".a.md.forge", lines_added=2, lines_removed=1),
@@ -171,7 +171,7 @@ async def test_an_act_is_recorded_in_all_places_at_once(store: StateStore) -> No
 
 
 async def test_who_waits_for_changes_is_woken_by_an_act(store: StateStore) -> None:
-    """The port: change events come with the commit, so that other processes read the page anew."""
+    """The port: change events come with the commit, so that other processes reload the page."""
     before = await store.last_event()
     woken = asyncio.create_task(store.changed(before))
     await write(store.ledger, "a.md", None, b"one")
@@ -194,7 +194,7 @@ async def test_an_act_that_somebody_else_has_ended_records_nothing(store: StateS
 
 
 async def test_an_act_without_changes_is_on_record_and_in_no_history(store: StateStore) -> None:
-    """A flag writes nothing; what is only corroborated leaves the page as it is and is known better afterwards."""
+    """A flag writes nothing; mere corroboration leaves the page as it is and raises its confidence."""
     ledger = store.ledger
     await ledger.commit(entry(outcome="flagged", contradictions=[contradiction()]))
     same = change("a.md", b"one", b"one")
@@ -538,7 +538,7 @@ async def test_an_intent_that_looks_like_the_form_of_a_record_changes_nothing(le
 
 
 async def test_what_was_only_seen_is_forgotten_after_a_month_and_nothing_else(ledger: Ledger) -> None:
-    """A policy that never drops a base younger than 30 days. Nor what a history or an act under way needs."""
+    """A policy that never drops a base younger than 30 days. Nor what a history or an act in progress needs."""
     old = NOW - KEPT - MINUTE
     for path, raw, at in (
         ("a.md", b"old", old),

@@ -1,4 +1,4 @@
-"""Whatever is done to a ledger, in whatever order, every engine says what the one in memory says."""
+"""After any acts in any order, every engine answers like the one in memory."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def _done(act: Act, store: StateStore, minute: int) -> object:
 
 
 async def _everything(store: StateStore, _minute: int) -> list[object]:
-    """Return all that can be read."""
+    """Return everything that can be read."""
     ledger = store.ledger
     seen: list[object] = [await ledger.intents(), await ledger.records(), await ledger.chain_end()]
     for place in (*PATHS, "guides", None):

@@ -1,4 +1,4 @@
-"""Several processes on one ledger, killed ones among them, and what is found when somebody edits its tables by hand."""
+"""Several processes on one ledger, killed ones among them, and what a check finds after edits of its tables by hand."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ asyncio.run(main())
 
 
 async def _killed(where: str, name: str, stage: str) -> None:
-    """Run a process until it has come so far, and kill it."""
+    """Run a process until it reaches this point, and kill it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _BEGIN_AND_WAIT, where, name, stage), cwd=ROOT, stdout=subprocess.PIPE
     )
@@ -189,7 +189,7 @@ async def test_what_was_committed_is_there_whole_after_a_kill(where: str, schema
 
 
 def by_hand(where: str, name: str, *statements: str) -> None:
-    """Do to the tables what somebody with another program may do; `{s}` stands before each table."""
+    """Edit the tables as someone with another program could; `{s}` precedes each table."""
     if where.startswith("postgresql://"):
         with psycopg.connect(where, autocommit=True) as connection:
             for statement in statements:
@@ -262,7 +262,7 @@ async def test_what_was_cut_off_stays_missing_when_more_is_recorded(where: str, 
 async def test_a_tail_cut_off_together_with_the_end_is_found_by_who_noted_it(
     where: str, schema: str, store: StateStore
 ) -> None:
-    """What the chain alone cannot prove."""
+    """The chain alone can't prove this."""
     await _filled(store.ledger)
     noted = await store.ledger.chain_end()
     cut = "UPDATE {s}.chain_end SET seq = 6, digest = (SELECT digest FROM {s}.audit WHERE seq = 6)"
@@ -302,7 +302,7 @@ async def test_a_hopeless_chain_is_told_in_a_bounded_list(where: str, schema: st
 async def test_bytes_that_are_not_those_that_were_kept_are_never_handed_out(
     where: str, schema: str, store: StateStore, packed: str
 ) -> None:
-    """A merge against a wrong base would write what nobody meant."""
+    """A merge against a wrong base would write text that nobody meant."""
     for raw in (b"one", b"twenty-two"):
         await store.ledger.keep("a.md", raw, how="outside", at=NOW)
     by_hand(where, schema, f"UPDATE {{s}}.content SET packed = {packed} WHERE size > 5")  # noqa: S608 - two constants
@@ -315,7 +315,7 @@ async def test_bytes_that_are_not_those_that_were_kept_are_never_handed_out(
 async def test_on_a_chain_without_a_sound_end_nothing_is_recorded_in_any_place(
     where: str, schema: str, store: StateStore, harm: str
 ) -> None:
-    """A record that cannot get its place takes history, origins and events with it."""
+    """A record without its place in the chain is rolled back, with history, origins and events."""
     await _filled(store.ledger)
     by_hand(where, schema, *HARMS[harm][0])
     made = change("a.md", None, b"one")

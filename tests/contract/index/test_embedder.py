@@ -1,4 +1,4 @@
-"""What every embedder promises."""
+"""The promises of every embedder."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_full_memory_changes_no_vector(monkeypatch: pytest.MonkeyPatch) 
 @given(st.lists(st.lists(st.integers(0, 4_000).map("w{}".format), max_size=120).map(" ".join), max_size=12))
 @settings(max_examples=40)
 def test_a_vector_is_the_same_to_the_last_bit_in_any_batch(texts: list[str]) -> None:
-    """A rename finds its vectors by the text alone: who was embedded beside it must not show."""
+    """A rename finds its vectors by the text alone, so the other texts of a batch must not matter."""
     alone = [anyio.run(SHARED.embed, [text])[0] for text in texts]
     together = anyio.run(SHARED.embed, [LONG, *texts, LONG])
     assert all(np.array_equal(a, b) for a, b in zip(alone, together[1:-1], strict=True))
@@ -92,7 +92,10 @@ async def test_many_new_words_at_once_have_their_vectors() -> None:
 
 
 async def test_texts_about_different_things_have_nothing_in_common() -> None:
-    """What all English shares is taken away, or signs would tell no texts apart: without it the mean is 0.16."""
+    """The common part of all English is subtracted.
+
+    Without this, signs would not distinguish texts and the mean would be 0.16.
+    """
     vectors = await StaticEmbedder().embed(
         [
             "flowers need water in summer",

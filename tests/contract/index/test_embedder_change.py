@@ -1,4 +1,4 @@
-"""What every index store promises while its vectors are exchanged for those of another embedder."""
+"""The promises of every index store while its vectors are exchanged for another embedder's."""
 
 from __future__ import annotations
 

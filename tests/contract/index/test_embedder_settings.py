@@ -139,7 +139,7 @@ async def test_an_endpoint_that_is_down_holds_up_neither_index_nor_search(plain:
 
 
 async def test_another_model_behind_the_same_address_is_noticed_and_not_compared(plain: Settings) -> None:
-    """llama.cpp, for one, does not look at the name of the model it is asked for."""
+    """llama.cpp, for one, ignores the requested model's name."""
     async with serving(EmbeddingServer(key=KEY)) as server:
         settings = asking(plain, server)
         await indexed(settings)

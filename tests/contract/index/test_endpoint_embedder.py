@@ -1,4 +1,4 @@
-"""An embedder that asks an endpoint, against a strict server on loopback."""
+"""An embedder that uses an endpoint, against a strict server on loopback."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNSPOKEN = "the passage that nobody may read in a log"
 
 
 class Desk:
-    """A server, and how to ask it. `waits` are the seconds that were waited between tries."""
+    """A server, and how to reach it. `waits` are the seconds waited between tries."""
 
     def __init__(self, server: EmbeddingServer, client: httpx.AsyncClient) -> None:
         self.server, self._client = server, client
@@ -314,7 +314,7 @@ async def test_a_server_that_hangs_is_given_up(desk: Desk) -> None:
     )
 )
 def test_no_reply_breaks_the_reader(reply: object) -> None:
-    """Whatever comes: vectors as agreed, or it is named as malformed."""
+    """Any reply: either valid vectors or an error that calls it malformed."""
     import json
 
     raw = reply if isinstance(reply, bytes) else json.dumps(reply).encode()

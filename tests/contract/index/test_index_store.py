@@ -1,4 +1,7 @@
-"""What every index store promises: one suite for all engines, and random changes that must leave them equal to memory."""
+"""The promises of every index store.
+
+One suite for all engines, and random changes that must leave them equal to memory.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +162,7 @@ async def test_a_document_number_is_not_given_to_another_document(store: IndexSt
 
 
 async def test_the_position_moves_with_every_document_that_comes_changes_or_goes(store: IndexStore) -> None:
-    """Also with one that has no chunks: who caches by position must see it."""
+    """Also for a page without chunks: caches by position must see it."""
     positions = [await store.position()]
     for change in (page("empty.md"), page("empty.md", title="New"), Remove("empty.md")):
         positions.append(await store.apply([change], fence=1))
@@ -462,7 +465,7 @@ _changes = st.one_of(
 
 
 async def content(store: IndexStore) -> object:
-    """Return everything a caller can ask, with numbers replaced by what they stand for."""
+    """Return everything a caller can ask, with numbers replaced by what they refer to."""
     rows = await store.chunks(await seqs_of(store))
     paths = await store.paths(limit=99)
     docs = {row.doc: row.path for row in rows.values()}
@@ -492,7 +495,7 @@ async def content(store: IndexStore) -> object:
 @settings(max_examples=20)
 @given(st.lists(st.lists(_changes, max_size=5), max_size=6), st.integers(1, 4))
 def test_after_any_changes_sqlite_says_what_memory_says(batches: Sequence[Sequence[IndexChange]], limit: int) -> None:
-    """Also for one who follows by `delta` in small steps, after every batch."""
+    """Also for a reader that follows by `delta` in small steps, after every batch."""
 
     async def compare(folder: str) -> None:
         memory, sqlite = MemoryIndexStore(), await SqliteIndexStore.open(Path(folder) / "index.db")

@@ -1,7 +1,7 @@
-"""What every keyword index promises: one suite for all engines; memory is the specification.
+"""The promises of every keyword index: one suite for all engines; memory is the specification.
 
-Every engine finds the chunks that have any of the terms, none outside of what is asked, and takes in what the store
-has. The embedded ones promise the ranking of the specification in addition (`EXACT`), and that damage mends itself.
+Every engine finds the chunks that have any of the terms, none outside the filter, and catches up with the store. The
+embedded ones also promise the specification's ranking (`EXACT`), and that they repair damage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.state.memory.index import MemoryIndexStore
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One engine, and the place where its index lives in this test."""
+    """One engine, and the location of its index in this test."""
 
     engine: str
     place: str
@@ -74,7 +74,10 @@ PAGES = [
 
 @exact
 async def test_half_a_character_is_found_nowhere_and_harms_nothing(bench: Bench, store: MemoryIndexStore) -> None:
-    """What a broken encoder upstream leaves in a question: tantivy cannot be asked for it, which is no damage to its index."""
+    """A lone surrogate from a broken encoder in a question.
+
+    Tantivy can't search for it, which doesn't mean that its index is damaged.
+    """
     await store.apply(PAGES, fence=1)
     index = bench.open()
     await index.catch_up(store)

@@ -1,4 +1,4 @@
-"""What Meilisearch adds to the promises of a keyword index: errors forgiven, filters in words, swaps, and outages."""
+"""What Meilisearch adds to the promises of a keyword index: typos, filters in words, swaps, and outages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[MeilisearchDouble]:
-    """Yield a double; what waits for one that is away waits shortly."""
+    """Yield a double; waits for an absent one are short."""
     monkeypatch.setattr(server_line, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(server_line, "REST_S", 0.2)
     monkeypatch.setattr(server_line, "FRESH_S", 0.0)
@@ -173,7 +173,7 @@ async def test_a_searcher_never_sees_an_empty_or_half_index(place: str, store: M
 
 
 async def test_what_a_killed_process_left_behind_is_not_found(place: str, store: MemoryIndexStore) -> None:
-    """It wrote rows and died before it could say so; the page was deleted before the next one came."""
+    """It wrote rows and died before it could record that; the page was deleted before the next one came."""
     first = index_at(place)
     await store.apply([page("a.md", "apple")], fence=1)
     await first.catch_up(store)
@@ -373,7 +373,7 @@ async def test_a_search_goes_on_without_the_server_that_the_settings_name(
 
 
 def test_the_double_is_as_new_as_what_was_tested() -> None:
-    """Where a real server is named, it is of the version whose answers the double repeats, or newer."""
+    """If a real server is named, it has the version whose answers the double repeats, or a newer one."""
     url = os.environ.get("FORGE_TEST_MEILI_URL")
     if not url:
         pytest.skip("FORGE_TEST_MEILI_URL names no Meilisearch server")

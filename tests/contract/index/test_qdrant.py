@@ -1,4 +1,4 @@
-"""What Qdrant promises beyond the ports: swaps that nobody sees, filters in words, both lists at once, plain failures."""
+"""Qdrant's promises beyond the ports: invisible swaps, filters in words, both lists at once, clear failures."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def ask(*words: str) -> list[QueryTerm]:
 
 
 async def points_at(place: str) -> dict[int, dict[str, object]]:
-    """Return every point behind the alias with its payload, the mark left out."""
+    """Return every point behind the alias with its payload, without the mark."""
     line, name, _ = line_to(place)
     found, _ = await line.do(lambda client: client.scroll(name, limit=10_000, with_payload=True))
     await line.close()
@@ -164,7 +164,7 @@ def documents(draw: st.DrawFn, path: str) -> Replace:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Documents, files that are touched after the engine has seen them, and what is asked."""
+    """Documents, files changed after the engine has seen them, and queries."""
 
     pages: list[Replace]
     touches: list[Touch]
@@ -182,7 +182,7 @@ def cases(draw: st.DrawFn) -> Case:
 @pytest.mark.parametrize("few", [0, 5_000])
 @pytest.mark.parametrize("kind", list(PLACES))
 def test_filters_admit_what_the_specification_admits(kind: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In words, by number, or fetched wider: also when a file was touched since, which nobody tells the engine."""
+    """In words, by number, or fetched wider: also if a file was changed since, which the engine doesn't know."""
     monkeypatch.setattr(qdrant_points, "FEW", few)
     monkeypatch.setattr(qdrant, "WIDER", 1)
     if kind == "qdrant-server" and not os.environ.get("FORGE_TEST_QDRANT_URL"):
@@ -220,7 +220,7 @@ async def compare(kind: str, case: Case) -> None:
 
 
 async def test_the_filters_alone_are_enough(place: str, store: MemoryIndexStore) -> None:
-    """To the microsecond where they speak of time."""
+    """To the microsecond where they give times."""
     late = replace(embedded("n/b.md", some(1, seed=2)).record, stamp=Stamp(1, 9_000_000, 1), source="plane:P-1")
     await store.apply([embedded("a.md", some(1)), replace(embedded("n/b.md", some(1, seed=2)), record=late)], fence=1)
     engine = engine_at(place, None)
@@ -239,7 +239,7 @@ async def test_the_filters_alone_are_enough(place: str, store: MemoryIndexStore)
 async def test_no_search_sees_half_of_a_rebuild(
     place: str, store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a collection is filled anew another engine answers from the old one, or says that it cannot."""
+    """While a collection is refilled, another engine answers from the old one, or says that it can't."""
     monkeypatch.setattr(qdrant_fill, "ROWS", 10)
     monkeypatch.setattr(server_line, "FRESH_S", 0.0)
     vectors = some(60)
@@ -270,7 +270,7 @@ async def test_no_search_sees_half_of_a_rebuild(
 
 
 async def test_what_serves_another_generation_is_not_asked(place: str, store: MemoryIndexStore) -> None:
-    """The numbers of chunks begin anew with a new store: old ones would name other chunks."""
+    """A new store numbers chunks from the start: old numbers would name other chunks."""
     vectors = some(5)
     await store.apply([embedded("a.md", vectors)], fence=1)
     engine = engine_at(place, terms_of)
@@ -326,11 +326,11 @@ async def test_a_mean_length_of_few_rows_is_measured_again(place: str, store: Me
 
 
 class Died(BaseException):
-    """The process is no more. Not an error that anybody would handle."""
+    """The process is gone. Not an error that any code handles."""
 
 
 class Mortal(QdrantLine):
-    """A line whose process dies at its n-th writing request, before it is sent or after it was done."""
+    """A connection whose process dies at its n-th writing request, before it is sent or after it was done."""
 
     def __init__(self, line: QdrantLine, at: int, *, after: bool) -> None:
         super().__init__(line._make, line.shown)
@@ -391,7 +391,7 @@ async def test_an_index_that_was_deleted_comes_back(place: str, store: MemoryInd
 
 
 class Robbed(QdrantLine):
-    """A line behind whose back somebody deletes every collection, before its n-th writing request."""
+    """A connection where someone else deletes every collection before its n-th writing request."""
 
     def __init__(self, line: QdrantLine, at: int, name: str) -> None:
         super().__init__(line._make, line.shown)
@@ -497,7 +497,7 @@ async def test_every_filtered_field_has_its_index(on_server: str, store: MemoryI
 
 
 async def test_another_identity_of_the_embedder_swaps(place: str, store: MemoryIndexStore) -> None:
-    """New vectors have a new generation while the texts keep theirs: words go on being found."""
+    """New vectors have a new generation while the texts keep theirs: keyword search continues."""
     await store.apply([embedded("a.md", some(3))], fence=1)
     engine = engine_at(place, terms_of)
     await engine.catch_up(store)

@@ -1,4 +1,7 @@
-"""A search over one engine that holds words and vectors: one round trip, the server's order, and others when it is away."""
+"""A search over one engine that holds words and vectors.
+
+One round trip, the server's order, and fallbacks when it is away.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ T = TypeVar("T")
 
 
 class Counting(QdrantLine):
-    """A line that counts what searches ask, and that can be cut."""
+    """A connection that counts the requests of searches, and that can be cut."""
 
     def __init__(self, line: QdrantLine) -> None:
         super().__init__(line._make, line.shown)
@@ -50,7 +53,7 @@ class Counting(QdrantLine):
 
 
 class HybridBase(Base):
-    """A knowledge base whose searches ask Qdrant, and memory when it is away."""
+    """A knowledge base whose searches use Qdrant, and memory when it is away."""
 
     qdrant: QdrantEngine
 
@@ -127,7 +130,7 @@ async def test_a_server_that_was_away_is_brought_up_when_it_is_back(
 
 
 async def test_settings_are_all_that_it_takes(tmp_path: Path) -> None:
-    """A command line or server with FORGE_QDRANT_URL fills a collection of its own and searches there."""
+    """A command line or server with FORGE_QDRANT_URL fills its own collection and searches there."""
     async with PLACES["qdrant-server"](tmp_path) as _:
         address = server()
         settings = Settings(

@@ -1,4 +1,4 @@
-"""What every vector index promises; memory is the specification."""
+"""The promises of every vector index; memory is the specification."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def store() -> MemoryIndexStore:
 
 
 async def brought(index: VectorIndex, store: MemoryIndexStore) -> None:
-    """Let an engine elsewhere catch up; an embedded one must not need it."""
+    """Let a remote engine catch up; an embedded one must not need it."""
     if await index.position() is not None:
         await index.catch_up(store)
 

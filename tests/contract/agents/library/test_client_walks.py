@@ -1,4 +1,4 @@
-"""Every agent, through every one of its transitions, by a real client over stdio and over HTTP."""
+"""Every agent, through each of its transitions, with a real client over stdio and over HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESUMING_TOKENS = 2_500
 
 @dataclass
 class Led:
-    """A journey that is led by a client, and what its tools answered."""
+    """A journey led by a client, and the answers of its tools."""
 
     client: Client
     settings: Settings
@@ -48,7 +48,7 @@ class Led:
         return await self.call("journey_status", journey_id=self.journey, **more)
 
     async def make(self, step: Step) -> dict[str, Any]:
-        """Make the step at the newest version and return where the journey stands then."""
+        """Make the step at the newest version and return the state after it."""
         content = self.filled(step.content)
         here = {"journey_id": self.journey, "version": (await self.status())["version"]}
         if step.kind == "submit":
@@ -62,7 +62,7 @@ class Led:
         return await self.status()
 
     async def decide_proposal(self, word: str, note: str) -> None:
-        """Decide about what the last merge proposed, as a person does: in another process."""
+        """Decide about the last merge's proposal in another process, as a person does."""
         waiting = self.answers["kb_merge"]["proposal"]["id"]
         async with open_app(self.settings, indexing=False, announcing=False) as app:
             proposal = await app.services.state.trust.proposal(waiting)
@@ -71,7 +71,7 @@ class Led:
             await decide(proposal.id, proposal.hash, Approver("ann", "page"), note)
 
     def filled(self, value: Any) -> Any:
-        """Return the value with `$tool.field` replaced by what that tool answered last."""
+        """Return the value with `$tool.field` replaced by that tool's last answer."""
         if isinstance(value, str) and value.startswith("$"):
             tool, *path = value[1:].split(".")
             found: Any = self.answers[tool]
@@ -119,7 +119,10 @@ async def lead(led: Led, script: Script) -> None:
 
 
 async def look_back(led: Led, script: Script) -> None:
-    """Hold the record to what was done: events in their order, the state that comes and goes as JSON, the report, the graph."""
+    """Check the record against what was done.
+
+    The events in order, the state's round trip through JSON, the report, the graph.
+    """
     state = await resource(led.client, f"journey://{led.journey}")
     form = state["state"] if "state" in state and isinstance(state["state"], dict) else state
     assert get_state(restore_state(form)) == form

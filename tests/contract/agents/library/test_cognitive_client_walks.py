@@ -1,4 +1,4 @@
-"""The cognitive agents and the skill of six, completed by scripted hosts through real MCP clients that lose their servers."""
+"""The cognitive agents and the skill of six, led by scripted hosts through real MCP clients whose servers die."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHAIN = {
 
 @pytest.fixture
 async def site(tmp_path: Path) -> Site:
-    """Return a knowledge base about bees, and a host that may write in it."""
+    """Return a knowledge base about bees, and a host that may write to it."""
     place = Site(write(tmp_path / "kb", dict(PAGES)), tmp_path / "state")
     allowed = await let_in(place.settings, "scripted", 3.0)
     return Site(place.kb, place.state_dir, {"FORGE_ENROLMENT": allowed.enrolment or ""})
@@ -47,7 +47,7 @@ def lost(host: Host) -> None:
 
 @asynccontextmanager
 async def anew(site: Site) -> AsyncIterator[SdkHost]:
-    """Yield a host with a server of its own, which may have been killed when the host is left."""
+    """Yield a host with its own server, which may be dead when the block ends."""
     try:
         async with journey_hosts.over_stdio(site) as host:
             yield host
@@ -76,7 +76,7 @@ async def _kept(host: Host) -> AsyncIterator[Host]:
 
 
 async def look_back(site: Site, agent: str, course: Course) -> None:
-    """Hold the record to what the host did: every phase in its order, tokens as reported, documents, the report."""
+    """Check the record against what the host did: every phase in order, tokens as reported, documents, the report."""
     definition = built_in(agent)
     asked = [phase.name for phase in definition.graph.phases if phase.name in definition.forms]
     state, log = await site.record(course.journey)
@@ -116,7 +116,7 @@ async def look_back(site: Site, agent: str, course: Course) -> None:
 )
 @pytest.mark.external
 async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) -> None:
-    """A scripted host through a real MCP client, the memory agent after every other."""
+    """A scripted host through a real MCP client; the memory agent runs after each agent."""
     course = await led(site, agent, losing=False)
     await look_back(site, agent, course)
 
@@ -127,14 +127,14 @@ async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) ->
     ["memory", *(pytest.param(name, marks=pytest.mark.slow) for name in (*SEVEN, "deliver") if name != "memory")],
 )
 async def test_a_journey_whose_server_is_killed_at_every_step_goes_on(site: Site, agent: str) -> None:
-    """Killed and resumed at every step, by a new process of host and server."""
+    """Killed and resumed at every step, by a new process for host and server."""
     course = await led(site, agent, losing=True)
     await look_back(site, agent, course)
 
 
 @pytest.mark.external
 async def test_the_skill_of_six_is_led_to_its_end(site: Site) -> None:
-    """The chain, agent by agent, the memory agent after each."""
+    """The chain, agent by agent, with the memory agent after each."""
     course = await led(site, "deliver", losing=False)
     await look_back(site, "deliver", course)
     order = list(dict.fromkeys(phase.partition(".")[0] for phase in course.phases))

@@ -1,4 +1,4 @@
-"""Where a cognitive agent halts, and what its host is told then: every message is one that a person would want."""
+"""Where a cognitive agent halts, and the message that its host gets then."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def refusal(host: SdkHost, told: Mapping[str, Any], work: Mapping[str, Any
 
 
 async def until(host: SdkHost, told: dict[str, Any], agent: str, phase: str) -> dict[str, Any]:
-    """Lead the journey by its scripts up to that phase."""
+    """Lead the journey by its scripts to that phase."""
     while told["phase"] != phase:
         for act in acts(Cast.alone(agent), told, {}):
             if act.kind == "call":
@@ -65,7 +65,7 @@ async def until(host: SdkHost, told: dict[str, Any], agent: str, phase: str) -> 
 
 
 async def test_it_waits_until_the_person_has_answered_every_question(tmp_path: Path) -> None:
-    """Their document: with clarifying questions the agent halts before step 2."""
+    """Their document: if there are clarifying questions, the agent halts before step 2."""
     questions = [
         {"id": "q1", "question": "How many hives?", "why": "the roof bears two"},
         {"id": "q2", "question": "Who lives below?", "why": "they may be stung"},
@@ -114,7 +114,7 @@ def scene_of(told: Mapping[str, Any]) -> Scene:
 
 
 async def test_no_step_can_be_taken_before_its_turn(tmp_path: Path) -> None:
-    """Their document: the mandatory steps are listed at the start, and skipping one is impossible."""
+    """Their document: the mandatory steps are listed at the start, and none can be skipped."""
     async with hosting(tmp_path) as host:
         told = await begun(host, "validation")
         steps = built_in("validation").profile["steps"]

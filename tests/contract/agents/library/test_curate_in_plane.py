@@ -1,4 +1,4 @@
-"""A question that ends with a task in Plane: the agent that curates holds the act to what is on record of it."""
+"""A question that ends with a task in Plane: the curating agent checks the act against its record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TASK = {"project": "KB", "name": "Treat the mites", "description": "As kb:notes/
 
 @dataclass
 class Curating:
-    """A journey that stands before its act."""
+    """A journey just before its act."""
 
     host: PlaneHost
     journey: str
@@ -38,7 +38,7 @@ class Curating:
 
 @asynccontextmanager
 async def curating(home: Path, level: float) -> AsyncIterator[Curating]:
-    """Lead a question to where a task is to be made."""
+    """Lead a question to the point where a task is to be made."""
     write(home / "kb", dict(PAGES))
     async with working(home, level=level) as host:
         begun = await host.call("journey_start", agent="curate", brief="Have somebody treat the mites.")

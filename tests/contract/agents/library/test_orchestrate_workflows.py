@@ -1,4 +1,4 @@
-"""The five ways that an orchestrated work takes, by a real client over stdio, each with the report of what it took."""
+"""The five workflows of orchestrated work, by a real client over stdio, each with its metrics report."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ DONE: dict[str, Json] = {
 
 
 def verdict(score: int, *issues: tuple[str, str, str], met: str = "yes", treated: str = "s2") -> dict[str, Json]:
-    """Return a verdict in which the second requirement is met so."""
+    """Return a verdict with this result for the second requirement."""
     shown = {"steps": [treated]} if met == "yes" else {}
     judged = [
         {"id": "r1", "met": "yes", "why": "I looked", "steps": ["s1"]},
@@ -88,7 +88,7 @@ GOOD = verdict(88, ("i9", "major", "the scale is old"))
 
 @dataclass(frozen=True)
 class Act:
-    """A submit, what it cost, and the phase in which the journey stands then. `says` is found in what the host is told there."""
+    """A submit, its usage, and the phase of the journey after it. `says` is found in the answer to the host."""
 
     work: Mapping[str, Json]
     tokens: tuple[int, int]
@@ -98,7 +98,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Workflow:
-    """A journey, whole. `visited` are the phases that were entered in their order, `feedback` what was added to it, by kind."""
+    """A journey, whole. `visited` are the phases entered, in order; `feedback` is what was added to it, by kind."""
 
     name: str
     acts: Sequence[Act]
@@ -246,7 +246,7 @@ async def test_a_work_is_orchestrated_in_each_of_its_five_ways_and_its_report_sa
 
 
 async def lead(client: Client, workflow: Workflow) -> None:
-    """Lead a journey as the workflow says, then hold its record and its report to it."""
+    """Lead a journey along the workflow, then check its record and its report against it."""
     name = workflow.name
     here = await call(client, "journey_start", agent="orchestrate", brief=BRIEF, inputs=dict(workflow.inputs))
     journey, conversations, spent = str(here["journey_id"]), list[str](), dict[str, list[int]]()
@@ -282,7 +282,10 @@ async def lead(client: Client, workflow: Workflow) -> None:
 
 
 def hold_conversations(workflow: Workflow, names: Sequence[str]) -> None:
-    """Each has the name of its speaker, its iteration and a part of its own; the same speaker goes on in the same one."""
+    """Each conversation has its speaker, its iteration and a part of its own.
+
+    The same speaker continues in the same one.
+    """
     parts = [re.fullmatch(r"(\w+_iter\d+)_([0-9a-f]{8})", name) for name in names]
     assert [part and part.group(1) for part in parts] == list(workflow.conversations), workflow.name
     # Of what is named alike in a workflow all is one conversation, but for judges, of whom each begins anew.
@@ -291,7 +294,7 @@ def hold_conversations(workflow: Workflow, names: Sequence[str]) -> None:
 
 
 def hold_record(workflow: Workflow, form: Mapping[str, Json], events: Sequence[Mapping[str, Json]]) -> None:
-    """The state has every response whole, and the feedback with its kinds."""
+    """The state has every response in full, and the feedback with its kinds."""
     state = restore_state(form)
     entered = [e["target"] for e in events if e["type"] == "phase.changed"]
     assert ["PLANNING", *entered] == list(workflow.visited), workflow.name
@@ -312,7 +315,7 @@ def hold_record(workflow: Workflow, form: Mapping[str, Json], events: Sequence[M
 def hold_report(
     workflow: Workflow, report: str, spent: Mapping[str, Sequence[int]], events: Sequence[Mapping[str, Json]]
 ) -> None:
-    """Visits are those of the events, tokens those that were reported, and where most went is named rightly."""
+    """Visits match the events, tokens match the reported ones, and the most expensive phase is named correctly."""
     table = rows(report)
     visits = {phase: list(workflow.visited).count(phase) for phase in workflow.visited}
     assert {phase: row["Visits"] for phase, row in table.items()} == {p: str(n) for p, n in visits.items()}, (
@@ -341,7 +344,7 @@ def rows(report: str) -> dict[str, dict[str, str]]:
 
 
 def slowest(events: Sequence[Mapping[str, Json]]) -> str:
-    """Return the phase in which most time passed between the events that entered and left it."""
+    """Return the phase in which the most time passed between the events that entered and left it."""
     took: dict[str, float] = {}
     phase, since = "PLANNING", moment(events[0])
     for event in events:

@@ -1,4 +1,7 @@
-"""Skills in a running server, through a real MCP client: ours and a team's, which are read anew as their files change."""
+"""Skills in a running server, through a real MCP client.
+
+Ours and a team's, which are reloaded when their files change.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +45,14 @@ def write(folder: Path, text: str = TWICE, file: str = FILE) -> None:
 
 
 async def reviewed(host: Writer, journey: str, version: int, verdict: str) -> dict[str, Any]:
-    """Do what the small agent asks for, whichever part of the skill it is in."""
+    """Do the work of the small agent, whichever part of the skill it is in."""
     at = await host.call("journey_submit", journey_id=journey, version=version, work=TWO)
     assert at["phase"].endswith("JUDGE"), at["prompt"]
     return await host.call("journey_submit", journey_id=journey, version=at["version"], work={"verdict": verdict})
 
 
 async def test_every_agent_of_ours_works_in_a_team_s_skill(tmp_path: Path) -> None:
-    """Chains and graphs of agents as data. Some name tools of connectors, which may not be there."""
+    """Chains and graphs of agents as data. Some name tools of connectors that may be missing."""
     async with hosting(tmp_path) as host:
         ours = [entry.name for entry in (*main_entries(), *cognitive_entries())]
         for name in ours:
@@ -141,7 +144,7 @@ async def test_a_name_has_one_meaning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["_skills/notes.md", "_Skills/notes.md", "area/_skills/notes.md"])
 async def test_no_host_below_level_five_writes_where_skills_lie(tmp_path: Path, path: str) -> None:
-    """Design, section 7: such files steer the server, whatever the tool."""
+    """Design, section 7: such files control the server, whichever tool writes them."""
     async with hosting(tmp_path, level=4) as host:
         asked = await host.call("kb_merge", path=path, content="# Mine\n")
         assert (asked["status"], asked["proposal"]["level_needed"]) == ("proposed", 5)

@@ -1,4 +1,7 @@
-"""What servers behind Chat Completions want back with the message that it came with, without which they refuse the next question."""
+"""Fields that servers behind Chat Completions require back with their message.
+
+Without them they refuse the next request.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def wants_signatures(body: Mapping[str, Any]) -> Step:
 
 
 def knows_neither(body: Mapping[str, Any]) -> Step:
-    """Answer as a server that takes only what OpenAI's takes."""
+    """Answer as a server that accepts only OpenAI's fields."""
     if "reasoning_content" in model_message(body):
         return Trouble(400, "invalid_request_error", "messages.1.reasoning_content: Extra inputs are not permitted")
     return said("done")
@@ -95,7 +98,7 @@ def wants_all_thoughts(body: Mapping[str, Any]) -> Step:
 
 
 def wants_all_signatures(body: Mapping[str, Any]) -> Step:
-    """Answer as Gemini does, which looks at the first use of each step."""
+    """Answer as Gemini does, which checks the first use of each step."""
     steps = [message["tool_calls"] for message in body["messages"] if message["role"] == "assistant"]
     if all(calls[0].get("extra_content", {}).get("google", {}).get("thought_signature") for calls in steps):
         return said("done")
@@ -108,7 +111,7 @@ def wants_all_signatures(body: Mapping[str, Any]) -> Step:
 async def test_a_step_whose_thoughts_were_left_out_to_save_room_is_told_in_a_form_that_is_taken(
     place: Place, turn: Turn, then: Any
 ) -> None:
-    """The newest step keeps its own."""
+    """The newest step keeps its signature."""
     place.will("goal", turn, turn, then)
     async with place.provider() as provider:
         first = await provider.complete(asked())

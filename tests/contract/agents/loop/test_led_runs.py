@@ -1,4 +1,4 @@
-"""Runs that are led by a scripted model with tools: every way that a run can go. The store is the specification's."""
+"""Runs led by a scripted model with tools, in each way that a run can go. The store is the one in memory."""
 
 from __future__ import annotations
 
@@ -460,7 +460,7 @@ async def test_a_tool_that_works_long_is_stopped_when_a_person_cancels_the_run()
 
 
 async def died(led: Led, frames: int) -> None:
-    """Let the process of the run die once it has so many frames on record."""
+    """Let the run's process die once this many frames are recorded."""
 
     class Dead(BaseException):
         pass
@@ -523,7 +523,7 @@ async def test_who_was_believed_dead_stops_what_it_does() -> None:
 
 async def test_a_frame_of_which_the_database_did_not_say_whether_it_is_on_record_is_there_once() -> None:
     class Silent(MemoryRuns):
-        """Keeps frames, and every other time says nothing of it."""
+        """Stores frames, and loses every other reply."""
 
         appends = 0
 
@@ -553,7 +553,7 @@ async def test_a_run_that_was_taken_up_has_the_time_that_it_had_left() -> None:
 
 @pytest.mark.parametrize("later_s", [0, 100])
 async def test_of_two_that_take_a_run_up_at_once_one_leads_it(later_s: int) -> None:
-    """Also where the second believes by its clock that the first is not heard of any more."""
+    """This also holds if, by the second one's clock, the first has been silent for too long."""
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
     await died(led, 3)
     first = led.elsewhere(said("Done."))

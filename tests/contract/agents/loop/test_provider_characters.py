@@ -1,4 +1,7 @@
-"""Half a character, which JSON can hold and UTF-8 cannot: from a model, from a page, and in what is told to a model afterwards."""
+"""Lone surrogates, which JSON can hold and UTF-8 cannot.
+
+From a model, from a page, and in later messages to a model.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def asked(*messages: Message) -> ModelRequest:
 
 
 def escaped(kind: str, turn: Turn) -> Raw:
-    """Return the turn with halves as JSON escapes, which is how they come over a wire."""
+    """Return the turn with lone surrogates as JSON escapes, which is how they travel."""
     return Raw(json.dumps(SHAPES[kind].reply(turn, 1, "some-model")).encode())
 
 

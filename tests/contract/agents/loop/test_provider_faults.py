@@ -1,4 +1,4 @@
-"""What a model's server and the network may do, and what becomes of it: tried again, or told in one sentence."""
+"""Faults of a model's server and the network, and what becomes of each: a retry or one sentence."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture
 def place(opened: Place) -> Iterator[Place]:
-    """Forget what the last test left."""
+    """Forget the state of the last test."""
     yield opened
     opened.net.plan = serving.no_fault
     opened.net.forget()
@@ -107,7 +107,7 @@ def limited(kind: str, **headers: str) -> Trouble:
 
 
 async def test_after_429_it_waits_as_long_as_it_is_told(place: Place) -> None:
-    """RFC 9110, 10.2.3: seconds, fractions of them as both vendors send, or a date. No time is as if nothing was said."""
+    """RFC 9110, 10.2.3: seconds, fractions of them as both vendors send, or a date. An unusable value is ignored."""
 
     def dated(_body: object) -> Trouble:
         date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
@@ -192,7 +192,10 @@ async def test_a_broken_connection_is_tried_again(
 
 
 async def test_a_stream_that_breaks_off_is_never_taken_for_an_answer(place: Place) -> None:
-    """The text so far would be half of it, and a tool use half a command; every place to break is tried without a network."""
+    """The text so far would be incomplete, and a tool use half a command.
+
+    Tests without a network try every place to break.
+    """
     turn = Turn("It is in the plan", calls=(Call("kb_find", {"query": "what is the plan"}),), cut=7)
     place.will(GOAL, turn, said("done"))
     async with place.provider(IN_PIECES) as provider:
@@ -232,7 +235,7 @@ async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: 
 
 
 async def test_a_slow_stream_is_waited_for_as_long_as_it_moves() -> None:
-    """It takes longer than any silence may last."""
+    """It takes longer than the allowed silence."""
     words = "slowly but surely it comes, piece by piece, and is all there in the end"
     with double_of("anthropic", Model(between_s=0.03)) as place:
         place.will(GOAL, said(words))
@@ -303,7 +306,7 @@ async def test_llama_cpp_says_too_long_in_its_own_way() -> None:
 
 
 async def test_an_answer_for_which_there_is_no_room_is_told_as_what_may_be_too_long() -> None:
-    """VLLM counts the longest answer as if it were there. Source: https://github.com/vllm-project/vllm/issues/42474."""
+    """VLLM reserves room for the longest answer. Source: https://github.com/vllm-project/vllm/issues/42474."""
     words = (
         "This model's maximum context length is 8192 tokens. However, you requested 8192 output tokens and your prompt contains "
         "at least 1 input tokens, for a total of at least 8193 tokens."
@@ -326,7 +329,7 @@ async def test_an_answer_for_which_there_is_no_room_is_told_as_what_may_be_too_l
     ],
 )
 async def test_an_empty_account_is_not_asked_again(kind: str, trouble: Trouble) -> None:
-    """Three of them look like limits that pass. Source: https://platform.claude.com/docs/en/api/errors."""
+    """Three of them look like limits that will pass. Source: https://platform.claude.com/docs/en/api/errors."""
     with double_of(kind) as place:
         place.will(GOAL, trouble)
         async with place.provider() as provider:
@@ -345,7 +348,7 @@ async def test_a_refusal_is_no_answer_and_is_paid_for(place: Place, patience: Re
 
 
 async def test_a_redirect_is_not_followed_with_the_key(place: Place) -> None:
-    """Both packages follow redirects by themselves; a header that is not `Authorization` would go along."""
+    """Both packages follow redirects by themselves, and would send along headers other than `Authorization`."""
     with double_of(place.kind) as elsewhere:
         place.net.plan = serving.in_turn(serving.redirected(f"{elsewhere.net.address}/v1/messages", 307))
         async with place.provider() as provider:
@@ -362,7 +365,7 @@ async def test_a_model_that_is_not_there_names_the_settings(place: Place) -> Non
 
 
 async def test_a_model_that_the_key_may_not_ask_is_no_wrong_key() -> None:
-    """OpenAI says it of projects that do not have the model."""
+    """OpenAI sends this for projects without the model."""
     with double_of("chat") as place:
         no_access = "Project `proj_1` does not have access to model `some-model`"
         place.will(GOAL, Trouble(403, "invalid_request_error", no_access, code="model_not_found"))
@@ -388,7 +391,7 @@ async def test_a_reply_that_is_no_answer_is_asked_for_once_more_and_then_told(pl
     "data", ["[]", "null", '{"type": 5, "choices": 3}', '{"type": "message_start", "message": []}', "\xff"]
 )
 async def test_a_stream_of_odd_things_is_told_and_no_crash(place: Place, data: str) -> None:
-    """The packages make objects of events before anybody may look at them."""
+    """The packages turn events into objects before our code can check them."""
     content = f"event: message_start\ndata: {data}\n\nevent: response.completed\ndata: {data}\n\ndata: {data}\n\n"
     place.will(GOAL, *[Raw(content.encode("latin-1"), content_type="text/event-stream")] * 2)
     async with place.provider(replace(IN_PIECES, tries=2)) as provider:
@@ -439,7 +442,7 @@ async def test_no_error_is_longer_than_it_may_be_or_tells_what_was_sent_or_said(
 async def test_a_part_that_a_server_does_not_know_is_left_out_and_not_tried_again(
     place: Place, patience: RequestPatience
 ) -> None:
-    """Newer models take no temperature, some servers no choice of tools: what they can do without they are asked without."""
+    """Newer models accept no temperature, some servers no choice of tools: these optional parts are dropped."""
     place.double.refuses = frozenset({"temperature", "tool_choice"})
     place.will(GOAL, uses("kb_find", query="plan"), uses("kb_find", query="plan"))
     question = asked(tools=(TOOL,), temperature=0.2, only="kb_find")
@@ -508,7 +511,7 @@ async def test_a_server_without_stream_options_is_asked_without_and_tells_no_usa
 
 
 async def test_a_server_that_lists_the_parts_that_are_wrong_is_asked_without_them() -> None:
-    """Mistral, whenever an answer is streamed."""
+    """Mistral, for every streamed answer."""
     wrong = [{"type": "extra_forbidden", "loc": ["body", "stream_options", "include_usage"], "msg": "Extra inputs"}]
     with double_of("chat") as place:
         place.will(GOAL, Raw(json.dumps({"object": "error", "message": {"detail": wrong}}).encode(), 422), said("done"))
@@ -517,7 +520,7 @@ async def test_a_server_that_lists_the_parts_that_are_wrong_is_asked_without_the
 
 
 async def test_the_bound_goes_by_the_name_that_the_server_knows() -> None:
-    """OpenAI's reasoning models refuse `max_tokens`; others never heard of the newer name."""
+    """OpenAI's reasoning models refuse `max_tokens`; others don't know the newer name."""
     with double_of("chat", Model(refuses=frozenset({"max_tokens"}))) as place:
         place.will(GOAL, said("done"))
         async with place.provider() as provider:
@@ -526,7 +529,10 @@ async def test_the_bound_goes_by_the_name_that_the_server_knows() -> None:
 
 
 async def test_a_model_that_does_not_think_beside_tools_is_told_not_to_where_there_are_some() -> None:
-    """GPT-5.5 and newer refuse tools in Chat Completions even where nothing is said of thinking: the API's words."""
+    """GPT-5.5 and newer refuse tools in Chat Completions even if the request doesn't mention thinking.
+
+    The API's words.
+    """
     with double_of("chat", Model(thinks=True)) as place:
         place.will(GOAL, *[said("done")] * 3)
         async with place.provider() as provider:
@@ -537,7 +543,7 @@ async def test_a_model_that_does_not_think_beside_tools_is_told_not_to_where_the
 
 
 async def test_a_model_that_wants_its_own_word_between_a_tools_and_the_users_is_given_one() -> None:
-    """Mistral's: the last step of every run is announced right behind results."""
+    """Mistral's: the last step of every run is announced right after results."""
     use = ToolUse("call00001", "kb_find", {"query": "plan"})
     history = (FromModel("I look.", (use,)), FromTool(use.id, "found"), FromUser("This is the last step."))
     with double_of("chat", Model(orders=True)) as place:
@@ -568,7 +574,7 @@ async def test_a_bound_that_is_too_large_is_told_and_no_reason_to_leave_it_out(m
 
 
 async def test_a_part_whose_leaving_out_did_not_help_is_told_again(place: Place) -> None:
-    """A server may name a part of the request while it complains of something else."""
+    """A server may name a part of the request while the error is about something else."""
     trouble = Trouble(400, "invalid_request_error", "temperature of the room is too high")
     place.will(GOAL, trouble, trouble, said("done"))
     async with place.provider() as provider:
@@ -579,7 +585,7 @@ async def test_a_part_whose_leaving_out_did_not_help_is_told_again(place: Place)
 
 
 async def test_a_server_of_ones_own_with_its_own_ways_is_understood(patience: RequestPatience) -> None:
-    """Over the network one of them; each way alone is tried without in tests/unit/agents/loop/test_provider_wires.py."""
+    """Over the network one of them; tests/unit/agents/loop/test_provider_wires.py tries each without."""
     calls = (Call("kb_find", {"query": "ä plan"}), Call("kb_read", {"path": "a.md"}))
     ways = frozenset({"no_ids", "objects", "stop", "parts", "usage_in_all"})
     with double_of("chat", Model(key=None)) as place:
@@ -603,7 +609,7 @@ async def test_a_server_of_ones_own_with_its_own_ways_is_understood(patience: Re
 async def test_thoughts_whose_seal_is_not_known_any_more_are_left_out_of_that_question_only(
     kind: str, message: str
 ) -> None:
-    """After a change of account or keys."""
+    """After the account or keys changed."""
     with double_of(kind) as place:
         thought = Turn("I look.", calls=(Call("kb_find", {"query": "x"}),), thoughts="hm")
         place.will(GOAL, thought, Trouble(400, "invalid_request_error", message), said("done"), said("again"))
@@ -619,7 +625,7 @@ async def test_thoughts_whose_seal_is_not_known_any_more_are_left_out_of_that_qu
 
 
 async def test_a_history_from_another_vendor_is_taken(place: Place) -> None:
-    """A run may be resumed with another model: ids, made-up names and thoughts of the first one must not stop it."""
+    """A run may be resumed with another model: ids, invented names and thoughts of the first one must not stop it."""
     use = ToolUse("functions.kb find:0", "kb.find!", {"query": "ü"})
     history = (FromModel("  ", (use,), None), FromTool(use.id, "", failed=True), FromModel(""), FromUser("and now?"))
     place.will(GOAL, said("done"))
@@ -628,7 +634,7 @@ async def test_a_history_from_another_vendor_is_taken(place: Place) -> None:
 
 
 async def test_an_answer_without_anything_is_an_answer(place: Place, patience: RequestPatience) -> None:
-    """Models do that after tool results; it is for the caller to go on."""
+    """Models do that after tool results; the caller decides how to continue."""
     place.will(GOAL, said(""))
     async with place.provider(patience) as provider:
         answer = await provider.complete(asked())
@@ -636,7 +642,7 @@ async def test_an_answer_without_anything_is_an_answer(place: Place, patience: R
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Return the files of a certificate for this machine that nobody vouches for, and of its key."""
+    """Return the files of a self-signed certificate for this machine, and of its key."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
     made = (
@@ -691,7 +697,7 @@ def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch, mak
 
 
 def test_nothing_of_the_vendors_is_loaded_before_a_provider_is_built() -> None:
-    """Start-up has a budget, and either package takes a second."""
+    """Start-up has a budget, and either package takes a second to load."""
     names = ["request_loop", "access", "anthropic.provider", "openai.provider", "usage"]
     imports = "; ".join(f"import agents.loop.providers.{name}" for name in names)
     tell = (
@@ -710,7 +716,7 @@ async def test_a_server_of_ones_own_gets_no_authorization_at_all() -> None:
 
 
 async def test_nothing_of_the_environment_goes_out(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
-    """Both packages read keys and addresses there by themselves; ours come from settings only."""
+    """Both packages read keys and addresses from the environment; ours come only from settings."""
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "sk-of-somebody-else")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-of-somebody-else")
@@ -726,7 +732,7 @@ async def test_nothing_of_the_environment_goes_out(monkeypatch: pytest.MonkeyPat
 
 
 async def test_json_of_megabytes_is_none_and_little_of_it_is_told_again(place: Place) -> None:
-    """Each entry of it would be checked while nobody else is served."""
+    """Checking each of its entries would block all other callers."""
     place.will(GOAL, said(json.dumps({"sure": 4, "more": [{}] * LONGEST_JSON})), said('{"sure": 4}'))
     async with place.provider() as provider:
         assert dict((await provider.complete_json(asked(), SHAPE)).value) == {"sure": 4}
@@ -734,7 +740,7 @@ async def test_json_of_megabytes_is_none_and_little_of_it_is_told_again(place: P
 
 
 async def test_a_query_in_the_address_goes_with_every_question(place: Place) -> None:
-    """Azure wants the version of its interface there; the packages put the path behind it otherwise."""
+    """Azure requires its interface version in the query; the packages would append the path after it."""
     if place.kind == "anthropic":
         pytest.skip("its address takes no query")
     place.will(GOAL, said("yes"))
@@ -757,7 +763,7 @@ async def test_a_query_in_the_address_goes_with_every_question(place: Place) -> 
 def test_an_environment_in_which_nobody_can_be_asked_is_told_as_such(
     monkeypatch: pytest.MonkeyPatch, make: Any, name: str, value: str
 ) -> None:
-    """A SOCKS proxy for all programs is common; the package that speaks with one is not there."""
+    """A SOCKS proxy for all programs is common; the package that supports one is not installed."""
     monkeypatch.setenv(name, value)
     trusted.cache_clear()
     with pytest.raises(BadSurroundings, match=name) as raised:

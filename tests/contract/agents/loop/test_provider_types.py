@@ -1,6 +1,6 @@
-"""The double and our requests are held to the vendors' own types, as their packages publish them.
+"""The double and our requests are checked against the vendors' own types, as their packages publish them.
 
-Building those types takes seconds, so these run where the external tests do.
+Building those types takes seconds, so these tests run with the external ones.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_the_double_answers_in_the_vendors_types(kind: str) -> None:
 def test_requests_are_of_the_vendors_types(
     kind: str, freedom: Any, only: str, shape: Shape | None, without: frozenset[str]
 ) -> None:
-    """Whatever a type does not name the vendor refuses, or worse, ignores."""
+    """A vendor refuses fields that its type doesn't name, or worse, ignores them."""
     wires: dict[str, Wire] = {"anthropic": AnthropicWire("m"), "chat": ChatWire("m"), "responses": ResponsesWire("m")}
     asked = ModelRequest("t_iter1_00000000", HISTORY, "Be kind", (TOOL,), freedom, only)
     request = wires[kind].request(asked, without, shape, streamed=False)
@@ -94,7 +94,7 @@ def test_requests_are_of_the_vendors_types(
 
 
 def test_a_request_that_is_not_of_the_vendors_type_is_found_deep_inside() -> None:
-    """What is declared as an iterable is checked only when it is walked: this shows that it is."""
+    """A declared iterable is checked only when it is iterated over: this shows that it is."""
     adapter = TypeAdapter(types_of("anthropic")[0])
     wrong = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}
     with pytest.raises(ValidationError):
@@ -102,7 +102,7 @@ def test_a_request_that_is_not_of_the_vendors_type_is_found_deep_inside() -> Non
 
 
 def walked(value: Any) -> None:
-    """Go through all of a value, iterables that check their items late included."""
+    """Walk through all of a value, including iterables that check their items lazily."""
     if isinstance(value, dict):
         value = value.values()
     if not isinstance(value, str) and isinstance(value, Iterable):

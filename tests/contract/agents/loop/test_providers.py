@@ -1,4 +1,7 @@
-"""What the port promises, over every wire format, in one piece and in pieces; the same against real services where named."""
+"""The port's promises for every wire format, in one piece and streamed.
+
+The same against real services if configured.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ async def test_a_question_is_answered_in_words_and_says_what_it_used(place: Plac
 async def test_a_tool_is_used_its_result_is_understood_and_thoughts_go_back(
     place: Place, patience: RequestPatience
 ) -> None:
-    """The whole turn, as the loop makes it: use, result, answer. Thoughts that came sealed must come back, or it is refused."""
+    """A whole turn, as the loop makes it: use, result, answer.
+
+    Encrypted thoughts must be sent back, or the request is refused.
+    """
     words = "What is the weather in Köln? Use the tool, then answer with the temperature as a number."
     use = Turn("I look.", calls=(Call("get_weather", {"city": "Köln"}),), thoughts="a city, so the weather")
     place.will(words, use, said("It is 21 degrees."))
@@ -138,7 +144,7 @@ async def test_json_has_the_shape_that_was_asked_for(place: Place) -> None:
 
 
 async def test_json_after_a_history_with_tools_is_possible(place: Place) -> None:
-    """A summary of a run is asked for with the whole run as history."""
+    """A run's summary is requested with the whole run as history."""
     words = "Use the tool for the weather in Oslo; I ask you about it later."
     place.will(words, Turn(calls=(Call("get_weather", {"city": "Oslo"}),)), said('{"verdict": "no", "sure": 5}'))
     async with place.provider() as provider:

@@ -1,4 +1,4 @@
-"""What all stores of runs promise: one suite for every engine."""
+"""The promises of every store of runs: one suite for all engines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHARED = ("sqlite", "postgres")
 
 @dataclass
 class Place:
-    """A state store, its runs, and where they are."""
+    """A state store, its runs, and their location."""
 
     state: StateStore
     runs: RunStore
@@ -44,7 +44,7 @@ class Place:
         return await self.runs.begin(header(run, **more), hold())
 
     async def keep(self, walk: Walk, *, by: str | None = "one") -> Run:
-        """Append what of the walk is not on record yet."""
+        """Append the part of the walk that is not recorded yet."""
         there = await self.runs.run(walk.run.id)
         return await self.runs.append(there, walk.run.frames[there.count :], hold(by) if by else None)
 
@@ -52,7 +52,7 @@ class Place:
         return [event.key for event in await self.state.events_after(0) if event.topic == "run"]
 
     async def sound(self, run: str = "run-1") -> Run:
-        """Return the stored run, which is the fold of its frames, which have no gaps."""
+        """Return the stored run; check that it is the fold of its frames, without gaps."""
         stored, frames = await self.runs.run(run), await self.runs.frames(run)
         assert fold(stored.header, frames) == stored
         assert [frame.number for frame in frames] == list(range(stored.count))
@@ -123,7 +123,7 @@ async def test_frames_come_back_as_they_were_in_every_state(place: Place) -> Non
 
 
 async def test_frames_that_are_on_record_already_are_not_added_again(place: Place) -> None:
-    """A lost reply: whoever sends the same frames again is told where the run stands, whatever they saw before."""
+    """A lost reply: sending the same frames again returns the run's current state, whatever the sender had seen."""
     walk = Walk(begun := await place.begin())
     walk.call("kb_search")
     first = walk.run.frames
@@ -214,7 +214,10 @@ async def test_a_persons_word_counts_whoever_holds_the_run(place: Place) -> None
 
 
 async def test_a_hold_that_ends_later_than_it_could_is_void(place: Place) -> None:
-    """Its process died, and the clock, which had been an hour ahead, was set right: nobody took the run up for that hour."""
+    """Its process died, and its clock, which had been an hour ahead, was corrected.
+
+    Nobody could take over the run for that hour.
+    """
     begun = await place.begin()
     await place.runs.claim("run-1", hold("one", NOW + 60 * MINUTE))
     assert [line.id for line in await place.runs.runs(adrift_at=NOW)] == ["run-1"]
@@ -273,7 +276,7 @@ async def test_what_runs_took_is_summed(place: Place) -> None:
 
 
 async def test_what_was_taken_since_then_is_summed_by_when_that_was(place: Place) -> None:
-    """A run that waits for a person for days counts on each day with what it took on that."""
+    """A run that waits for a person for days counts on each day with that day's usage."""
     waited = Walk(await place.begin("run-0"))
     waited.call("kb_read", said='"tokens_in":5', query='"tokens_in":5')
     waited.result('{"tokens_in":5}', structured={"tokens_in": 5})
@@ -315,7 +318,7 @@ def test_a_frame_of_a_newer_program_keeps_no_other_from_being_summed() -> None:
 async def test_processes_that_append_at_once_leave_one_run_without_gaps(
     engine: str, processes: int, tmp_path: Path, schema: str, request: pytest.FixtureRequest
 ) -> None:
-    """Each appends ten frames, each after whatever is the newest: none is lost or doubled."""
+    """Each appends ten frames, each after the newest: none is lost or doubled."""
     where = request.getfixturevalue("postgres").url() if engine == "postgres" else str(tmp_path)
     state = await open_shared(where, schema)
     await runs_in(state).begin(header(), hold())
@@ -361,7 +364,7 @@ async def test_frames_that_were_acknowledged_survive_the_death_of_their_process(
 
 
 async def records(place: Place) -> list[dict[str, Any]]:
-    """Return what the audit chain, which holds, says of runs."""
+    """Return the runs' records of the audit chain, after verifying the chain."""
     ledger = place.state.ledger
     found = await ledger.records()
     assert verify(found, await ledger.chain_end()) == []
@@ -369,7 +372,7 @@ async def records(place: Place) -> list[dict[str, Any]]:
 
 
 async def test_that_a_run_begins_and_how_it_ends_is_in_the_audit_chain_once_without_any_text(place: Place) -> None:
-    """An audit record for each act, no text of anybody in it."""
+    """One audit record for each act, without anyone's text."""
     walk = Walk(begun := await place.begin(goal=ODD, context="Nobody is told."))
     assert await place.begin(goal=ODD, context="Nobody is told.") == begun
     walk.call("kb_search", query="Nobody is told.")

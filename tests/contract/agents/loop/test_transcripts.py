@@ -1,7 +1,7 @@
-"""The frames of a run are enough to make every question again that its model was asked, byte for byte in each wire format.
+"""A run's frames suffice to rebuild each request to its model, byte for byte in each wire format.
 
-Runs are led by the real server; the model is a double that keeps what it was asked. Then each question is made anew of what the
-database holds, sent by a new provider to another double, and has to arrive there as the first one did.
+The real server leads the runs; the model is a double that keeps its requests. Then each request is rebuilt from the
+database, sent by a new provider to another double, and must arrive there as the first one did.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SCRIPTS = {"looks": LOOKS, "is corrected": CORRECTED, "asks": ASKS, "proposes": 
 
 
 async def led(host: RunHost) -> Run:
-    """Return a run that came to its end, with a person's help where it wants some."""
+    """Return a finished run, with a person's help where it needs some."""
     services = host.app.services
     answer = await host.call("agent_run", goal="Look at it.", context="Ada asked.", max_iterations=9)
     if answer["status"] == "asking":
@@ -63,7 +63,7 @@ async def led(host: RunHost) -> Run:
 
 
 def questions(run: Run, tools: Sequence[Any]) -> list[ModelRequest]:
-    """Return what the model was asked, made of the header and the frames alone."""
+    """Return the request to the model, rebuilt from the header and the frames alone."""
     return [
         next_request(fold(run.header, run.frames[: frame.number]), tools)
         for frame in run.frames
@@ -72,7 +72,7 @@ def questions(run: Run, tools: Sequence[Any]) -> list[ModelRequest]:
 
 
 async def arrived(host: RunHost, vendor: str, asked: Sequence[ModelRequest]) -> list[Mapping[str, Any]]:
-    """Return the bodies that a model gets who is asked this anew."""
+    """Return the bodies that a model receives when this is sent again."""
     model = Model()
     model.will("Look", *[said("Yes.")] * len(asked))
     async with served(model) as place:
@@ -87,7 +87,7 @@ async def arrived(host: RunHost, vendor: str, asked: Sequence[ModelRequest]) -> 
 
 
 def everywhere() -> list[Any]:
-    """Return each script with each vendor; each with one of them by default."""
+    """Return each script with each vendor; by default, each with one of them."""
     usual = {does: VENDORS[number % len(VENDORS)] for number, does in enumerate(SCRIPTS)}
     return [
         pytest.param(does, vendor, marks=() if usual[does] == vendor else pytest.mark.external)

@@ -1,4 +1,4 @@
-"""Runs whose model is a vendor's, on the wire: what the loop makes of its frames is what each vendor takes."""
+"""Runs whose model is a vendor's, on the wire: each vendor accepts what the loop makes of its frames."""
 
 from __future__ import annotations
 

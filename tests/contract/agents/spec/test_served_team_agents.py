@@ -1,4 +1,7 @@
-"""A team's own agents in a running server, through a real MCP client: equal to those of this program, and read anew as they change."""
+"""A team's own agents in a running server, through a real MCP client.
+
+Equal to the built-in ones, and reloaded when they change.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ async def hosting(tmp_path: Path, *, level: float = 3) -> AsyncIterator[Writer]:
 
 
 async def until_looked() -> None:
-    """Wait until the server looks at the files again."""
+    """Wait until the server checks the files again."""
     await anyio.sleep(LOOK_EVERY_S + 0.05)
 
 
@@ -127,7 +130,7 @@ async def test_an_agent_comes_breaks_and_is_mended_while_the_server_runs(tmp_pat
 
 
 async def test_no_host_below_level_five_writes_an_agent_s_prompt(tmp_path: Path) -> None:
-    """Design, section 7: such files steer the server."""
+    """Design, section 7: such files control the server."""
     async with hosting(tmp_path, level=4) as host:
         write_agent(host.root)
         path = "_agents/notes/again.md"

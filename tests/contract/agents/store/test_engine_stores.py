@@ -1,4 +1,4 @@
-"""What the engine leads is kept alike by every store: whole checkpoints at every version, one act a step, logs from before."""
+"""Every store keeps the engine's records alike: whole checkpoints at every version, one act a step, older logs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SHARED = ("sqlite", "postgres")
 SENDERS = 6
 ANSWERS = {"q1": "two", "q2": f"only {ODD}"}
 NEW_FIELDS = ("answers", "answered_at", "conversations", "returns")
-"""Fields of a state that it did not have before there were questions and speakers."""
+"""Fields that states lacked before there were questions and speakers."""
 NEW_OF_WORK = ("confidence", "reasoning", "signals", "usage", "conversation", "automatic")
 ACTS: Sequence[Submission | JourneyDecision] = (
     Submission({"steps": ["lay the roof", " "]}, ("planned",), StepUsage(900, 80, "m-1"), "chat 1", 0.4, "a guess"),
@@ -66,7 +66,7 @@ ACTS: Sequence[Submission | JourneyDecision] = (
 
 @dataclass
 class Place:
-    """Two processes' worth of runners on one database; in memory there is but one store."""
+    """Runners of two processes on one database; in memory there is only one store."""
 
     runners: Sequence[Runner]
     states: Sequence[StateStore]
@@ -82,7 +82,7 @@ class Place:
         return await self.runners[of].decide(journey, version, act, by=ADA)
 
     async def led(self) -> tuple[str, list[JourneyState]]:
-        """Return a journey that went through all acts, and where it stood after each."""
+        """Return a journey that went through all acts, and its state after each."""
         journey = await self.start()
         states = [(await self.runners[0].position(journey)).state]
         for act in ACTS:
@@ -211,7 +211,7 @@ async def test_a_journey_with_all_of_it_leaves_as_a_file_and_goes_on_elsewhere(p
 
 
 async def _told(place: Place, journey: str) -> int:
-    """Return how often it was told that the journey changed."""
+    """Return how many notices of the journey's change arrived."""
     return len([e for e in await place.states[0].events_after(0) if (e.topic, e.key) == ("journey", journey)])
 
 
@@ -289,7 +289,7 @@ async def test_what_a_person_answered_is_not_written_again_with_each_step(place:
 
 
 def _spoil(place: Place, journey: str, change: Callable[[str], str]) -> None:
-    """Let the state that is kept beside the log be one that an older program wrote."""
+    """Replace the state beside the log with one that an older program wrote."""
     if place.where.startswith("postgresql://"):
         with psycopg.connect(place.where, autocommit=True) as database:
             schema = Identifier(place.name)
@@ -306,7 +306,7 @@ def _spoil(place: Place, journey: str, change: Callable[[str], str]) -> None:
 
 
 def _older(folded: str) -> str:
-    """Return the state without what states did not have before."""
+    """Return the state without the fields that older states lacked."""
     form = json.loads(folded)
     works = {
         phase: {name: value for name, value in work.items() if name not in NEW_OF_WORK}
@@ -339,7 +339,7 @@ def test_a_state_from_before_is_read_where_it_lies_with_nothing_of_what_it_lacks
 
 
 def _old_log() -> list[Logged]:
-    """Return a log as a program wrote it that knew nothing of speakers, questions and automatic work."""
+    """Return a log as written by a program without speakers, questions and automatic work."""
 
     def at(seq: int, version: int, key: str = "", **event: Json) -> Logged:
         moment = f"2026-03-01T12:0{seq}:00+00:00"

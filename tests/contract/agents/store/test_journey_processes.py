@@ -1,4 +1,4 @@
-"""Several processes on the same journeys: of any number that submit at one version one wins, and each is seen by the others."""
+"""Several processes on the same journeys: of concurrent submits at one version one wins, and all processes see each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _work(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:
 
 
 async def _at_work(work: Callable[..., None], where: str, name: str) -> dict[int, Any]:
-    """Return what each of several processes answers that do the work at once."""
+    """Return the answers of several processes that do the work at once."""
     processes = forked()
     barrier, answers = processes.Barrier(PROCESSES), processes.Queue()
     workers = [processes.Process(target=work, args=(where, name, me, barrier, answers)) for me in range(PROCESSES)]

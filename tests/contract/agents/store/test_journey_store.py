@@ -1,4 +1,4 @@
-"""What all stores of journeys promise: one suite for every engine."""
+"""The promises of every store of journeys: one suite for all engines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ BOB = "bob@cursor"
 
 @dataclass
 class Place:
-    """A state store, its journeys, and where they are."""
+    """A state store, its journeys, and their location."""
 
     state: StateStore
     journeys: JourneyStore
@@ -82,11 +82,11 @@ class Place:
         return await self.add(decision_steps(RESEARCH, journey, state, word("approve")), journey)
 
     async def told(self) -> list[str]:
-        """Return which journeys were told to have changed, oldest first."""
+        """Return which journeys had change notices, oldest first."""
         return [event.key for event in await self.state.events_after(0) if event.topic == "journey"]
 
     async def sound(self, journey: str = "j-1") -> JourneyState:
-        """Return the stored state, which is the fold of the log, which has no gaps."""
+        """Return the stored state; check that it is the fold of the log, without gaps."""
         log = await self.journeys.events(journey)
         state = await self.journeys.journey(journey)
         assert fold(log) == state
@@ -259,7 +259,7 @@ async def test_a_journey_cannot_begin_under_the_id_of_another_or_with_what_is_no
 
 
 async def test_a_whole_journey_is_stored_as_it_would_fold_undisturbed(place: Place) -> None:
-    """Every engine comes to the state that the events come to without any."""
+    """Every engine reaches the state that folding the events gives."""
     await place.start()
     walk = Walk()
     assert await place.submit("tree_ready", content={"questions": ["a", ODD]}) == 2
@@ -318,7 +318,7 @@ async def test_an_append_that_is_sent_again_is_answered_as_the_first_time_whatev
 
 
 async def test_who_says_where_the_journey_stood_is_answered_as_who_does_not(place: Place) -> None:
-    """What is said saves reading, and is checked: first whether the step is on record, then the version, then the step."""
+    """Hints save reads and are checked: first whether the step is recorded, then the version, then the step."""
     await place.start()
     said = await place.journeys.journey("j-1")
     fitting: list[Step] = [WorkRecorded("DECOMPOSE", 1, "w")]
@@ -585,7 +585,7 @@ def test_an_edited_cut_or_stretched_file_is_not_imported() -> None:
 
 
 def chained(lines: Sequence[str], **changes: Json) -> str:
-    """Return the file with fields of its first event changed, by somebody who knows how digests are made."""
+    """Return the file with fields of its first event changed and its digests recomputed."""
     forms = [json.loads(line) for line in lines]
     chain = sha256(canonical(forms[0]).encode()).hexdigest()
     told = [canonical(forms[0])]
@@ -610,7 +610,7 @@ def chained(lines: Sequence[str], **changes: Json) -> str:
     ],
 )
 def test_a_file_that_somebody_made_up_is_refused_by_its_line(changes: dict[str, Json]) -> None:
-    """Who can write a file can write a whole other one: its digests show no more than that nobody changed it by accident."""
+    """Anyone who can edit the file can replace it: its digests only detect accidental changes."""
     walk = Walk()
     walk.submit("tree_ready", content="original")
     lines = list(exported("j-1", walk.log))
@@ -654,7 +654,7 @@ async def test_a_state_kept_by_other_rules_is_made_anew_from_the_log(place: Plac
 
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
 async def test_a_state_kept_by_a_program_that_did_not_say_which_events_hold_the_rest_is_whole(place: Place) -> None:
-    """A journey from before that was told is read as any other, and goes on."""
+    """A journey without these fields is read like any other, and can continue."""
     await place.start()
     await place.submit("tree_ready", content=["a"])
     before = await place.sound()

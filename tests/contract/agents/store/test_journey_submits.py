@@ -1,4 +1,4 @@
-"""Submits through the runner on every engine: what they return is what is on record, however many come at once."""
+"""Submits through the runner on every engine: they return what is recorded, however many arrive at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SENDERS = 8
 
 @dataclass
 class Place:
-    """Two processes' worth of runners on one database; in memory there is but one."""
+    """Runners of two processes on one database; in memory there is only one."""
 
     runners: Sequence[Runner]
 
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass
 class Busy(Pages):
-    """A look that takes so long that something is noted meanwhile."""
+    """A read so slow that something is recorded meanwhile."""
 
     store: JourneyStore = field(kw_only=True)
     journey: str = field(kw_only=True)
@@ -103,7 +103,7 @@ async def _at_once(
 
 
 async def test_a_start_asked_for_again_within_five_minutes_is_the_first_one_in_any_process(place: Place) -> None:
-    """The host lost the reply, and asks another server for the same."""
+    """The host lost the reply, and sends the same to another server."""
     time, names = [NOW], count(1)
 
     def asked(runner: Runner) -> Runner:
@@ -131,7 +131,7 @@ async def test_a_start_asked_for_again_within_five_minutes_is_the_first_one_in_a
 
 
 async def test_what_is_sent_by_several_at_once_is_recorded_once_and_answered_to_all(place: Place) -> None:
-    """Design 7: a repeated submit with the same content returns the first answer, also when the first is still under way."""
+    """Design 7: a repeated submit with the same content returns the first answer, even while that is in progress."""
     for _ in range(5):
         journey = await place.start()
         answers = await _at_once(place, journey, [_notes("the same")] * SENDERS)
@@ -155,7 +155,7 @@ async def test_of_several_submits_at_once_one_counts_and_the_others_learn_what_c
 
 
 async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> None:
-    """Whoever asks again, elsewhere, is answered the same: nothing is answered that the record does not say."""
+    """Asking again through another process gets the same answer, and never more than the record contains."""
     journey = await place.start()
     here, there = place.runners
     acts: Sequence[Submission | JourneyDecision] = [
@@ -186,7 +186,7 @@ async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> No
 async def test_what_is_done_with_an_answer_changes_nothing_on_record_and_nothing_of_the_next_answer(
     place: Place,
 ) -> None:
-    """A store may remember what it has just written; it is remembered as it was written."""
+    """A store may cache what it has just written, exactly as it was written."""
     journey = await place.start()
     told = await place.runner.submit(journey, 1, _notes("one"), by=ADA)
     told.state.work["COLLECT"].content["notes"][0]["text"] = "changed by whoever was told"
@@ -215,7 +215,7 @@ async def test_processes_that_take_turns_each_go_on_from_what_the_other_did(plac
 async def test_a_submit_takes_two_round_trips_to_a_database_server(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Decision 31: one look, and one call that is the whole transaction; as many for who remembers nothing."""
+    """Decision 31: one read, and one call that is the whole transaction; the same number without a cache."""
     asked: list[str] = []
     execute = AsyncConnection.execute
 

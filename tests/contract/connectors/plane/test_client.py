@@ -1,7 +1,7 @@
 """What we rely on in Plane: the same suite on the double, and on a real server if one is given.
 
-A real one is named by FORGE_TEST_PLANE_URL, FORGE_TEST_PLANE_KEY and FORGE_TEST_PLANE_WORKSPACE (pytest -m external). The key
-has to be of somebody who may make projects: the suite makes one for itself and deletes it at the end.
+A real one is named by FORGE_TEST_PLANE_URL, FORGE_TEST_PLANE_KEY and FORGE_TEST_PLANE_WORKSPACE (pytest -m external).
+The key must belong to someone who may make projects: the suite makes one for itself and deletes it at the end.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PatientSender(Sender):
 
 @dataclass(frozen=True)
 class Here:
-    """A Plane with a project of the suite's own."""
+    """A Plane with the suite's own project."""
 
     url: str
     workspace: str
@@ -66,7 +66,7 @@ class Here:
     project: Project
 
     def with_key(self, key: str, workspace: str) -> PlaneClient:
-        """Return a client that signs with another key."""
+        """Return a client that uses another key."""
         return PlaneClient(sender_of(self.url, key, self.clients), workspace)
 
     async def states(self) -> Mapping[str, State]:
@@ -80,7 +80,7 @@ class Here:
         return made
 
     async def raw(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return what Plane answers to a request for something that the client does not do."""
+        """Return Plane's answer to a request that the client never makes."""
         reply = await self.sender.send(ServiceRequest("POST", f"{self.at}{path}", json=body))
         assert reply.status in (200, 201), reply.body
         return reply.body
@@ -91,17 +91,17 @@ class Here:
         return f"/api/v1/workspaces/{self.workspace}/projects/{self.project.id}"
 
     def key_of(self, task: PlaneTask) -> str:
-        """Return what people call a task."""
+        """Return a task's readable name."""
         return f"{self.project.key}-{task.number}"
 
 
 def new_key() -> str:
-    """Return an idempotency key that nobody used before."""
+    """Return an unused idempotency key."""
     return f"kf-{uuid4().hex}"
 
 
 def sender_of(url: str, key: str, clients: Clients) -> Sender:
-    """Return what signs with that key."""
+    """Return the credentials with that key."""
     place = ServiceAddress(wire.SERVICE, url, wire.ADDRESS_SETTING, wire.headers_of(key), (key,))
     return PatientSender(place, clients.kept, fresh=clients.fresh, sleep=anyio.sleep, monotonic=time.monotonic)
 
@@ -134,7 +134,7 @@ async def opened(url: str, key: str, workspace: str) -> AsyncIterator[Here]:
 
 @pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.external)])
 async def here(request: pytest.FixtureRequest) -> AsyncIterator[Here]:
-    """Yield a Plane; the suite knows nothing of which one."""
+    """Yield a Plane; the suite doesn't know which one."""
     if request.param == "double":
         async with plane_served() as (running, _), opened(running.address, ADA.key, WORKSPACE) as found:
             yield found
@@ -304,7 +304,7 @@ async def test_tasks_come_in_pages_in_the_order_that_was_asked_for(here: Here) -
 
 
 async def test_the_last_changed_task_comes_first(here: Here) -> None:
-    """That is the order when none is asked for."""
+    """That is the default order."""
     first, _ = await here.made("First"), await here.made("Second")
     await here.plane.update_task(here.project.id, first.id, TaskFields(priority="low"))
     assert [task.name for task in (await here.plane.tasks(here.project.id)).items] == ["First", "Second"]
@@ -377,7 +377,7 @@ async def test_labels_cycles_and_modules_are_listed_and_cycles_and_modules_have_
 
 
 async def test_a_task_that_is_tied_to_nothing_has_no_relations(here: Here) -> None:
-    """Source: relations_list. Some editions have no question for it, and say so."""
+    """Source: relations_list. Some editions have no endpoint for it, and say so."""
     task = await here.made()
     try:
         assert await here.plane.relations(here.project.id, task.id) == ()

@@ -1,4 +1,7 @@
-"""The double of Plane is held to the real one: every recorded request is replayed against it, in the order of the recording."""
+"""The double of Plane is checked against the real one.
+
+Every recorded request is replayed against it, in the recorded order.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ WHO = {
     "err_member_delete_state": MEL,
     "err_nonmember_project_403": MEL,
 }
-"""Whose key was used; the others are the administrator's. Secrets are not in the recording."""
+"""Whose key was used; the others are the administrator's. The recording contains no secrets."""
 
 UNTOLD = {
     "avatar_url",
@@ -34,7 +37,7 @@ UNTOLD = {
     "sort_order",
     "slug",
 }
-"""Values that are the program's own business; that they are there, and of which type, is compared."""
+"""Values that are the program's own business: only their presence and type are compared."""
 
 HEADERS = ("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset")
 
@@ -48,7 +51,7 @@ def test_the_double_answers_every_recorded_request_as_the_real_server_did() -> N
 
 
 class Replay:
-    """The recording, replayed against a workspace that begins empty; ids of the recording are put into the double's."""
+    """The recording, replayed against an empty workspace; its ids are replaced by the double's."""
 
     def __init__(self) -> None:
         self._moment = datetime(2026, 11, 20, 21, 1, tzinfo=UTC)
@@ -56,7 +59,7 @@ class Replay:
         self.ids: dict[str, str] = {account.id: account.id for account in (ADA, MEL, GUS, OTTO)}
 
     def differences(self, sample: Sample) -> list[str]:
-        """Return in which ways the double's answer to that request is another one."""
+        """Return the differences of the double's answer to that request."""
         self._before(sample)
         answer = self._ask(sample)
         if answer.status != sample.status:
@@ -70,7 +73,7 @@ class Replay:
         return self._moment
 
     def _before(self, sample: Sample) -> None:
-        """Do what was done in between without being recorded."""
+        """Make the changes that were made in between without being recorded."""
         if sample.name == "work_items_list_default":
             for number in range(25):
                 self.plane.add_task("KB", f"Bulk item {number:02}", priority=PRIORITIES[::-1][number % 5])

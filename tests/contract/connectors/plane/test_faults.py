@@ -1,4 +1,4 @@
-"""The client of Plane on a bad network, with an exhausted rate limit, a strange server, and a list that leads nowhere."""
+"""The client of Plane on a bad network, with an exhausted rate limit, a strange server, and a list whose pages loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DRAFT = TaskFields(name="Once")
 
 @dataclass
 class Here:
-    """A double, a client of it, and how long the client waited."""
+    """A double, its client, and how long the client waited."""
 
     running: Served
     double: Plane
@@ -50,11 +50,11 @@ class Here:
 
     @staticmethod
     def running_soon(done: threading.Event) -> None:
-        """Set the event once the server has done what it is about to do."""
+        """Set the event once the server has begun to act."""
         asyncio.get_running_loop().call_soon(done.set)
 
     def once(self) -> list[str]:
-        """Return the ids of the tasks that the draft made."""
+        """Return the ids of the tasks made from the draft."""
         return [task["id"] for task in self.double.tasks("KB") if task["name"] == "Once"]
 
 
@@ -62,7 +62,7 @@ class Here:
 async def here(
     plan: Plan = serving.no_fault, *, double: Plane | None = None, who: Account = ADA, workspace: str = WORKSPACE
 ) -> AsyncIterator[Here]:
-    """Yield a client that signs with the key of `who`."""
+    """Yield a client with the key of `who`."""
     clients = make_clients(None)
     waits: list[float] = []
 
@@ -96,7 +96,10 @@ LOST: list[tuple[str, Fault, bool]] = [
 
 @pytest.mark.parametrize(("fault", "acted"), [entry[1:] for entry in LOST], ids=[entry[0] for entry in LOST])
 async def test_a_create_without_a_usable_reply_is_sent_once_and_found_by_its_key(fault: Fault, *, acted: bool) -> None:
-    """It is never said to have failed, and never sent again by itself: Plane's check for the key is not one with the write."""
+    """It is never reported as failed, and never sent again automatically.
+
+    Plane's check of the key and its write are not atomic.
+    """
     async with here(for_requests("POST", "/work-items/", fault)) as at:
         with pytest.raises(ReplyLost):
             await at.plane.create_task(at.kb, DRAFT, "kf-1")
@@ -107,7 +110,10 @@ async def test_a_create_without_a_usable_reply_is_sent_once_and_found_by_its_key
 
 
 async def test_two_creates_with_one_key_at_once_are_two_tasks() -> None:
-    """A gap of Plane's that we pin: it looks for the key before it writes. That is why a create is never sent again at once."""
+    """A gap of Plane's that we pin: it checks the key before it writes.
+
+    That is why a create is never sent again at once.
+    """
     async with here() as at:
         both = threading.Barrier(2)
 
@@ -123,7 +129,7 @@ async def test_two_creates_with_one_key_at_once_are_two_tasks() -> None:
 
 
 async def test_a_create_that_is_written_after_its_reply_was_given_up_is_found_then() -> None:
-    """A request whose reply was lost may still be under way: at first nothing is found, then it is there, once."""
+    """A request whose reply was lost may still be in progress: at first nothing is found, later it exists once."""
     async with here() as at:
         done, go_on = threading.Event(), threading.Event()
 
@@ -143,7 +149,7 @@ async def test_a_create_that_is_written_after_its_reply_was_given_up_is_found_th
 
 
 async def test_a_comment_without_a_usable_reply_is_sent_once_and_found_by_its_key() -> None:
-    """Plane has no question for a comment by its key, so the comments are read."""
+    """Plane can't look up a comment by its key, so the comments are read."""
     async with here(for_requests("POST", "/comments/", serving.after())) as at:
         task = at.double.task("KB-2")["id"]
         with pytest.raises(ReplyLost):
@@ -155,7 +161,7 @@ async def test_a_comment_without_a_usable_reply_is_sent_once_and_found_by_its_ke
 
 
 async def test_a_change_without_a_reply_is_sent_once_for_somebody_may_go_on_from_there() -> None:
-    """Twice the same values are the same values only where nobody else writes in between."""
+    """Setting the same values twice is harmless only if nobody else writes in between."""
     async with here(for_requests("PATCH", "/", serving.after())) as at:
         task = at.double.task("KB-2")["id"]
         with pytest.raises(ReplyLost):
@@ -171,7 +177,7 @@ async def test_a_question_is_asked_again_when_the_network_stumbles() -> None:
 
 
 async def test_a_used_up_allowance_says_for_how_long() -> None:
-    """Source: err_429. It wants to be left alone for the rest of the minute, which nobody waits for here."""
+    """Source: err_429. It asks to be left alone for the rest of the minute, which nobody waits for here."""
     async with here(double=seeded(allowance=2, monotonic=lambda: 0.0)) as at:
         await at.plane.me()
         await at.plane.me()
@@ -183,7 +189,7 @@ async def test_a_used_up_allowance_says_for_how_long() -> None:
 
 
 async def test_a_short_wait_is_waited_for() -> None:
-    """`Retry-After` may be a whole number or none."""
+    """`Retry-After` may be an integer or missing."""
     limited = serving.status(
         429, {"retry-after": "1.5"}, '{"error_code": 5900, "error_message": "RATE_LIMIT_EXCEEDED"}'
     )
@@ -202,7 +208,7 @@ async def test_a_guest_reads_and_writes_nothing() -> None:
 
 
 async def test_a_project_is_listed_for_who_is_no_member_and_says_so() -> None:
-    """Source: err_nonmember_project_403. A public project is seen by all of the workspace."""
+    """Source: err_nonmember_project_403. All of the workspace can see a public project."""
     async with here(who=MEL) as at:
         listed = {project.key: project for project in (await at.plane.projects()).items}
         assert (listed["KB"].member, listed["OPS"].member) == (True, False)
@@ -229,7 +235,7 @@ async def test_people_who_may_not_be_assigned_are_dropped_and_the_reply_shows_it
 
 @pytest.mark.parametrize("base", ["/nowhere", "/api/v1"])
 async def test_an_address_that_is_no_plane_s_is_told(base: str) -> None:
-    """Plane answers unknown paths with a 404 of its own; another server with a page."""
+    """Plane answers unknown paths with its own 404; another server with an HTML page."""
     async with here(in_turn(*[serving.html(404)] * 4) if base == "/nowhere" else serving.no_fault) as at:
         place = ServiceAddress(
             wire.SERVICE, f"{at.running.address}{base}", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), ()
@@ -242,7 +248,7 @@ async def test_an_address_that_is_no_plane_s_is_told(base: str) -> None:
 
 
 async def test_a_create_that_is_redirected_is_not_followed_and_says_where_it_led() -> None:
-    """Many clients follow with a GET, which is answered 200: nothing was created and nothing complained."""
+    """Many clients follow with a GET, which gets a 200: nothing was created and nothing complained."""
     async with here(for_requests("POST", "/", serving.redirected("https://elsewhere.example/", 301))) as at:
         with pytest.raises(WrongAddress, match=r"elsewhere\.example"):
             await at.plane.create_task(at.kb, DRAFT, "kf-1")
@@ -265,7 +271,7 @@ async def test_nobody_listens_and_that_is_said() -> None:
 
 
 async def test_1200_tasks_are_listed_in_few_requests_without_their_texts() -> None:
-    """60 requests a minute are all that a key has."""
+    """A key has only 60 requests a minute."""
     async with here(double=many(1200)) as at:
         walked = await read_all(lambda cursor: at.plane.tasks(at.kb, cursor))
         assert (len(walked.items), walked.note) == (1200, None)
@@ -286,7 +292,7 @@ async def test_1200_tasks_are_listed_in_few_requests_without_their_texts() -> No
 async def test_1200_tasks_behind_a_cursor_that_leads_nowhere_end_and_it_is_said(
     cursor: str, *, goes_on: bool, rows: bool, read: int, why: str
 ) -> None:
-    """The third page leads to itself, to the first one, is empty, or says that it is the last."""
+    """The third page leads to itself, to the first one, is empty, or claims to be the last."""
     async with here(double=many(1200)) as at:
         asked = f"per_page=250&order_by=-created_at&fields={wire.LEAN}&cursor=250:2:0"
         path = f"/api/v1/workspaces/{WORKSPACE}/projects/{at.kb}/work-items/"
@@ -301,14 +307,14 @@ async def test_1200_tasks_behind_a_cursor_that_leads_nowhere_end_and_it_is_said(
 
 
 async def test_a_list_that_stays_unreadable_is_no_answer() -> None:
-    """A page that is no page is not an empty one."""
+    """A malformed page is not an empty one."""
     async with here(in_turn(*[serving.body("{}")] * 4)) as at:
         with pytest.raises(NoAnswer, match="whether it is the last"):
             await at.plane.tasks(at.kb)
 
 
 def many(number: int) -> Plane:
-    """Return a workspace with so many tasks in KB."""
+    """Return a workspace with this many tasks in KB."""
     plane = Plane()
     plane.add_project("KB", "Knowledge Base")
     for at in range(number):

@@ -39,7 +39,7 @@ async def here(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
 
 @pytest.fixture(params=DOUBLES)
 async def double(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
-    """Yield only what can be made to fail."""
+    """Yield only servers that can be made to fail."""
     async with ground(request.param) as found:
         yield found
 
@@ -49,7 +49,7 @@ def _topic(here: Ground) -> ChatPlace:
 
 
 async def test_a_server_says_what_it_is_and_is_asked_once(here: Ground) -> None:
-    """Feature levels decide words, so that they must be known before anything else."""
+    """Feature levels decide names, so they must be known before anything else."""
     server = await here.client.server()
     assert server.level >= 120
     assert server.version
@@ -97,7 +97,7 @@ async def test_messages_of_a_topic_are_read_in_pieces_without_gaps(here: Ground)
 
 
 async def test_messages_of_a_sender_and_with_words_are_found(here: Ground) -> None:
-    """A send whose reply was lost is looked for among one's own messages."""
+    """A send whose reply was lost is looked for among the bot's own messages."""
     sent = await here.client.send(_topic(here), "the lost reply was found")
     me = await here.client.me()
     own = await here.client.messages(_topic(here), before=10, sender=me)
@@ -111,7 +111,7 @@ async def test_messages_of_a_sender_and_with_words_are_found(here: Ground) -> No
 
 
 async def test_what_a_queue_hears_has_the_mark_of_who_sent_it(here: Ground) -> None:
-    """`local_id` is how a send whose reply was lost is known to have happened."""
+    """`local_id` shows whether a send whose reply was lost has happened."""
     queue = await here.client.register(_topic(here))
     sent = await here.client.send(_topic(here), "marked", queue=queue, local_id="mark-1")
     heard = await here.client.events(queue, queue.last_event_id)
@@ -130,7 +130,7 @@ async def test_what_a_queue_hears_has_the_mark_of_who_sent_it(here: Ground) -> N
 
 
 async def test_a_queue_that_waits_is_woken_by_a_message(here: Ground) -> None:
-    """Long polling, so that notices hear of reactions at once and still ask seldom."""
+    """Long polling, so that notices receive reactions at once and still ask seldom."""
     queue = await here.client.register(_topic(here))
     heard = []
 
@@ -146,7 +146,7 @@ async def test_a_queue_that_waits_is_woken_by_a_message(here: Ground) -> None:
 
 
 async def test_a_reaction_is_there_once_and_can_be_taken_back(here: Ground) -> None:
-    """Already there is a value, no error. Source: reaction_dup_400.json."""
+    """ "Already there" is a value, not an error. Source: reaction_dup_400.json."""
     sent = await here.client.send(_topic(here), "react to me")
     queue = await here.client.register(_topic(here), reactions=True)
     assert await here.client.react(sent, "eyes")
@@ -165,14 +165,14 @@ async def test_a_reaction_is_there_once_and_can_be_taken_back(here: Ground) -> N
 
 
 async def test_a_message_of_ones_own_gets_another_text(here: Ground) -> None:
-    """A notice is brought up to date in place."""
+    """A notice is updated in place."""
     sent = await here.client.send(_topic(here), "first")
     await here.client.edit(sent, "second")
     assert (await here.client.message(sent)).text == "second"
 
 
 async def test_what_the_server_makes_of_a_long_text_can_be_read(here: Ground) -> None:
-    """It cuts without a word. Sources: message_send_too_long.json, messages_get_newest.json."""
+    """It truncates silently. Sources: message_send_too_long.json, messages_get_newest.json."""
     server = await here.client.limits()
     sent = await here.client.send(ChatPlace(here.channel, "t" * (server.longest_topic + 9)), LONG)
     message = await here.client.message(sent)
@@ -191,7 +191,7 @@ async def test_an_address_of_a_message_leads_back_to_it(here: Ground) -> None:
 
 
 async def test_what_is_not_there_is_told_as_missing(here: Ground) -> None:
-    """A channel, a message: each with its way out."""
+    """A channel, a message: each with its remedy."""
     nowhere = Channel(999_999_999, "no such", "", private=False)
     with pytest.raises((Missing, ServiceRefused)):
         await here.client.send(ChatPlace(nowhere, "x"), "y")
@@ -210,7 +210,7 @@ async def test_an_empty_text_is_refused_in_the_words_of_the_server(here: Ground)
 
 
 async def test_people_are_written_to_directly(double: Ground) -> None:
-    """A conversation is identified by its people, and has an address, too."""
+    """A conversation is identified by its people, and also has an address."""
     assert double.zulip
     hamlet = double.zulip.world.user("King Hamlet")
     person = next(person for person in await double.client.people() if person.id == hamlet.id)
@@ -227,7 +227,7 @@ async def test_people_are_written_to_directly(double: Ground) -> None:
 
 
 async def test_all_public_channels_and_all_direct_messages_can_be_looked_through(double: Ground) -> None:
-    """A bot's own history lacks what it did not subscribe to. Source: messages_bot_search_public.json."""
+    """A bot's own history lacks channels that it did not subscribe to. Source: messages_bot_search_public.json."""
     assert double.zulip
     world = double.zulip.world
     world.channel("elsewhere", "Iago")
@@ -279,7 +279,7 @@ async def test_messages_around_a_moment_are_asked_for_only_where_the_server_can(
 
 
 async def test_the_topic_without_a_name_is_called_general_chat(double: Ground) -> None:
-    """From feature level 334 on a topic may have no name. Source: https://zulip.com/api/changelog."""
+    """From feature level 334 on, a topic may have no name. Source: https://zulip.com/api/changelog."""
     sent = await double.client.send(replace(_topic(double), topic=""), "no topic")
     topic = (await double.client.message(sent)).topic
     newer = (await double.client.server()).level >= 334
@@ -298,7 +298,7 @@ async def test_a_wrong_key_is_told_with_what_to_set() -> None:
 
 
 async def test_a_send_whose_reply_is_lost_is_not_sent_again(double: Ground) -> None:
-    """Nothing in Zulip makes a second send harmless, so there is none; the queue shows that it happened."""
+    """Nothing in Zulip makes a second send harmless, so there is none; the queue shows that the first one happened."""
     assert double.double
     assert double.zulip
     queue = await double.client.register(_topic(double))
@@ -311,7 +311,7 @@ async def test_a_send_whose_reply_is_lost_is_not_sent_again(double: Ground) -> N
 
 
 async def test_what_can_be_repeated_survives_a_lost_reply(double: Ground) -> None:
-    """A reading, a queue, a reaction and an edit are tried again."""
+    """A read, a queue, a reaction and an edit are retried."""
     assert double.double
     sent = await double.client.send(_topic(double), "steady")
     for call, method, path in (
@@ -350,7 +350,7 @@ async def test_too_many_requests_are_told_with_the_wait_that_is_asked_for(double
     ],
 )
 async def test_a_reply_of_another_form_is_no_answer_and_for_a_send_a_lost_one(double: Ground, body: str) -> None:
-    """A reply that is not understood never counts as done or as not done."""
+    """A reply that can't be parsed never counts as done or as not done."""
     assert double.double
     await double.client.server()
     json = {"content-type": "application/json"}
@@ -363,7 +363,7 @@ async def test_a_reply_of_another_form_is_no_answer_and_for_a_send_a_lost_one(do
 
 
 async def test_a_site_that_is_no_zulip_is_told_with_the_setting() -> None:
-    """Somebody else's page where JSON was due. Source: err_404.json."""
+    """Someone else's page instead of JSON. Source: err_404.json."""
     zulip = zulip_of("double-247")
     async with (
         served(zulip, plan=lambda *_: html(404, acts=False)) as double,
@@ -374,7 +374,7 @@ async def test_a_site_that_is_no_zulip_is_told_with_the_setting() -> None:
 
 
 async def test_the_server_is_asked_again_after_an_hour(double: Ground) -> None:
-    """It may have been upgraded meanwhile, and then it knows other words."""
+    """It may have been upgraded meanwhile, and then it knows other names."""
     assert double.double
     clock = [0.0]
     double.client._monotonic = lambda: clock[0]

@@ -1,4 +1,7 @@
-"""The Zulip of the tests answers as the recorded one did: each recorded request is made again, in the order of then."""
+"""The Zulip of the tests answers as the recorded one did.
+
+Each recorded request is made again, in the recorded order.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ OTHER_KEYS = {
     "err_bad_key_valid_shape_401": ("user29@zulipdev.com", "a" * 32),
     "err_unknown_email_401": ("nobody@zulip.com", "a" * 32),
 }
-"""The samples do not hold what was sent with these."""
+"""The samples lack the requests' bodies for these."""
 WORLDLY = {"alert_words", "streams", "subscriptions", "never_subscribed", "members", "events"}
-"""Lists that were longer then; each entry of ours has the form of one of theirs."""
+"""Lists that were longer in the recording; each entry of ours has the form of one of theirs."""
 LONG_POLL = "events_longpoll_woken"
 
 
 async def test_every_recorded_request_is_answered_as_it_was_recorded() -> None:
-    """The status is the same, and so are the words of errors, and the form of everything."""
+    """Compared are the status, the words of errors, and the form of everything."""
     zulip = Zulip()
     replayed = _Replay(zulip)
     for name in NAMES:
@@ -53,7 +56,7 @@ async def test_every_recorded_request_is_answered_as_it_was_recorded() -> None:
 
 
 class _Replay:
-    """Makes recorded requests again, with the ids that things have now."""
+    """Makes recorded requests again, with the current ids."""
 
     def __init__(self, zulip: Zulip) -> None:
         self.zulip = zulip
@@ -79,7 +82,7 @@ class _Replay:
         return reply
 
     def meant(self, body: Any) -> Any:
-        """Return a body with the queue's id of then."""
+        """Return a body with the recorded queue's id."""
         text = json.dumps(body)
         for then, now in self.ids.items():
             text = text.replace(now, then)
@@ -140,7 +143,7 @@ EXACTLY = {
     "flags_update",
     "messages_render",
 }
-"""Replies that hold nothing of the moment."""
+"""Replies that depend on nothing else."""
 IDS_OF_MESSAGES = {"messages_get_newest", "messages_get_narrow_topic", "messages_search", "messages_search_russian"}
 
 
@@ -164,7 +167,7 @@ def _same_form(where: str, ours: Any, recorded: Any) -> None:
 
 
 def _names(where: str, value: Mapping[str, Any]) -> set[str]:
-    """Return the names in an object, without those that only say what had happened to the recorded messages."""
+    """Return the names in an object, without those that only tell the history of the recorded messages."""
     return set(value) - (
         {"last_edit_timestamp", "edit_history"} if ".messages" in where or ".message" in where else set()
     )
@@ -184,7 +187,7 @@ def _same_as_one(where: str, ours: Any, recorded: list[Any]) -> None:
 
 @pytest.mark.parametrize("word", ["stream", "private"])
 async def test_a_server_that_gave_up_the_old_words_refuses_them(word: str) -> None:
-    """Nobody of ours may depend on words that newer servers call deprecated."""
+    """Nothing of ours may depend on names that newer servers call deprecated."""
     zulip = Zulip(469, modern=True)
     hamlet = zulip.world.user("King Hamlet")
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app=zulip), base_url="http://zulip.test")
