@@ -1,4 +1,4 @@
-"""Models in these tests answer at once, but a busy machine may take longer to ask them than a person is kept waiting."""
+"""Models in these tests answer at once, but a busy machine may need longer to ask them than the limits allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model that the settings name, as all of a process asks it: one connection, prices, several at once, what is wrong."""
+"""The model named in the settings, as a whole process uses it: one connection, prices, concurrent requests, errors."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ anyio.run(main)
 
 
 def test_a_server_starts_lists_and_searches_without_loading_what_asks_the_model(tmp_path: Path) -> None:
-    """The vendors' packages take up to a second and a half: hosts that never ask for a run do not wait for them."""
+    """The vendors' packages take up to a second and a half: hosts that never start a run don't wait for them."""
     environ = {
         name: text for name, text in os.environ.items() if not name.startswith(("FORGE_", "OPENAI_", "ANTHROPIC_"))
     }

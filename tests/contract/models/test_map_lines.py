@@ -1,4 +1,4 @@
-"""Lines that a model makes for maps: of what, of what never, how many, and what a map shows of them."""
+"""Lines that a model writes for maps: of which pages, of which never, how many, and what a map shows of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LINES = {
 
 @dataclass
 class Place:
-    """A server whose model makes lines, and what it is asked for."""
+    """A server whose model writes lines, and its requests."""
 
     app: App
     writer: Writer
@@ -65,7 +65,7 @@ class Place:
 
     @property
     def told(self) -> list[dict[str, Any]]:
-        """Return what the model was told, one thing a question."""
+        """Return the model's questions, one item each."""
         return [json.loads(told_in(body)) for body in self.model.asked]
 
     def another(self, holder: str = "other", **more: Any) -> MapLines:
@@ -99,7 +99,7 @@ def line(text: str) -> Any:
 
 
 def by_path(body: Mapping[str, Any]) -> Any:
-    """Answer with the line of what is asked about."""
+    """Answer with the line for the page in question."""
     (told,) = json.loads(told_in(body)).values()
     return line(LINES[told["path"]])
 
@@ -198,7 +198,7 @@ async def test_one_answer_that_cannot_be_used_costs_that_line_and_no_other(tmp_p
 
 async def test_one_page_that_the_model_never_answers_about_keeps_no_other_from_its_line(tmp_path: Path) -> None:
     def answered(body: Mapping[str, Any]) -> Any:
-        """Refuse to read one page, as a server does that holds it to be an attack."""
+        """Refuse to read one page, as a server does that takes it for an attack."""
         if "first.md" in told_in(body):
             return Trouble(400, "invalid_request_error")
         return line("About queens.")
@@ -275,7 +275,7 @@ def test_a_line_is_plain_text(spoken: str, shown: str) -> None:
 
 
 def test_a_line_of_megabytes_is_short_too() -> None:
-    """No timing: if all of it were looked at for addresses, this would not come back."""
+    """No timing: if all of it were searched for addresses, this would not return."""
     assert len(line_of({"line": "a.b-" * 1_000_000})) < 500
 
 

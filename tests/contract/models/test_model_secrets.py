@@ -1,7 +1,7 @@
 """The key of a language model stays with the server, whatever its server does and however much it echoes.
 
-It is in no answer, error, log, frame, proposal, trace, audit record, in nothing that the doctor says, and in nothing on disk. Nor is
-what a model or a page said in an error or a log.
+It is in no answer, error, log, frame, proposal, trace, audit record, doctor output, or file on disk. Nor is the text of
+a model or a page in an error or a log.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tests.support.runs.hosts import RunHost, run_host
 
 VENDORS = ("anthropic", "openai", "openai-responses")
 WORDS = "the merger with Quagmire Ltd is off"
-"""What a model says: it may be where it was asked for, and nowhere else."""
+"""A model's text: it may appear where it was asked for, and nowhere else."""
 ECHO = f"you sent {KEY}"
 HEADERS = {"x-echo": KEY, "request-id": KEY, "x-request-id": KEY, "retry-after": KEY}
 
 
 def echoing(status: int) -> Trouble:
-    """Return an error that has the key wherever the shape has room for a word."""
+    """Return an error that has the key wherever its shape has room for a word."""
     return Trouble(status, KEY, f"{ECHO}, {WORDS}", code=KEY, param=KEY, headers=HEADERS, more={"detail": ECHO})
 
 
@@ -66,12 +66,12 @@ TELLING = {
     "a redirect with the key in it": "anthropic",
     "an unknown tool": "openai",
 }
-"""The faults by which most could get out, each in a way of its own; the others are tried where time is no matter."""
+"""The faults that could leak the most, each in its own way; the long tests try the others."""
 
 
 @dataclass
 class PageContext:
-    """A host whose server asks a model; `told` is everything that was answered, `log` everything logged, at every level."""
+    """A host whose server asks a model; `told` is everything answered, `log` everything logged, at every level."""
 
     host: RunHost
     log: Any
@@ -98,7 +98,7 @@ async def house(folder: Path, **more: Any) -> AsyncIterator[PageContext]:
 
 
 def check(there: PageContext) -> None:
-    """Assert that nothing that was said so far, or is kept, holds the key, and no error or log what a model said."""
+    """Assert that nothing answered or stored so far holds the key, and no error or log the model's text."""
     log = there.log.getvalue()
     assert KEY not in log, [line for line in log.splitlines() if KEY in line]
     assert WORDS not in log, [line for line in log.splitlines() if WORDS in line]
@@ -170,7 +170,7 @@ async def test_no_fault_of_a_model_brings_the_key_or_a_text_to_light(tmp_path: P
 
 @pytest.mark.parametrize("fault", ["a 400 that echoes", "no HTTP"])
 async def test_no_traceback_has_the_key(tmp_path: Path, fault: str) -> None:
-    """What a debugger, a crash report or a careless log line would print."""
+    """A debugger, a crash report or a careless log line would print this."""
     async with house(tmp_path) as there:
         there.host.will("Look", *[STEPS.get(fault, said("unused"))] * 8)
         if fault in FAULTS:

@@ -1,4 +1,7 @@
-"""The configured model is asked how unclear questions are to be taken: a real server, a real client, a model on a real socket."""
+"""The configured model is asked how to take unclear questions.
+
+A real server, a real client, a model on a real socket.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ VENDORS = ("anthropic", "openai", "openai-responses")
 
 
 def told(host: RunHost) -> str:
-    """Return all that the model was told."""
+    """Return everything sent to the model."""
     return str(host.model.asked)
 
 
@@ -27,7 +30,7 @@ async def routed(host: RunHost, query: str) -> dict[str, Any]:
 
 
 async def loaded(host: RunHost) -> None:
-    """Wait until what asks the model is loaded."""
+    """Wait until the code that asks the model is loaded."""
     await host.app.services.model.provider()
 
 

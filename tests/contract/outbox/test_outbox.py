@@ -1,4 +1,4 @@
-"""What all outboxes promise: one suite for every engine."""
+"""The promises of every outbox: one suite for all engines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOB = "bob@cursor"
 HOUR = timedelta(hours=1)
 PROCESSES = 3
 EACH = 25
-"""So many outbox entries each process begins."""
+"""How many outbox entries each process begins."""
 
 PLAIN = OutboxEntry(
     id="e-1",
@@ -155,7 +155,7 @@ async def test_each_approval_counts_once_also_right_after_the_same_was_done(outb
 
 
 async def test_what_is_approved_is_not_begun_while_nobody_knows_what_became_of_the_same(outbox: Outbox) -> None:
-    """Whoever is told "unsure" proposes it again: a yes must not send it twice."""
+    """After the answer "unsure" the caller proposes it again: an approval must not send it twice."""
     await outbox.begin(outbox_entry(proposal="p-1"), within=HOUR)
     again = outbox_entry("e-2", proposal="p-2", begun_at=NOW + DAY)
     assert (await outbox.begin(again, within=HOUR)).id == "e-1"
@@ -228,7 +228,7 @@ async def test_marks_add_up_and_of_one_name_the_newest_counts(outbox: Outbox) ->
 
 
 async def test_the_end_of_an_errand_is_on_the_audit_chain_with_its_place_and_no_text(store: StateStore) -> None:
-    """An act in another service is on record like any other; what was answered is not."""
+    """An act in another service is recorded like any other; the reply is not."""
     for n, (fate, outcome) in enumerate([("done", "sent"), ("unsure", "unsure"), ("failed", "failed")]):
         begun = outbox_entry(f"e-{n}", digest=f"{n:064}", proposal="p-1" if fate == "done" else "")
         await store.outbox.begin(begun, within=HOUR)
@@ -245,7 +245,7 @@ async def test_the_end_of_an_errand_is_on_the_audit_chain_with_its_place_and_no_
 
 
 async def test_records_of_acts_on_pages_say_nothing_of_deliveries(store: StateStore) -> None:
-    """Records that are there already must stay what they are, byte for byte."""
+    """Existing records must stay as they are, byte for byte."""
     await approved(store)
     assert all("delivery" not in body for body in await bodies(store))
 

@@ -139,7 +139,7 @@ async def test_bytes_that_are_no_text_are_indexed_as_far_as_they_can_be_read(fol
 
 @POSIX
 async def test_links_devices_and_odd_names_stop_nothing(folder: Path) -> None:
-    """Symlinks that leave; loops, devices and pipes must neither hang nor leak."""
+    """Symlinks that lead outside; loops, devices and pipes must neither hang nor leak."""
     root = folder / "kb"
     (folder / "outside").mkdir()
     write(folder, {"outside/secret.md": "# Outside\n\norichalcum\n"})
@@ -204,7 +204,7 @@ async def test_links_devices_and_odd_names_stop_nothing(folder: Path) -> None:
 
 @contextmanager
 def flickering(files: list[Path]) -> Iterator[None]:
-    """Files that come and go all the time."""
+    """Files that appear and vanish all the time."""
     stop = threading.Event()
 
     def flicker() -> None:
@@ -271,7 +271,7 @@ async def test_an_empty_knowledge_base_answers_and_finds_its_first_page_when_it_
     ids=["file", "dangling", "loop", "missing", "pipe"],
 )
 async def test_what_is_no_folder_is_refused_with_what_to_do(make: object, says: str, tmp_path: Path) -> None:
-    """A missing or unreadable folder, a file as folder."""
+    """A missing or unreadable folder, a file instead of a folder."""
     make(tmp_path / "kb")  # type: ignore[operator]  # the parameters are functions
     with pytest.raises(VaultUnavailable, match=says) as refusal:
         async with open_app(Settings(kb=tmp_path / "kb", state_dir=tmp_path / "state")):
@@ -311,7 +311,7 @@ async def test_folders_and_files_that_may_not_be_read_cost_only_themselves(folde
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured where /proc tells it")
 def test_a_folder_of_100_000_files_is_served_at_once_and_in_bounded_memory(tmp_path: Path) -> None:
-    """A folder of 100,000 files. The first answers do not wait for the index."""
+    """A folder of 100,000 files. The first answers don't wait for the index."""
     for n in range(100_000):
         folder = tmp_path / "kb" / f"d{n % 100}"
         folder.mkdir(parents=True, exist_ok=True)

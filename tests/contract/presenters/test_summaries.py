@@ -1,4 +1,4 @@
-"""What a person is shown of a proposal and of a host's trust, before anything lays it out."""
+"""What a person sees of a proposal and of a host's trust, before any layout."""
 
 from __future__ import annotations
 

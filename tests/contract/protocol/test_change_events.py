@@ -1,4 +1,4 @@
-"""Changes reach whoever listens, in both eras, whichever process made or saw them."""
+"""Changes reach every listener, in both eras, whichever process made or saw them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_2025_client_hears_of_what_it_subscribed_to_until_it_unsubscribe
 async def test_a_2025_client_that_saw_the_list_of_resources_hears_of_very_many_changes_at_once(
     settings: Settings,
 ) -> None:
-    """After these the map is announced, and a changed list: what the client shows of either may be old."""
+    """After these, the map and a changed list are announced, because the client may show old ones."""
     bell = anyio.Event()
 
     async def on_message(message: Any) -> None:
@@ -121,7 +121,7 @@ async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:
 
 
 class Heard(InMemorySubscriptionBus):
-    """Remembers what was published, and rings."""
+    """Remembers what was published, and signals it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class Heard(InMemorySubscriptionBus):
 
 
 class Unsteady(MemoryStateStore):
-    """A store that loses what it held, as one that is restored from a backup, and cannot be asked at times."""
+    """A store that loses its contents, as one restored from a backup does, and that is unavailable at times."""
 
     away = False
 

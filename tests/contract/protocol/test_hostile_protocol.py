@@ -1,7 +1,7 @@
-"""The envelope of a request as the weapon: ids, batches, metadata, addresses of resources, completions, subscriptions.
+"""Attacks through the envelope of a request: ids, batches, metadata, resource addresses, completions, subscriptions.
 
-Promise: each request is answered once under its own id or refused in words, no envelope leads past the gate or out of the knowledge
-base, and the process goes on. Malformed values of arguments: `test_bad_input.py`.
+Promise: each request is answered once under its own id or refused in words, no envelope leads past the gate or out of
+the knowledge base, and the process continues. Malformed values of arguments: `test_bad_input.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PINGS = count()
 
 
 def read(wire: Wire) -> dict[str, Any]:
-    """Return the next answer; a server that says nothing any more is ended, which fails the test."""
+    """Return the next answer; a server that has stopped answering is ended, which fails the test."""
     assert wire.process.stdout is not None
     patience = threading.Timer(PATIENCE_S, wire.process.kill)
     patience.start()
@@ -71,7 +71,7 @@ def ask(wire: Wire, raw: bytes, id_: Any) -> dict[str, Any]:
 
 
 def heard(wire: Wire, *raws: bytes) -> list[dict[str, Any]]:
-    """Return what is said until the answer to a later ping, which shows that the server lives."""
+    """Return everything sent up to the answer to a later ping, which shows that the server lives."""
     for raw in raws:
         wire.tell(raw)
     ping = f"after-{next(_PINGS)}"
@@ -83,7 +83,7 @@ def heard(wire: Wire, *raws: bytes) -> list[dict[str, Any]]:
 
 
 def told(answer: dict[str, Any]) -> str:
-    """Return what an answer says, which must be fit to be shown."""
+    """Return an answer's text, after checking that it may be shown."""
     text = json.dumps(answer)
     assert SECRET not in text
     if "error" in answer:
@@ -103,7 +103,7 @@ BATCHES = {
 
 @pytest.mark.parametrize("kind", BATCHES)
 def test_a_batch_is_refused_once_and_does_nothing(wire: Wire, kind: str) -> None:
-    """The protocol has none since 2025-06-18."""
+    """The protocol has had none since 2025-06-18."""
     answers = heard(wire, BATCHES[kind])
     assert len(answers) <= 1
     for answer in answers:
@@ -162,7 +162,7 @@ METAS: list[Any] = [
 
 @pytest.mark.parametrize("meta", METAS, ids=range(len(METAS)))
 def test_no_metadata_gives_a_caller_more(wire: Wire, meta: Any) -> None:
-    """What a request says of itself beside its arguments is no authority."""
+    """A request's claims about itself, beside its arguments, have no authority."""
     merge = {"path": "owned.md", "content": "# x\n"}
     answer = ask(wire, line(1, "tools/call", name="kb_merge", arguments=merge, _meta=meta), 1)
     assert '"status": "done"' not in told(answer)
@@ -172,7 +172,7 @@ def test_no_metadata_gives_a_caller_more(wire: Wire, meta: Any) -> None:
 
 
 def test_a_tool_call_that_names_its_keys_twice_is_one_call(wire: Wire) -> None:
-    """Of two readers of one line none may see another call than the gate."""
+    """If two parsers read one line, neither may see another call than the gate does."""
     twice = (
         b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"kb_map","name":"kb_delete","arguments":{}}}'
     )

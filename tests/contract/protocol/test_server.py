@@ -30,7 +30,7 @@ CHANGING = {
     *("kb_merge", "kb_move", "kb_delete", "kb_revert", "kb_dismiss", "proposal_withdraw"),
     *("journey_start", "journey_submit", "journey_decide"),
 }
-"""The tools that do more than look."""
+"""The tools that do more than read."""
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
 
 
@@ -103,7 +103,10 @@ def settings(tmp_path: Path) -> Settings:
     ids=lambda p: f"{p[0].__name__}-{p[1]}",
 )
 def connect(request: pytest.FixtureRequest, settings: Settings) -> Connect:
-    """Return what opens a client; opened inside the test, because a task group must be left by the task that entered it."""
+    """Return a function that opens a client.
+
+    The test calls it, because a task group must be left by the task that entered it.
+    """
     way, era = request.param
     return lambda: way(settings, era)
 
@@ -117,7 +120,10 @@ def connect(request: pytest.FixtureRequest, settings: Settings) -> Connect:
     ids=lambda p: f"{p[0].__name__}-{p[1]}",
 )
 def anyhow(request: pytest.FixtureRequest, settings: Settings) -> Connect:
-    """Return the same for what depends on no transport: by default in memory, with external tests by each of them."""
+    """Return the same for tests that depend on no transport.
+
+    By default in memory, with external tests over each of them.
+    """
     way, era = request.param
     return lambda: way(settings, era)
 
@@ -140,7 +146,7 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connect) -> None:
-    """The contract of the three circles, whole: fields, shapes, values."""
+    """The full contract of the three circles: fields, shapes, values."""
     async with connect() as client:
         tools = (await client.list_tools()).tools
         assert [tool.name for tool in tools] == [spec.name for spec in chosen(declared(), configured=())]
@@ -392,7 +398,7 @@ async def test_filters_apply_before_ranking(settings: Settings) -> None:
 
 
 async def test_the_first_question_ever_is_answered(settings: Settings) -> None:
-    """A host may start a server, ask once and leave: an empty answer would tell a new user that it does not work."""
+    """A host may start a server, ask once and leave: an empty answer would tell a new user that it doesn't work."""
     async with open_app(settings) as app, Client(app.server) as client:
         answer = await call(client, "kb_search", query="roll back the payment service")
         assert answer["hits"][0]["path"] == "guides/deploy.md"

@@ -1,4 +1,4 @@
-"""Task handles: to whom they are given, whose they are, and who is told of them without asking."""
+"""Task handles: who gets them, who owns them, and who is notified without asking."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def test_whoever_was_frozen_meanwhile_is_told_nothing_and_decides_nothing(
 
 
 async def test_a_header_that_names_another_task_or_none_is_refused(tmp_path: Path) -> None:
-    """The extension's section on routing headers; the protocol's own methods are held to theirs by the SDK."""
+    """The extension's section on routing headers; the SDK checks those of the protocol's own methods."""
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_move", **MOVE))["taskId"]
         for named in ("p-another", ""):
@@ -174,7 +174,7 @@ async def test_who_is_told_the_answer_of_a_run_has_read_what_the_run_read(tmp_pa
 
 @asynccontextmanager
 async def listening(at: Place, *tasks: str, **more: Any) -> AsyncIterator[tuple[dict[str, Any], KnowsTasks]]:
-    """Yield what was acknowledged to somebody who listens to these tasks, and where notifications arrive."""
+    """Yield the acknowledgement of a subscription to these tasks, and where notifications arrive."""
     knows = KnowsTasks()
     acknowledged: list[dict[str, Any]] = []
     there = anyio.Event()
@@ -205,7 +205,7 @@ async def _dismissing(context: Any, params: ElicitRequestParams) -> ElicitResult
 
 
 async def heard(knows: KnowsTasks, status: str) -> dict[str, Any]:
-    """Return the newest that was told once that is of this status."""
+    """Return the newest notification once it has this status."""
     with anyio.fail_after(20):
         while not knows.noted or knows.noted[-1]["status"] != status:
             await knows.told()

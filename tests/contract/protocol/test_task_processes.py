@@ -1,4 +1,7 @@
-"""Task handles across real processes: what one server gave holds in the next, after it was killed, over stdio and over HTTP."""
+"""Task handles across real processes.
+
+A handle stays valid in the next server after a kill, over stdio and over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ NOTE = {"path": "new.md", "content": "# New\n\nOne.\n"}
 
 
 async def forms(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-    """Stand for a client that shows forms; none is shown before these handles."""
+    """Declare a client that shows forms; with these handles it shows none."""
     raise AssertionError(f"a form was shown: {params.message} ({context})")
 
 
 async def site(folder: Path, level: float, **variables: str) -> tuple[Site, Settings]:
-    """Return a knowledge base, as the environment of its servers names it, whose host has that level."""
+    """Return a knowledge base, as its servers' environment names it, whose host has that level."""
     kb, state_dir = write(folder / "kb"), folder / "state"
     settings = Settings(kb=kb, state_dir=state_dir, open_browser=False)
     settings = await let_in(settings, "desktop", level, forms=True)

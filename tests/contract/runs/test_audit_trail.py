@@ -1,4 +1,4 @@
-"""What a run did is found in the audit chain by its id: what it did by itself, and what a person agreed to."""
+"""A run's id finds its acts in the audit chain: those it did by itself, and those a person approved."""
 
 from __future__ import annotations
 

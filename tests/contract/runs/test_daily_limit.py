@@ -1,6 +1,8 @@
-"""The bound on what all runs together take in 24 hours: shared by every process, told with its way out, fatal to nothing that waits.
+"""The limit on all runs together in 24 hours.
 
-One answer of the double takes 120 tokens.
+Shared by every process, explained with its remedy, fatal to no waiting run.
+
+One answer of the double costs 120 tokens.
 """
 
 from __future__ import annotations
@@ -54,13 +56,13 @@ async def another(settings: Settings, **more: Any) -> AsyncIterator[Writer]:
 
 
 async def spend(host: RunHost, words: str = "Spend") -> None:
-    """Let a run have one answer."""
+    """Let a run get one answer."""
     host.will(words, said("Spent."))
     await host.call("agent_run", goal=f"{words} it.")
 
 
 async def until(app: App, run: str, holds: Callable[[Run], bool]) -> Run:
-    """Return the run once that holds of it."""
+    """Return the run once it meets this condition."""
     with anyio.fail_after(20):
         while True:
             seen = await app.services.state.last_event()
@@ -71,12 +73,12 @@ async def until(app: App, run: str, holds: Callable[[Run], bool]) -> Run:
 
 
 async def begun(app: App) -> int:
-    """Return how many runs are on record."""
+    """Return the number of recorded runs."""
     return len(await app.services.runs.store.runs(limit=100))
 
 
 def unbounded(app: App) -> None:
-    """Let there be room again."""
+    """Make room again."""
     runs = app.services.runs
     runs.day = Day(runs.store, NO_BOUNDS, utc_now)
 
@@ -210,7 +212,7 @@ async def test_a_run_that_a_person_helped_on_does_not_end_when_there_is_no_room_
 async def test_a_run_of_which_nobody_knows_the_cost_ends_after_an_answer_though_a_person_helped_it_on(
     tmp_path: Path,
 ) -> None:
-    """To wait would be to wait for ever, and to ask on would be unbounded."""
+    """Waiting would take forever, and asking again would be unbounded."""
     async with run_host(tmp_path) as host:
         host.will("Sum up", ASKS, said("never"))
         asks = await host.call("agent_run", goal="Sum up a page.")

@@ -1,4 +1,4 @@
-"""A run that is ended takes back what it waits for, whatever became of that meanwhile: nobody agrees to an act of a dead run."""
+"""An ended run withdraws what it waits for, whatever became of that meanwhile: nobody approves an act of a dead run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_what_the_host_itself_put_in_its_place_stays(tmp_path: Path) -> No
 
 
 async def test_what_takes_the_place_of_a_runs_proposal_brings_what_its_host_had_read(tmp_path: Path) -> None:
-    """The run is told what became of it, hours later maybe, when it is forgotten of the host."""
+    """The run learns the outcome, perhaps hours later, when the host's taint is forgotten."""
     async with run_host(tmp_path) as host:
         run, _ = await proposing(host)
         taints = host.app.services.taints

@@ -1,4 +1,7 @@
-"""A model, or whoever answers in its place, that sends what no model should: the run goes on or ends in words, and stays readable."""
+"""A model, or someone answering in its place, that sends what no model should.
+
+The run continues or ends in words, and stays readable.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ async def frames(host: RunHost, run: str, kind: type) -> list[object]:
 
 @VENDORS
 async def test_half_a_character_in_what_a_model_says_asks_or_wants_ends_no_run(vendor: str, tmp_path: Path) -> None:
-    """Models cut characters in two where their answer is cut; nobody can be sent the halves."""
+    """Models split characters at the end of a cut answer, and such halves can't be sent to anyone."""
     half = '"a\\ud800b\\u0000"'
     searches, asks = (
         Turn("", (Call("kb_search", f'{{"query":{half}}}'),)),

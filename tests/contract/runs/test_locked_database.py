@@ -1,4 +1,4 @@
-"""The state database cannot be used for a while in the middle of a run: somebody else's long write locks it."""
+"""The state database is unavailable for a while in the middle of a run: someone else's long write locks it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITES = uses("kb_merge", path="notes/a.md", content="# A\n\nIt was here.\n")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a database that is locked be given up at once, and a run that nobody is heard of be taken up soon."""
+    """Let a locked database be given up at once, and a silent run be taken over soon."""
     monkeypatch.setattr(sqlite, "BUSY_MS", 20)
     monkeypatch.setattr(supervisor, "HOLD_S", 0.6)
     monkeypatch.setattr(keeping, "LOOK_S", 0.2)
@@ -39,7 +39,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Locking:
-    """Locks the database when the model is asked, and gives it free: after `seconds`, or when told to."""
+    """Locks the database when the model is asked, and releases it after `seconds` or on request."""
 
     path: Path
     seconds: float | None = None
@@ -76,7 +76,7 @@ async def test_a_run_outlasts_it_and_neither_an_answer_nor_an_effect_is_lost(tmp
 async def test_who_waits_for_too_long_is_told_which_run_goes_on_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """“Nothing was changed, try again” would have it begun twice."""
+    """ "Nothing was changed, try again" would begin it twice."""
     monkeypatch.setattr(outlasting, "WAITS_S", (0.0,))
     async with run_host(tmp_path) as host:
         lock = locking(host)
@@ -109,7 +109,7 @@ async def _call(host: RunHost) -> None:
 
 
 class Going:
-    """A state store that can say that something changed, and nothing more after that."""
+    """A state store that reports one change, and nothing after that."""
 
     def __init__(self, state: StateStore) -> None:
         self._state = state

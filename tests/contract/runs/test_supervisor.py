@@ -1,6 +1,8 @@
-"""How a process leads runs: bound to a request or in the background, who goes on when it ends, and what is never left waiting.
+"""How a process leads runs.
 
-The model is a double on a real socket, or one whose answers are written down; the databases, the gate and the clients are real.
+Bound to a request or in the background, who continues when it ends, and what never waits forever.
+
+The model is a double on a real socket, or one with scripted answers; the databases, the gate and the clients are real.
 """
 
 from __future__ import annotations
@@ -61,12 +63,12 @@ eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 def model_is_slow(place: Served, first: int = 1) -> None:
-    """Let the model think for ever about its question of that number, and all after it."""
+    """Let the model think forever about its question of that number, and all after it."""
     place.plan = lambda _method, _path, number: delayed(SLOW_S) if number >= first else None
 
 
 async def asked(place: Served, questions: int) -> None:
-    """Return when the model was asked so often."""
+    """Return when the model has been asked this often."""
     with anyio.fail_after(20):
         while place.count("POST") < questions:  # noqa: ASYNC110 - they come in another thread
             await anyio.sleep(0.01)
@@ -78,7 +80,7 @@ async def only_run(app: App) -> Run:
 
 
 async def until(app: App, run: str, holds: Callable[[Run], bool]) -> Run:
-    """Return the run once that holds of it."""
+    """Return the run once it meets this condition."""
     state, store = app.services.state, app.services.runs.store
     with anyio.fail_after(20):
         while True:
@@ -97,7 +99,10 @@ def over(run: Run) -> bool:
 
 
 async def call_and_go_away(client: Client, place: Served, questions: int) -> list[tuple[float, str]]:
-    """Begin a run, and cancel the call as soon as the model was asked so often; return what was told of it meanwhile."""
+    """Begin a run, and cancel the call once the model has been asked this often.
+
+    Return the messages received meanwhile.
+    """
     told: list[tuple[float, str]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -147,7 +152,7 @@ async def test_over_http_too(tmp_path: Path, mode: str) -> None:
 
 
 async def test_a_host_over_http_that_dies_takes_its_run_with_it(tmp_path: Path) -> None:
-    """A connection that ends is a cancelled request from 2026-07-28 on. Before, it says nothing: the run comes to its end."""
+    """From 2026-07-28 on, a connection that ends is a cancelled request. Before, it means nothing: the run finishes."""
     async with run_host(tmp_path) as host:
         host.will("Look", said("It says so."))
         model_is_slow(host.served)
@@ -352,7 +357,7 @@ async def test_who_cancels_a_run_need_not_wait_for_its_model(tmp_path: Path) -> 
 
 
 class Hours:
-    """A clock that goes when it is told to."""
+    """A clock that advances only on request."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -362,7 +367,7 @@ class Hours:
 
 
 async def left(app: App, **more: Any) -> Run:
-    """Return a run whose process died over its first question."""
+    """Return a run whose process died during its first question."""
     now = utc_now() - timedelta(hours=1)
     head = goal(app, **{"begun_at": now, **more})
     return await app.services.runs.store.begin(head, Hold("dead", now, now))
@@ -529,7 +534,7 @@ class Office:
 
 @dataclass
 class Written:
-    """A model that is asked as it is written down."""
+    """A model with scripted answers."""
 
     provider_: Scripted | Exception
     name: str = "scripted:small"
@@ -586,7 +591,7 @@ async def test_a_model_that_cannot_be_asked_ends_a_run_for_which_somebody_waits_
 
 @pytest.mark.parametrize("tries", [3, 12])
 async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tries: int) -> None:
-    """Nothing died: that many processes did says nothing of the run."""
+    """Nothing died: the number of processes so far says nothing about the run."""
     away = ProviderAway("scripted", "models.example", "connection refused", 5, "look at the network")
     async with office(says("", ask("Which?")), *[away] * tries, says("Done.")) as there:
         await there.runs.carry(fresh())
@@ -750,7 +755,7 @@ async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_anoth
 
 
 async def died_over(there: Office, state: str, moment: Callable[[], datetime]) -> None:
-    """Let a run come to that state, which is held by a process that died just then."""
+    """Lead a run to that state, in which it is claimed by a process that has just died."""
     assert (await there.runs.carry(fresh())).state == state
     assert await there.runs.store.claim("run-1", Hold("dead", moment(), moment() + timedelta(seconds=30))) is not None
 
@@ -783,7 +788,7 @@ async def test_who_resumes_a_run_whose_process_died_just_now_looks_again_now_and
 
 
 async def test_a_record_that_cannot_be_read_holds_up_no_other_run(tmp_path: Path) -> None:
-    """A newer program may have written it, beside this one."""
+    """A newer program may have written it, alongside this one."""
     async with run_host(tmp_path) as host:
         first = await proposed(host)
         path = host.app.base.state_dir / "state.db"

@@ -1,4 +1,7 @@
-"""The same question has the same answer: nothing in it hangs on the order in which a process happens to keep its sets."""
+"""The same question has the same answer.
+
+Nothing in it depends on the order in which a process happens to keep its sets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ QUESTIONS = (
     "roll",
     "where is caf\udce9 backpressure",
 )
-"""All words, misspelt ones, pages that are as good as each other, one that is completed, half a character."""
+"""All words, misspelt ones, equally good pages, a completed word, a lone surrogate."""
 _ASK = """
 import dataclasses, json, sys
 from pathlib import Path
@@ -46,7 +49,7 @@ def _asked(kb: Path, state: Path, seed: int) -> list[dict[str, object]]:
 
 
 def test_two_processes_answer_alike(tmp_path: Path) -> None:
-    """Our promise: the same result for the same question on the same files, each process with an index of its own making.
+    """Our promise: the same result for the same question on the same files, each process with its own index.
 
     SQLite, tantivy, static vectors.
     """

@@ -1,4 +1,4 @@
-"""What all stores of map lines promise: one suite for every engine."""
+"""The promises of every store of map lines: one suite for all engines."""
 
 from __future__ import annotations
 

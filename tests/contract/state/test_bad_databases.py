@@ -1,4 +1,4 @@
-"""Databases that are damaged, foreign, gone or in the wrong place: an index is made anew, the truth is refused."""
+"""Databases that are damaged, foreign, gone or in the wrong place: an index is rebuilt, a damaged state is refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def place(settings: Settings) -> Path:
 
 
 async def found(client: Client, number: int) -> list[str]:
-    """Return the pages that a search for a word of page `number` finds; none if it fails, which it does decently."""
+    """Return the pages that a search for a word of page `number` finds; none if it fails with a proper error."""
     result = await client.call_tool("kb_search", {"query": f"marker{number:03d}"})
     assert isinstance(result, CallToolResult)
     if result.is_error:
@@ -63,7 +63,7 @@ async def finds_everything(client: Client) -> None:
 
 
 def scribble(file: Path, *, at: float, size: int = 40_000) -> None:
-    """Write random bytes over a part of the file; its log is written back first, so that they meet what counts."""
+    """Write random bytes over a part of the file, after merging its log into it, so that they hit data that counts."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     offset = int(file.stat().st_size * at)
@@ -109,7 +109,7 @@ def damage_keyword(folder: Path) -> None:
 
 
 def seldom(harm: Callable[[Path], None]) -> Any:
-    """Return the harm for the external tests only: each costs seconds, and others go much the same way."""
+    """Return the damage for the external tests only: each case costs seconds, and resembles others."""
     return pytest.param(harm, marks=pytest.mark.external)
 
 
@@ -177,7 +177,7 @@ def no_database(file: Path) -> None:
 
 @pytest.mark.parametrize("make", [foreign_program, no_database, Path.mkdir])
 async def test_a_foreign_state_database_is_refused_and_kept(make: Callable[[Path], None], settings: Settings) -> None:
-    """Refused with the way out."""
+    """Refused with the remedy."""
     place(settings).mkdir()
     file = place(settings) / STATE_FILE
     make(file)
@@ -205,7 +205,7 @@ async def test_a_corrupt_state_database_is_refused_and_kept(at: float, settings:
 
 
 async def test_reads_are_refused_while_trust_cannot_be_known(settings: Settings) -> None:
-    """Trust fails closed: whoever was not known before the damage reads nothing after it."""
+    """Trust fails closed: a host that was unknown before the damage reads nothing after it."""
     async with open_app(settings) as app, Client(app.server) as client:
         file = place(settings) / STATE_FILE
         scribble(file, at=0.0, size=file.stat().st_size)
@@ -230,7 +230,7 @@ async def test_state_inside_the_knowledge_base_is_refused(tmp_path: Path) -> Non
 
 
 def unwritable(folder: Path) -> Path:
-    """Return a folder that nobody may write, root neither where the system has such a place."""
+    """Return a folder that nobody can write, root included if the system has such a place."""
     if os.name != "nt" and os.geteuid() == 0:
         return Path("/proc/self") if sys.platform == "linux" else folder / "file"
     folder.chmod(0o500)

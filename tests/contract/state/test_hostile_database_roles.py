@@ -1,6 +1,8 @@
-"""Another role of the same PostgreSQL database as the attacker: it may connect, notify, take locks, and create what it is let create.
+"""An attacker with another role in the same PostgreSQL database.
 
-Promise: it changes nothing, runs nothing with our rights, and whatever it holds up ends in a clear error in bounded time.
+It may connect, notify, take locks, and create what it is allowed to.
+
+Promise: it changes nothing, runs nothing with our rights, and its blocking ends in a clear error in bounded time.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from tests.support.state.postgres import PASSWORD, USER, PostgresServer
 from tests.support.state.trust_levels import stand
 
 FORGE, MALLORY = "forge_app", "mallory"
-"""The role of the server, which is no superuser, and that of the attacker."""
+"""The role of the server, which is no superuser, and the attacker's."""
 
 
 class Database:
@@ -64,7 +66,7 @@ class Database:
 
 @pytest.fixture
 def database(postgres: PostgresServer, schema: str) -> Iterator[Database]:
-    """Yield a database of its own: what is in `public` and in the settings of a database is shared by all of its schemas."""
+    """Yield a database of its own: all of a database's schemas share its `public` and its settings."""
     made = Database(postgres, schema)
     yield made
     with psycopg.connect(postgres.url(), autocommit=True) as admin:
@@ -96,7 +98,7 @@ CALLED = {
 
 
 async def test_no_function_or_operator_in_public_is_called_with_our_rights(database: Database, schema: str) -> None:
-    """CVE-2018-1058, with the search path of the database turned against us."""
+    """CVE-2018-1058, with the database's search path turned against us."""
     shadows = [
         SQL(SHADOW).format(
             name=Identifier(name),
@@ -135,7 +137,7 @@ async def refused(database: Database, schema: str) -> str:
 
 
 async def test_a_schema_that_somebody_else_made_is_refused(database: Database, schema: str) -> None:
-    """Its owner could drop our tables and put others there, with level 5 for whoever they like."""
+    """Its owner could drop our tables and put others there, with level 5 for anyone."""
     database.does(
         MALLORY,
         within(schema, "CREATE SCHEMA {s}"),
@@ -147,7 +149,7 @@ async def test_a_schema_that_somebody_else_made_is_refused(database: Database, s
 
 
 async def test_our_own_tables_and_functions_made_by_somebody_else_are_refused(database: Database, schema: str) -> None:
-    """All of it as our migrations make it, with one function that takes our rights."""
+    """Our schema as the migrations make it, with one function that takes our rights."""
     async with opened(f"{database._server.url(database.name, user=MALLORY)}", schema):
         pass
     database.does(

@@ -1,4 +1,4 @@
-"""Rows that another program, or an older version, wrote: one that makes no sense makes no list, verb or server unusable."""
+"""Rows of another program or an older version: an invalid one makes no list, verb or server unusable."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from tests.support.web.review_pages import shown
 
 DEEP = '{"a":' + "[" * 5_000
 Spoil = Callable[[str, str, Any], None]
-"""Puts a value into that column: of the first proposal, and of all rows of other tables."""
+"""Sets this column to a value: in the first proposal, and in all rows of other tables."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def spoiled(
     request: pytest.FixtureRequest, tmp_path: Path, schema: str, postgres: PostgresServer
 ) -> AsyncIterator[tuple[StateStore, Spoil]]:
-    """Yield a store with two of each, and what spoils one of them."""
+    """Yield a store with two of each, and a function that spoils one of them."""
     where = str(tmp_path) if request.param == "sqlite" else postgres.url()
     store = await open_shared(where, schema)
     for name in ("one", "two"):
@@ -84,7 +84,7 @@ TIMES: dict[str, list[int] | list[str]] = {
 async def test_a_time_that_cannot_be_is_read_as_one_that_can_be_reckoned_with(
     which: int, spoiled: tuple[StateStore, Spoil], request: pytest.FixtureRequest
 ) -> None:
-    """Before, on PostgreSQL: "this text cannot be stored" for every list in which the row was; on SQLite: an OverflowError."""
+    """Before, on PostgreSQL: "this text cannot be stored" for every list with this row; on SQLite: an OverflowError."""
     store, spoil = spoiled
     value = TIMES["sqlite" if "sqlite" in request.node.name else "postgres"][which]
     for table, column in (

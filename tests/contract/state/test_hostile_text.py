@@ -1,6 +1,6 @@
-"""Text that databases stumble over or take for their own language: every store gives it back as it was, or refuses it alike.
+"""Text that databases reject or interpret: every store returns it unchanged, or all refuse it.
 
-The in-memory store and SQLite are what PostgreSQL is held to.
+PostgreSQL is compared with the in-memory store and SQLite.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TEXTS = {
 
 
 def plain(text: str) -> str:
-    """Return the text with signs for what no place is promised."""
+    """Return the text with placeholders for what no order is promised."""
     return re.sub(r"[0-9a-f]{8,}|\d{4}-\d\d-\d\dT[\d:.+Z-]+|/tmp/\S+", "*", text)
 
 
@@ -138,7 +138,7 @@ async def server(folder: Path, **more: Any) -> AsyncIterator[Client]:
 
 
 def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return calls in which a caller's text comes to a state database, as what is looked for and as what is kept."""
+    """Return calls that bring a caller's text into a state database, as a search or as a value."""
     return [
         ("proposal_status", {"proposal_id": text}),
         ("proposal_withdraw", {"proposal_id": text}),

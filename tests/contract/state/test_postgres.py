@@ -1,4 +1,4 @@
-"""What only PostgreSQL has: sign-in, schemas, other transactions, and a server that comes and goes."""
+"""What only PostgreSQL has: authentication, schemas, other transactions, and a server that disappears and returns."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ AT_ONCE_S = 10.0
 
 
 def within(schema: str, statement: LiteralString) -> Composed:
-    """Return `statement`, in which `{s}` stands for the schema."""
+    """Return `statement` with `{s}` replaced by the schema."""
     return SQL(statement).format(s=Identifier(schema))
 
 
 def sql(server: PostgresServer, statement: LiteralString | Composed, *arguments: object) -> list[tuple[Any, ...]]:
-    """Do what an administrator, or another program, does meanwhile."""
+    """Do what an administrator or another program does meanwhile."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         cursor = connection.execute(statement, arguments)
         return cursor.fetchall() if cursor.description else []
@@ -62,7 +62,7 @@ def trust_record(score: float, principal: str = "ada") -> TrustRecord:
 
 
 async def refusal(url: str, schema: str) -> StorageError:
-    """Return the error of opening it, which never holds the password."""
+    """Return the error of opening it, after checking that it doesn't contain the password."""
     with pytest.raises(StorageError) as caught:
         await PostgresStateStore.open(url, schema)
     shown = f"{caught.value} {caught.value!r} {caught.value.__cause__!r} {vars(caught.value)}"
@@ -243,7 +243,7 @@ async def test_no_event_is_numbered_lower_than_one_that_was_read_already(postgre
 async def test_a_change_is_heard_and_not_looked_for(
     postgres: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within 100 ms across processes, without busy polling: here nobody looks before an hour has passed."""
+    """Within 100 ms across processes, without busy polling: here nobody polls within an hour."""
     monkeypatch.setattr(postgres_ear, "LOOK_S", 3600.0)
     async with opened(postgres.url(), schema) as one, opened(postgres.url(), schema) as two:
         for turn in range(20):
@@ -276,7 +276,7 @@ async def test_where_it_cannot_listen_it_looks(
     async with opened(postgres.url(), schema) as store:
 
         async def deaf() -> None:
-            """Nothing to listen on can be had."""
+            """No connection for LISTEN can be opened."""
 
         monkeypatch.setattr(store._ear, "open", deaf)
         waiting = asyncio.create_task(store.changed(0))

@@ -39,7 +39,7 @@ SOON_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One knowledge base on one machine, as the settings of its processes name it."""
+    """One knowledge base on one machine, as its processes' settings name it."""
 
     folder: Path
     kb: Path
@@ -63,7 +63,7 @@ class Site:
 
     @asynccontextmanager
     async def client(self, machine: str, **more: str) -> AsyncIterator[Client]:
-        """Yield a client of a server process of its own on that machine."""
+        """Yield a client of its own server process on that machine."""
         log = self.folder / f"{machine}.log"
         process = StdioServerParameters(
             command=sys.executable, args=["-m", "mcp_server", "serve"], env=self.environment(machine, **more), cwd=ROOT
@@ -95,7 +95,7 @@ async def said(client: Client, tool: str, arguments: dict[str, Any]) -> str | No
 
 
 async def until(client: Client, tool: str, arguments: dict[str, Any], says: str | None) -> None:
-    """Return once the tool answers so: an answer for None, else a refusal with these words."""
+    """Return once the tool answers like this: None for success, else a refusal with these words."""
     with anyio.fail_after(SOON_S):
         while True:
             sentence = await said(client, tool, arguments)
@@ -105,7 +105,7 @@ async def until(client: Client, tool: str, arguments: dict[str, Any], says: str 
 
 
 async def test_servers_on_two_machines_share_the_state_and_each_keeps_its_own_index(site: Site) -> None:
-    """A change that one of them made known reaches the client of the other, and both find what is new."""
+    """A change announced by one of them reaches the other's client, and both find the new text."""
     async with site.client("one") as one, site.client("two") as two:
         for client in (one, two):
             with anyio.fail_after(SOON_S):
@@ -137,13 +137,13 @@ async def test_of_two_servers_on_one_machine_one_indexes_and_the_others_client_i
 
 
 class Person:
-    """Somebody at a terminal, whose environment names the database. Nothing that is printed holds the password."""
+    """A person at a terminal, whose environment names the database. No output contains the password."""
 
     def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._site, self._monkeypatch, self._capsys = site, monkeypatch, capsys
 
     def type(self, *words: str, code: int = 0, **more: str) -> str:
-        """Return what the program, run in this process, printed; on stderr if it could not."""
+        """Return the output of the program, run in this process; its stderr if it failed."""
         self._capsys.readouterr()
         with self._monkeypatch.context() as patch:
             for name, value in self._site.environment(**more).items():
@@ -211,7 +211,7 @@ def test_a_server_whose_database_cannot_be_reached_ends_with_one_sentence_and_no
 async def test_while_the_database_is_away_reading_goes_on_and_afterwards_all_is_well(
     site: Site, fragile_postgres: PostgresServer
 ) -> None:
-    """Design, section 6: level 2 and up is refused with a retryable error, reads go on with a grant known for a minute."""
+    """Design, section 6: level 2 and up gets a retryable error, reads continue with a grant known for a minute."""
     async with open_state(site.settings()) as state:
         secret = await enrol(state, "cursor", now=utc_now())
         await grant(state, Principal(os_user(), "cursor").id, 3, by="ann", now=utc_now())
@@ -258,7 +258,7 @@ async def test_who_called_longer_than_a_minute_ago_is_a_stranger_while_the_datab
 async def test_who_was_never_seen_is_refused_in_one_sentence_while_the_database_is_away(
     site: Site, fragile_postgres: PostgresServer
 ) -> None:
-    """The gate fails closed: a secret that cannot be looked up is not taken for no secret, which could hold more."""
+    """The gate fails closed: a failed look-up of a secret must not count as an unregistered caller with more rights."""
     settings = replace(site.settings(), enrolment="a secret that nobody looked up yet")
     async with open_app(settings, indexing=False) as app, Client(app.server) as client:
         await anyio.to_thread.run_sync(fragile_postgres.stop)

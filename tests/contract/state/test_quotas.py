@@ -1,4 +1,7 @@
-"""What one principal may have stored, and how fast: on every engine, among several processes, and through a real client."""
+"""How much one principal may store, and how fast.
+
+On every engine, among several processes, and through a real client.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ HOUR = timedelta(hours=1)
 
 
 def long(id_: str, size: int = 20_000, **more: Any) -> Proposal:
-    """Return a proposal that shows about so many characters."""
+    """Return a proposal that shows about this many characters."""
     preview = json.dumps({"sentence": f"write {id_}", "answer": {"status": "done", "diff": "x" * size}, "files": []})
     return proposal(id_, preview=preview, **more)
 
@@ -109,7 +112,7 @@ async def test_of_many_that_propose_at_once_no_more_bytes_are_taken_than_may_be(
 
 
 async def test_one_page_proposed_again_and_again_keeps_one_long_text(store: StateStore) -> None:
-    """A proposal that another one replaced is no longer to be decided: its whole text would only fill the disk."""
+    """A replaced proposal can no longer be decided: its full text would only fill the disk."""
     for n in range(12):
         await store.trust.propose(long(f"p-{n}", 50_000), most_pending=9, replacing=[f"p-{n - 1}"])
     assert await kept_bytes(store) < 60_000 + 12 * (MOST_KEPT + 2_000)
@@ -154,7 +157,7 @@ async def test_a_proposal_that_ended_keeps_its_verdict_its_result_and_little_els
 
 
 async def test_what_a_person_edited_stays_whole_for_what_was_made_of_it(store: StateStore) -> None:
-    """Where text was read that came into a proposal is looked up by the arguments of what it was made from."""
+    """The origin of text in a proposal is looked up by the arguments of its source."""
     await store.trust.propose(long("p-1", 50_000), most_pending=9)
     await store.trust.propose(long("p-2", 50_000, origin="p-1"), most_pending=9, replacing=["p-1"])
     await store.trust.shorten(ended_before=None, limit=99)
@@ -168,7 +171,7 @@ async def test_what_a_person_edited_stays_whole_for_what_was_made_of_it(store: S
 
 
 async def test_an_act_on_trust_itself_stays_whole(store: StateStore) -> None:
-    """The secret that a host has is accounted for by the arguments of the act that enrolled it."""
+    """A host's secret is reconciled with the arguments of the act that registered it."""
     await approved(store, "a-1", kind="admin", tool="host.enrol", preview=long("x", 30_000).preview)
     await store.trust.finish("a-1", "executed", at=NOW, result="null")
     found = await store.trust.proposal("a-1")
@@ -177,7 +180,7 @@ async def test_an_act_on_trust_itself_stays_whole(store: StateStore) -> None:
 
 
 async def test_lists_read_no_long_text(tmp_path: Path, schema: str) -> None:
-    """What a list shows is kept apart: it does not even notice that the text beside it is gone."""
+    """A list's texts are stored separately: it doesn't even notice that the full text is gone."""
     store = await open_shared(str(tmp_path), schema)
     await store.trust.propose(long("p-0", 50_000), most_pending=9)
     other = apsw.Connection(str(tmp_path / schema / "state.db"))
@@ -270,7 +273,10 @@ async def test_what_a_host_stores_in_journeys_in_a_day_is_bounded_and_a_persons_
 
 
 async def test_what_a_host_stores_in_runs_in_a_day_is_bounded(store: StateStore) -> None:
-    """A model's next wish is refused. What came of a call, how the run ends and a person's own answer are taken all the same."""
+    """A model's next call is refused.
+
+    A call's outcome, the run's end and a person's own answer are stored all the same.
+    """
     runs = runs_in(store, Quotas(run_bytes=30_000))
 
     async def add(walk: Walk, by: Hold | None = None) -> None:
@@ -371,7 +377,7 @@ def told_bytes(settings: Settings) -> int:
 
 
 async def test_a_host_that_proposes_one_page_again_and_again_fills_no_disk(settings: Settings) -> None:
-    """Before, each of these proposals was kept whole for ever: 336 MB in 44 s."""
+    """Before, each of these proposals was kept in full forever: 336 MB in 44 s."""
     async with writing(settings, level=2) as host:
         base, sizes = await host.revision(PAGE), []
         for n in range(6):
@@ -438,7 +444,7 @@ async def test_a_run_that_meets_its_quota_ends_and_says_the_bound_and_the_next_o
 
 
 def largest(id_: str, created_at: datetime) -> Proposal:
-    """Return a proposal as long as one may be, of a page with a million short lines."""
+    """Return a proposal of the largest size, for a page with a million short lines."""
     head = "--- a\n+++ a\n@@ -1,600000 +1,600000 @@\n"
     diff = head + "-x\n" * 600_000 + "+y\n" * 600_000
     files = [{"path": "guides/deploy.md", "before": "a", "after": "b", "diff": diff}]
@@ -467,7 +473,7 @@ async def test_the_page_of_the_largest_proposal_shows_its_beginning_and_lets_nob
 
 
 async def test_the_page_reads_the_long_texts_of_the_one_proposal_that_it_shows(tmp_path: Path) -> None:
-    """Opening one read all that its principal ever proposed: 710 MB."""
+    """Opening one read everything that its principal had ever proposed: 710 MB."""
     async with shown(tmp_path) as place:
         trust, now = place.app.base.state.trust, utc_now()
         for n in range(3):

@@ -1,4 +1,7 @@
-"""Texts that nobody needs whole any more: what is left of them, what stays, and what `knowledge-forge state` says and does."""
+"""Full texts that are no longer needed.
+
+What is left of them, what stays, and what `knowledge-forge state` does and prints.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ TEXT = "word " * 4_000 + TAIL
 
 
 async def journey(journeys: JourneyStore, id_: str, *, ended: bool) -> None:
-    """Put a journey with long texts on record."""
+    """Record a journey with long texts."""
     await journeys.start(id_, begun(f"{id_}: {TEXT}", inputs={"places": [TEXT]}), by=ADA, at=NOW)
     state = await journeys.journey(id_)
     steps = submit_steps(RESEARCH, id_, state, work({"questions": [TEXT, "short"]}, reasoning=TEXT), CONDITIONS)
@@ -53,7 +56,7 @@ async def journey(journeys: JourneyStore, id_: str, *, ended: bool) -> None:
 
 
 async def run(runs: RunStore, id_: str, *, ended: bool) -> None:
-    """Put a run with long texts on record."""
+    """Record a run with long texts."""
     led = await runs.begin(header(id_, goal=TEXT), hold())
     walk = Walk(led)
     walk.call("kb_read", said=TEXT, path="a.md", content=TEXT)
@@ -140,7 +143,7 @@ async def test_one_process_at_a_time_does_it(store: StateStore) -> None:
 
 
 async def test_what_an_older_program_recorded_is_listed_and_then_shortened(where: str, schema: str) -> None:
-    """An older program has put no lines beside its proposals, and kept all texts of those that ended."""
+    """An older program stored no lines beside its proposals, and kept all texts of ended ones."""
     store = await open_shared(where, schema)
     await store.trust.propose(long("p-0", 50_000), most_pending=9)
     await store.trust.decide("p-0", no("p-0"))
@@ -155,7 +158,7 @@ async def test_what_an_older_program_recorded_is_listed_and_then_shortened(where
 
 
 async def _as_an_older_program(store: StateStore, preview: str) -> None:
-    """Take the lines away, and give the ended proposal its whole text back."""
+    """Remove the lines, and give the ended proposal its full text back."""
     whole = proposal_text(proposal("p-0", preview=preview))
     if isinstance(store, SqliteStateStore):
         await store.database.write(

@@ -1,4 +1,4 @@
-"""What every state store promises: one suite for all engines."""
+"""The promises of every state store: one suite for all engines."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def test_a_fence_grows_even_when_the_clock_went_back(store: StateStore) ->
 
 
 async def test_a_store_that_lost_everything_gives_higher_fences_than_before(where: str, schema: str) -> None:
-    """The index remembers the highest fence it met; it must not refuse every writer after the state was lost."""
+    """The index remembers the highest fence it has seen; it must not refuse every writer after the state was lost."""
     async with contextlib.AsyncExitStack() as stack:
         first, fresh = [await open_shared(where, name) for name in (schema, schema + "_fresh")]
         stack.push_async_callback(first.close)
@@ -164,7 +164,10 @@ async def test_a_store_that_lost_everything_gives_higher_fences_than_before(wher
 
 
 async def test_a_lease_that_ends_later_than_it_could_is_void(store: StateStore) -> None:
-    """A process was killed while the clock was an hour ahead; nobody else indexed, or showed the page, for that hour."""
+    """A process was killed while the clock was an hour ahead.
+
+    Nobody else indexed, or served the page, for that hour.
+    """
     ahead = await store.acquire_lease("index", "a", now=NOW + timedelta(hours=1), ttl_s=30)
     taken = await store.acquire_lease("index", "b", now=NOW, ttl_s=30)
     assert ahead is not None
@@ -206,7 +209,7 @@ async def test_events_come_in_order_after_the_number_asked_for(store: StateStore
 
 
 async def test_who_waits_for_a_change_is_woken_by_it_and_not_before(store: StateStore) -> None:
-    """The port: `changed` returns as soon as the newest event is another one."""
+    """The port: `changed` returns as soon as there is a newer event."""
     before = await store.publish("doc", ["old.md"])
     woken = asyncio.create_task(store.changed(before))
     with pytest.raises(TimeoutError):
@@ -328,7 +331,10 @@ def _act(where: str, name: str, act: str, holder: str, meeting: tuple[object, ob
 
 @contextlib.contextmanager
 def processes(where: str, name: str, act: str, count: int) -> Iterator[Callable[[], list[int]]]:
-    """Run so many processes that open the store at once and do `act`; yields what waits for their answers."""
+    """Run this many processes that open the store at once and do `act`.
+
+    Yields a function that waits for their answers.
+    """
     context = forked()
     barrier, answers = context.Barrier(count), context.Queue()
     workers = [context.Process(target=_act, args=(where, name, act, f"p{i}", (barrier, answers))) for i in range(count)]
@@ -354,7 +360,7 @@ def test_of_processes_that_open_and_migrate_at_once_exactly_one_wins(where: str,
 async def test_a_reader_that_goes_on_from_the_newest_number_misses_no_event_of_several_processes(
     where: str, schema: str
 ) -> None:
-    """An event that commits later must not have a lower number than one that was read already."""
+    """An event that commits later must not have a lower number than one that was already read."""
     opened = await open_shared(where, schema)
     heard: list[str] = []
     seen, publishers = 0, 3

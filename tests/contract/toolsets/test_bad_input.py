@@ -82,7 +82,7 @@ PATHS_NOWHERE = (
     "guides/deploy.md/",
 )
 THE_ROOT, A_PAGE = ".", "guides/deploy.md/"
-"""Forgiven spellings: these two are somewhere after all."""
+"""Accepted spellings: these two exist after all."""
 
 QUERIES = (
     "x" * 20_000,
@@ -174,7 +174,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def decent(message: str, folder: Path) -> str:
-    """Return `message`, which is what a model or a person may be shown."""
+    """Return `message`, after checking that a model or a person may see it."""
     assert 10 < len(message) < LONGEST_MESSAGE, message
     for inside in (*INNARDS, SECRET, str(ROOT), sys.prefix, str(folder)):
         assert inside not in message, message
@@ -182,7 +182,7 @@ def decent(message: str, folder: Path) -> str:
 
 
 async def told(client: Client, folder: Path, tool: str, **arguments: Any) -> str | None:
-    """Return the sentence of the error; None for an answer, which is sound JSON."""
+    """Return the error's sentence; None for an answer, which must be valid JSON."""
     result = await client.call_tool(tool, arguments)
     assert isinstance(result, CallToolResult)
     assert isinstance(result.content[0], TextContent)
@@ -195,7 +195,7 @@ async def told(client: Client, folder: Path, tool: str, **arguments: Any) -> str
 
 
 async def refused(client: Client, folder: Path, uri: str) -> str | None:
-    """Return the sentence with which the address is refused, None if it is readable."""
+    """Return the refusal's sentence, None if the address is readable."""
     try:
         read = await client.read_resource(uri)
     except MCPError as error:
@@ -275,7 +275,7 @@ async def test_a_wrong_value_anywhere_is_answered_or_named(folder: Path) -> None
 
 
 def fits(value: Any, kind: str) -> bool:
-    """Return whether `value` may be taken for that JSON type; whole floats and JSON in text are forgiven, null may be."""
+    """Return whether `value` is accepted for that JSON type; whole floats and JSON in text are, and null may be."""
     if value is None:
         return True
     if kind in ("object", "array") and isinstance(value, str):
@@ -396,7 +396,7 @@ async def test_only_the_query_that_got_a_cursor_can_use_it(folder: Path) -> None
 
 
 class Wire:
-    """A server process that is sent lines as they are."""
+    """A server process that receives raw lines."""
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-m", "mcp_server", "serve", "--kb", str(folder / "kb")]
@@ -417,7 +417,7 @@ class Wire:
         self.process.stdin.flush()
 
     def answers(self, line: bytes) -> list[dict[str, Any]]:
-        """Return what is answered beside the answer to a later ping, which shows that the server lives."""
+        """Return all answers up to that of a later ping, which shows that the server lives."""
         assert self.process.stdout is not None
         self._pings += 1
         ping = {"jsonrpc": "2.0", "id": f"ping{self._pings}", "method": "ping"}
@@ -487,7 +487,7 @@ MALFORMED = (
 
 
 def test_bytes_that_no_client_should_send_are_answered_under_their_id_and_the_server_lives(wire: Wire) -> None:
-    """JSON-RPC: a request is answered, or its sender waits for ever."""
+    """JSON-RPC: a request is answered, or its sender waits forever."""
     for line in MALFORMED:
         (answer,) = wire.answers(line)
         assert answer["id"] == 7, line

@@ -1,7 +1,7 @@
 """Replies that are lost after a service has acted: no duplicates, and no act that was done is reported as failed.
 
-The real gate and an MCP client, with doubles on real sockets. `FORGE_TEST_DROPS` sets how many of each service. With -s it is
-printed how the calls were answered.
+The real gate and an MCP client, with doubles on real sockets. `FORGE_TEST_DROPS` sets how many for each service. With
+-s it prints how the calls were answered.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ LOST: Sequence[Callable[[], Fault]] = (
 )
 """How a reply is lost after the service has acted: mostly the connection is cut."""
 STUMBLES = 0.2
-"""How often a question about what happened fails too, once."""
+"""How often a question about the outcome fails too, once."""
 OTHER_WRITES = ("/register", "/events")
-"""Requests that change nothing that people see."""
+"""Requests that change nothing visible."""
 REPEATABLE = ("plane_update_task", "zulip_react")
-"""What does the same when it is sent twice, which it may be."""
+"""Requests that are harmless if sent twice, and so may be."""
 
 
 class Host(Protocol):
-    """A connected host and the service that it works in."""
+    """A connected host and the service that it uses."""
 
     @property
     def served(self) -> Served: ...
@@ -61,7 +61,7 @@ class Host(Protocol):
 
 @dataclass
 class Dropped:
-    """A service whose next reply to what changes something is lost."""
+    """A service whose next reply to a change is lost."""
 
     served: Served
     chance: random.Random
@@ -69,7 +69,7 @@ class Dropped:
     sent: int = 0
     stumbles: int = 0
     spared: int = 0
-    """So many requests that change something go well before the one whose reply is lost."""
+    """How many changing requests succeed before the one whose reply is lost."""
     armed: bool = False
 
     def __call__(self, method: str, path: str, _number: int) -> Fault | None:
@@ -84,14 +84,14 @@ class Dropped:
         return None
 
     def arm(self, requests: int) -> None:
-        """Lose the reply to one of the next requests that change something, and now and then to one that asks what became of it."""
+        """Lose the reply to one of the next changing requests, and now and then to one that asks about its outcome."""
         self.armed, self.sent, self.spared = True, 0, self.chance.randrange(requests)
         self.stumbles = int(self.chance.random() < STUMBLES)
 
 
 @dataclass
 class Tally:
-    """What was asked for, how it was answered, and what is there."""
+    """The requested effect, the answer, and what exists."""
 
     host: Host
     dropped: Dropped
@@ -99,7 +99,7 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
     async def act(self, tool: str, there: Callable[[], int], *, things: int = 1, **asked: object) -> None:
-        """Make a call whose reply is lost, and the same call again: `there` counts the `things` that it left."""
+        """Make a call whose reply is lost, and the same call again: `there` counts the `things` that it made."""
         self.dropped.arm(things)
         for turn, expected in (("first", "done"), ("again", "unchanged")):
             answer = await self.host.call(tool, **asked)
@@ -160,7 +160,7 @@ PLANE = (_create, _comment, _update)
 async def test_zulip_has_each_message_and_reaction_once_whatever_becomes_of_the_reply(
     times: int, tmp_path: Path
 ) -> None:
-    """The same; half of it in a Zulip of today."""
+    """The same; half of them in a current Zulip."""
     for level in LEVELS:
         async with chatting(tmp_path / str(level), feature_level=level) as host:
             told = tally(host)

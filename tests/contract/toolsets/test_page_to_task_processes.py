@@ -1,6 +1,6 @@
 """A server process: from a page to a task, its comment, its move and its announcement, over stdio and HTTP, in both eras.
 
-By default the same is done in memory: `test_from_page_to_thread.py`.
+By default the same happens in memory: `test_page_to_thread.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ME = Principal(os_user(), "host").id
 
 @dataclass(frozen=True)
 class Team:
-    """A Plane and a Zulip on this machine, a knowledge base, and a person who decides about what a host proposes."""
+    """A Plane and a Zulip on this machine, a knowledge base, and a person who decides about a host's proposals."""
 
     settings: Settings
     plane: Plane
@@ -57,7 +57,7 @@ class Team:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return what a host's configuration would give the server."""
+        """Return the server's environment from a host's configuration."""
         own = self.settings
         assert own.plane is not None
         assert own.zulip is not None
@@ -74,7 +74,7 @@ class Team:
 
     @property
     def written(self) -> int:
-        """Return how many requests that change something came to either service."""
+        """Return how many changing requests reached either service."""
         own = [one for one in (*self.at_plane.seen, *self.at_zulip.seen) if one.method != "GET"]
         return len([one for one in own if not one.path.endswith(("/register", "/events"))])
 
@@ -102,7 +102,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def connected(own: Team, era: str, transport: str = "stdio") -> AsyncIterator[Client]:
-    """Start the server as a host does, with what its configuration gives it; or reach one over HTTP that was started so."""
+    """Start the server as a host does, with its configuration; or connect to an equal one over HTTP."""
     if transport == "http":
         site = Site(own.settings.kb, own.settings.state_dir or own.settings.kb, {**os.environ, **own.environment})
         async with (
@@ -124,7 +124,7 @@ async def connected(own: Team, era: str, transport: str = "stdio") -> AsyncItera
 
 
 class Host:
-    """A model's host: what it calls is held to the schema that the tool declares, and what waits is put to the person."""
+    """A model's host: its calls are checked against the tool's schema, and proposals go to the person."""
 
     def __init__(self, own: Team, client: Client, schemas: dict[str, dict[str, Any]], *, asks: bool) -> None:
         self._own, self._client, self._schemas, self._asks = own, client, schemas, asks
@@ -138,7 +138,7 @@ class Host:
         return answer
 
     async def act(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Return what was done: at once, or after the person's yes, before which nothing happened."""
+        """Return what was done: at once, or after the person's approval, before which nothing happened."""
         before = self._own.written
         answer = await self.read(tool, **arguments)
         if not self._asks:
@@ -221,7 +221,7 @@ async def test_a_page_becomes_a_task_that_is_commented_moved_and_announced(
 
 
 async def test_two_hosts_that_announce_the_same_at_once_announce_it_once(tmp_path: Path) -> None:
-    """Two processes of one host: the same call reaches the channel once, and both are told of that message."""
+    """Two processes of one host: the same call reaches the channel once, and both get that message."""
     async with team(tmp_path) as own, hosted(own, "auto", 4.0) as one, hosted(own, "auto", 4.0) as other:
         answers: list[dict[str, Any]] = []
 

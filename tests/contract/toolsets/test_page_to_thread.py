@@ -1,4 +1,7 @@
-"""A real MCP client makes a task of a page, comments on it, moves it and tells a channel: each through the gate, each once."""
+"""A real MCP client makes a task of a page, comments on it, moves it and announces it.
+
+Each through the gate, each once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ PAGE = "# Deploying\n\nThe keys are rotated each month. Nobody does it yet.\n"
 
 
 async def decided(host: Writer, person: Reviewer, tool: str, **arguments: object) -> dict[str, Any]:
-    """Return the answer of a call that a person was asked about and agreed to."""
+    """Return the answer of a call that a person was asked about and approved."""
     waits = await host.call(tool, **arguments)
     assert waits["status"] == "proposed"
     proposal = await person.only()

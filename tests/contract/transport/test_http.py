@@ -1,4 +1,4 @@
-"""Streamable HTTP on loopback: who may talk to it, and as whom."""
+"""Streamable HTTP on loopback: who may connect, and as whom."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_a_wrong_authorization_is_401_before_anything_of_mcp_and_never_tak
 
 
 async def test_a_session_is_kept_to_the_host_that_opened_it(settings: Settings) -> None:
-    """Who learns the id of a session can neither act in it nor answer its forms without the token it was opened with."""
+    """With a session's id alone, nobody can act in it or answer its forms: that takes the token it was opened with."""
     async with served(settings) as (app, client):
         secret, other = [await enrol(app.base.state, name, now=utc_now()) for name in ("dashboard", "other")]
         hello = await client.post("/mcp", json=HELLO, headers={"authorization": f"Bearer {secret}"})

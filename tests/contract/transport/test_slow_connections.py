@@ -46,7 +46,7 @@ SLOW: dict[str, Callable[[int], bytes]] = {
 
 
 def tight(monkeypatch: pytest.MonkeyPatch, **less: Any) -> None:
-    """Wait less than people do."""
+    """Use shorter limits than the product's."""
     monkeypatch.setattr(bounds, "MCP", replace(bounds.MCP, **less))
     # Where it is used: the page's module holds the limits under a name of its own.
     monkeypatch.setattr(application, "PAGE", replace(bounds.PAGE, **less))
@@ -84,7 +84,7 @@ async def port(request: pytest.FixtureRequest) -> Any:
 
 
 async def answered(port: int) -> int:
-    """Ask as anybody else would, on a connection of their own, and return the status."""
+    """Ask as any other client would, on a separate connection, and return the status."""
     async with httpx.AsyncClient(timeout=PATIENCE_S, verify=TRUSTING_NOBODY) as client:
         return (await client.post(f"http://localhost:{port}/mcp", json=HELLO, headers=HEADERS)).status_code
 
@@ -121,7 +121,7 @@ async def test_who_never_finishes_a_request_is_cut_off(
 async def test_however_many_dawdle_others_are_served_meanwhile(
     kind: str, port: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Uvicorn counts connections that never asked for anything, and then answers everybody 503."""
+    """Uvicorn counts connections that never sent a request, and then answers everyone 503."""
     tight(monkeypatch, connections=40)
     async with port(tmp_path, monkeypatch) as number, anyio.create_task_group() as tasks:
         quiet = await answered(number)
@@ -136,7 +136,10 @@ async def test_however_many_dawdle_others_are_served_meanwhile(
 
 @pytest.mark.parametrize("path", ["/login", "/trust/grant", "/nowhere"])
 async def test_who_is_not_logged_in_sends_the_page_four_kilobytes_at_most(path: str, tmp_path: Path) -> None:
-    """A login form holds one secret. Twenty million bytes were read of each, from everybody, 200 at once."""
+    """A login form holds one secret.
+
+    Twenty million bytes were read from each of 200 clients at once, logged in or not.
+    """
     async with shown(tmp_path) as place:
         reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
         writer.write(
@@ -175,7 +178,7 @@ async def flowing(app: ASGIApp, **less: Any) -> AsyncIterator[int]:
 
 
 async def test_an_answer_takes_as_long_as_it_takes() -> None:
-    """Event streams, and calls that wait for a person, say nothing for longer than any client may."""
+    """Event streams, and calls that wait for a person, are silent for longer than any client may be."""
 
     async def slow(_scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
@@ -194,7 +197,7 @@ async def test_an_answer_takes_as_long_as_it_takes() -> None:
 
 
 async def test_who_takes_no_answer_is_cut_off() -> None:
-    """What was written for them lies in memory, and closing politely waits for them once more."""
+    """Their output stays in memory, and a polite close waits for them once more."""
     over = asyncio.Event()
 
     async def large(_scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The stdio transport, process against process: bounded lines, a clean wire, an end when the host ends."""
+"""The stdio transport, process against process: bounded lines, clean output, an end when the host ends."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_it_ends_cleanly_when_it_is_told_to(name: str, server: Server) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not re-parented there")
 @pytest.mark.external
 def test_it_ends_when_its_host_died_and_a_sibling_holds_the_pipe(tmp_path: Path) -> None:
-    """A host that was killed may have left its end of the pipe to another child."""
+    """A killed host may have left its end of the pipe to another child."""
     write(tmp_path / "kb")
     script = (
         "import os, subprocess, sys, time\n"
@@ -221,7 +221,7 @@ async def test_a_host_that_does_not_read_makes_the_writer_wait_and_nothing_is_lo
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which processes there are")
 @pytest.mark.parametrize("way", ["close", "SIGTERM", "SIGKILL"])
 def test_no_worker_goes_on_when_the_server_ends(way: str, server: Server, tmp_path: Path) -> None:
-    """A rehearsal that takes long, by a host that nobody enrolled, ends with its server, however that ends."""
+    """A long dry run by an unregistered host ends with its server, however that ends."""
     slow = FAMILIES["paragraphs nearly equal"](1_000_000)
     (tmp_path / "kb" / "slow.md").write_text(slow, encoding="utf-8")
     server.ask(HELLO)
@@ -240,7 +240,7 @@ def test_no_worker_goes_on_when_the_server_ends(way: str, server: Server, tmp_pa
 
 
 def until(told: Callable[[], T]) -> T:
-    """Return what is told once it is something."""
+    """Return the function's value once it has one."""
     for _ in range(2000):
         if found := told():
             return found
@@ -249,13 +249,13 @@ def until(told: Callable[[], T]) -> T:
 
 
 def children(process: int) -> list[int]:
-    """Return the processes that this one has started."""
+    """Return this process's children."""
     listed = [path.read_text(encoding="ascii") for path in Path(f"/proc/{process}/task").glob("*/children")]
     return [int(number) for numbers in listed for number in numbers.split()]
 
 
 def is_running(process: int) -> bool:
-    """Return whether it is there and no zombie that nobody has buried yet."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text(encoding="ascii")
     except OSError:

@@ -1,4 +1,4 @@
-"""Whatever is decided, in whatever order, every engine says what the records of trust in memory say."""
+"""After any decisions in any order, every engine answers like the trust records in memory."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def _done(act: Act, store: StateStore, minute: int) -> object:
 
 
 async def _everything(store: StateStore, minute: int) -> list[object]:
-    """Return all that can be read at that minute."""
+    """Return everything that can be read at that minute."""
     trust, now = store.trust, NOW + minute * MINUTE
     seen: list[object] = [(await trust.proposal(id_), await trust.askers(id_)) for id_ in IDS]
     seen += [await trust.asking(IDS), await trust.asking(())]

@@ -1,4 +1,4 @@
-"""Several processes on the same records of trust: of any number that decide, run, propose or take at once, one does."""
+"""Several processes on the same trust records: however many decide, run, propose or claim at once, one succeeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.state.stores import Older
 
 PROCESSES = 4
 EACH = 25
-"""So many proposals, secrets or changes each process tries."""
+"""How many proposals, secrets or changes each process tries."""
 
 
 async def _decide(store: StateStore, me: int, n: int) -> bool:
@@ -83,7 +83,7 @@ def _work(where: str, name: str, acts: Sequence[str], me: int, meeting: tuple[An
 
 
 async def at_once(where: str, name: str, *acts: str) -> dict[str, list[int]]:
-    """Let several processes do each act with each number, and return by act which numbers were said to be done, sorted."""
+    """Let several processes do each act with each number, and return by act the numbers that succeeded, sorted."""
     processes = forked()
     meeting = processes.Barrier(PROCESSES), processes.Queue()
     workers = [processes.Process(target=_work, args=(where, name, acts, me, meeting)) for me in range(PROCESSES)]

@@ -1,4 +1,4 @@
-"""What all records of trust promise: one suite for every engine."""
+"""The promises of all trust records: one suite for every engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def trust(store: StateStore) -> TrustRecords:
 
 
 async def told(store: StateStore) -> list[str]:
-    """Return which proposals were told to have changed, oldest first."""
+    """Return which proposals had change notices, oldest first."""
     return [event.key for event in await store.events_after(0) if event.topic == "proposal"]
 
 
@@ -41,7 +41,7 @@ async def ids(trust: TrustRecords, **asked: Any) -> list[str]:
 
 
 async def test_a_proposal_is_returned_as_it_was_made_to_the_last_character(trust: TrustRecords) -> None:
-    """A person must see what was asked, and the hash must hold over it: no engine may tidy anything."""
+    """A person must see the request unchanged, and its hash must match: no engine may normalise anything."""
     odd = proposal(
         "p-odd",
         kind="flag",
@@ -131,18 +131,18 @@ async def test_one_that_is_made_from_a_decided_proposal_does_not_take_its_place(
 
 
 def same(id_: str, principal: str = BOB, **more: Any) -> Proposal:
-    """Return a flag that puts the same question as every other one, in the words of its own call."""
+    """Return a flag with the same question as every other one, in the words of its own call."""
     told = {"arguments": f'[{{"content":"of {id_}"}}]', "why": f"{id_} says so", "preview": f'{{"sentence":"{id_}"}}'}
     return proposal(id_, **{"kind": "flag", "principal": principal, **told, **more})
 
 
 async def ask(store: StateStore, id_: str, principal: str = BOB, *, most: int = 9, **more: Any) -> Proposal:
-    """Propose it, or join the one that asks the same."""
+    """Propose it, or join the proposal with the same question."""
     return await store.trust.propose(same(id_, principal, **more), most_pending=most, joins=lambda _: True)
 
 
 async def test_who_asks_the_same_joins_the_proposal_and_leaves_it_as_it_was(store: StateStore) -> None:
-    """ADR 0056: one question, one proposal. Its hash is what the person is looking at."""
+    """ADR 0056: one question, one proposal. Its hash covers what the person sees."""
     trust = store.trust
     first = await ask(store, "p-1", ADA)
     at = NOW + MINUTE
@@ -289,7 +289,7 @@ async def test_of_many_that_ask_the_same_at_once_one_proposes_and_the_others_joi
 
 
 async def test_one_that_joins_while_it_is_decided_asks_for_one_that_waits_or_was_decided(store: StateStore) -> None:
-    """Nobody is left with a proposal that ended before they asked."""
+    """Nobody joins a proposal that ended before they asked."""
     for n in range(12):
         effect = f"{n:02}" * 32
         await ask(store, f"a-{n}", ADA, most=99, effect=effect)
@@ -342,7 +342,7 @@ async def test_a_rejection_ends_the_proposal(store: StateStore) -> None:
 
 
 async def test_a_word_over_anything_else_than_what_waits_counts_for_nothing(store: StateStore) -> None:
-    """A person's yes means exactly what they saw."""
+    """A person's approval means exactly what they saw."""
     trust = store.trust
     await put(store, expires_at=NOW + MINUTE)
     await put(store, "p-2")
@@ -406,7 +406,10 @@ async def test_an_approved_proposal_is_run_by_one_until_its_time_is_over(store: 
 
 
 async def test_a_claim_that_ends_later_than_it_could_is_void(store: StateStore) -> None:
-    """The process died, and the clock, which had been an hour ahead, was set right: nobody carried the proposal out for that hour."""
+    """The process died, and its clock, which had been an hour ahead, was corrected.
+
+    Nobody executed the proposal for that hour.
+    """
     trust = store.trust
     await approved(store)
     assert await trust.claim("p-1", "one", now=NOW + 60 * MINUTE, lease_s=60)
@@ -440,7 +443,7 @@ async def test_an_approved_proposal_ends_once_with_what_came_of_it(store: StateS
 
 
 async def test_the_act_that_carries_it_out_ends_the_proposal_in_the_same_transaction(store: StateStore) -> None:
-    """Decision 27: what makes an execution happen once is the commit of its act."""
+    """Decision 27: an execution happens once because its act commits once."""
     made = await approved(store)
     held = await store.trust.claim("p-1", "one", now=NOW, lease_s=60)
     assert held is not None
@@ -496,7 +499,7 @@ async def test_an_act_that_was_taken_back_leaves_its_proposal_approved(store: St
 
 
 async def test_an_act_may_name_a_proposal_that_there_is_not(store: StateStore) -> None:
-    """Records of before there were proposals, and the flags of an act, name an id that nobody proposed."""
+    """Records from before there were proposals, and the flags of an act, name an id that was never proposed."""
     await store.ledger.commit(entry(change("a.md", None, b"one"), proposal=f"flag {ODD}"))
     assert await told(store) == []
     assert len(await bodies(store)) == 1
@@ -624,7 +627,7 @@ async def test_passkeys_are_enrolled_listed_oldest_first_and_removed_on_the_chai
 
 
 async def test_the_record_of_a_passkey_is_bound_to_its_public_key(store: StateStore) -> None:
-    """So that a key exchanged by hand in the table has no record, which `audit verify` tells."""
+    """So a key exchanged by hand in the table has no record, which `audit verify` reports."""
     for key in (b"one", b"two", b"one"):
         await store.trust.add_passkey(passkey(public_key=key), note=note())
         await store.trust.remove_passkey(b"key-1", note=note("passkey.remove"))
@@ -633,7 +636,7 @@ async def test_the_record_of_a_passkey_is_bound_to_its_public_key(store: StateSt
 
 
 async def test_a_passkey_whose_count_does_not_grow_is_not_used(trust: TrustRecords) -> None:
-    """W3C Web Authentication, section 6.1.1: a count that does not grow is a sign of a copied authenticator."""
+    """W3C Web Authentication, section 6.1.1: a count that doesn't grow suggests a copied authenticator."""
     await trust.add_passkey(passkey(b"counts", sign_count=5), note=note())
     await trust.add_passkey(passkey(b"never"), note=note())
     for count, accepted in ((5, False), (0, False), (6, True), (6, False), (9, True)):
@@ -777,7 +780,7 @@ async def test_of_many_changes_of_a_standing_each_sees_what_the_last_one_left(st
 
 
 async def test_everything_at_once_waits_for_nobody_for_ever_and_breaks_no_chain(store: StateStore) -> None:
-    """Locks are taken in one order: decisions, claims, acts, expiries and changes of standing on the same proposals."""
+    """Locks are taken in one order: decisions, claims, acts, expiries and changes of trust on the same proposals."""
     for n in range(6):
         await put(store, f"p-{n}", expires_at=NOW + DAY)
 

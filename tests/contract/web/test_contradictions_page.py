@@ -1,4 +1,4 @@
-"""The page of contradictions: both sides, and a person's word that one is none."""
+"""The page of contradictions: both sides, and a person's dismissal."""
 
 from __future__ import annotations
 

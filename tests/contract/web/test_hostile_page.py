@@ -42,7 +42,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 
 async def put(place: Place, text: str, id_: str = "p-long") -> Proposal:
-    """Have a proposal wait that writes the text over a page as long."""
+    """Make a proposal wait that replaces a page as long as the text."""
     now, lines = utc_now(), text.split("\n")
     diff = "".join(f"{mark}{line}\n" for mark in "-+" for line in lines)
     diff = f"--- a\n+++ a\n@@ -1,{len(lines)} +1,{len(lines)} @@\n{diff}"
@@ -64,7 +64,7 @@ async def put(place: Place, text: str, id_: str = "p-long") -> Proposal:
 
 
 async def test_a_long_proposal_is_shown_whole_in_little_memory_and_can_be_approved_after_that(place: Place) -> None:
-    """All of it was one text in memory: 1.4 GB where 6 MB of it had to be marked."""
+    """All of it was one text in memory: 1.4 GB if 6 MB of it had to be marked."""
     made = await put(place, "\n".join(f"line {n} a\u200bb\u202ec\u2060d" for n in range(8_000)) + "\nTHE END")
     visitor = await place.visitor()
     assert "/approve" not in "".join(forms(await visitor.look(f"/proposals/{made.id}")))
@@ -97,7 +97,7 @@ async def test_every_line_of_a_long_proposal_is_there_once_with_its_number(place
 
 
 def workers_of_this_process() -> set[int]:
-    """Return the numbers of the processes that compute for this one."""
+    """Return the process ids of this one's workers."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -150,7 +150,7 @@ async def parts_of(visitor: Visitor, paths: list[str]) -> set[tuple[str, str]]:
 
 
 async def everything(place: Place, visitor: Visitor, text: str, name: str) -> set[tuple[str, str]]:
-    """Put the text wherever a host or a reader may, and return what the pages are made of then."""
+    """Put the text wherever a host or a reader may, and return the resulting pages."""
     waiting = await place.propose(new=f"sixty {text}", intent=text[:500])
     page = await place.call("kb_merge", path=f"guides/{name}.md", content=f"# {text}\n\n{text}\n")
     journey = await place.call("journey_start", agent="research", brief=f"{text} why?")
@@ -167,7 +167,7 @@ async def everything(place: Place, visitor: Visitor, text: str, name: str) -> se
 
 
 async def test_no_text_of_others_becomes_an_element_or_an_attribute(tmp_path: Path) -> None:
-    """Pages, names, intents, notes, briefs, and what an address asks for."""
+    """Pages, names, intents, notes, briefs, and the parameters of addresses."""
     async with kept(tmp_path / "plain") as plain:
         ours = await everything(plain, await plain.visitor(), "plain words", "name")
     async with kept(tmp_path / "hostile") as hostile:
@@ -177,7 +177,7 @@ async def test_no_text_of_others_becomes_an_element_or_an_attribute(tmp_path: Pa
 
 
 async def test_garbage_in_any_form_is_refused_in_words(place: Place) -> None:
-    """`level=\u00b2` and deeply nested JSON were errors inside."""
+    """`level=\u00b2` and deeply nested JSON were internal errors."""
     waiting = await place.propose()
     visitor = await place.visitor()
     token = forms(await visitor.look())["/logout"]["csrf"]
@@ -203,7 +203,7 @@ async def test_garbage_in_any_form_is_refused_in_words(place: Place) -> None:
 
 
 async def said(port: int, request: bytes) -> bytes:
-    """Send the bytes and return all that comes until the server closes, or says nothing more for a moment."""
+    """Send the bytes and return everything received until the server closes, or is silent for a moment."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = b""
     try:
@@ -241,7 +241,7 @@ SMUGGLED = {
 
 @pytest.mark.parametrize("what", SMUGGLED)
 async def test_what_two_servers_could_read_in_two_ways_is_one_request_or_none(what: str, place: Place) -> None:
-    """RFC 9112, section 11.2. The second request has another host and would be answered 421 if it were read."""
+    """RFC 9112, section 11.2. The second request has another host and would get a 421 if it were read."""
     answer = await said(place.port, (_head(place.port) + SMUGGLED[what] + SECOND).encode("latin-1"))
     assert answer.count(b"HTTP/1.1 ") <= 1 or answer.rpartition(b"HTTP/1.1 ")[2].startswith(b"421 ")
     assert b"HTTP/1.1 200" not in answer
@@ -269,7 +269,7 @@ async def test_what_two_servers_could_read_in_two_ways_is_one_request_or_none(wh
     ],
 )
 async def test_every_answer_to_an_odd_request_keeps_to_the_policy(request_line: str, status: int, place: Place) -> None:
-    """The answers of the web server itself had no policy at all."""
+    """The web server's own answers had no policy at all."""
     answer = (await said(place.port, f"{_head(place.port, request_line)}\r\n".encode())).decode("latin-1")
     assert answer.startswith(f"HTTP/1.1 {status} ")
     head = answer.partition("\r\n\r\n")[0].lower()
@@ -317,7 +317,7 @@ async def test_a_form_in_any_other_shape_than_ours_does_nothing(kind: str, place
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 async def test_another_page_loads_nothing_of_ours_and_only_leads_a_person_here(site: str, place: Place) -> None:
-    """A page on another port kept streams open with the person's cookie, and had the server believe that somebody looked."""
+    """A page on another port kept streams open with the person's cookie, so the server believed someone was looking."""
     visitor = await place.visitor()
     for path in ("/", "/events", "/audit", "/static/review.css"):
         for mode, dest in (("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe"), ("no-cors", "script")):

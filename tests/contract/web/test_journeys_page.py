@@ -1,4 +1,7 @@
-"""Journeys on the review page over a real socket, without JavaScript: what is shown, a person's word, the stream of events."""
+"""Journeys on the review page over a real socket, without JavaScript.
+
+What is shown, a person's decision, the event stream.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ TWO = {"notes": [{"id": "n1", "text": "Bees sleep."}, {"id": "n2", "text": "Wasp
 
 @dataclass
 class Agents(Only):
-    """A catalogue whose agents may change while journeys are under way."""
+    """A catalogue whose agents may change while journeys are in progress."""
 
     def __init__(self, *agents: Agent) -> None:
         super().__init__(*agents)
@@ -79,7 +82,7 @@ async def state(place: Place, journey: str) -> JourneyState:
 
 
 async def said(place: Place, journey: str) -> list[tuple[str, str, str, str]]:
-    """Return what people said about it: decision, channel, note, and whose word it was."""
+    """Return people's decisions about it: decision, channel, note, and who decided."""
     log = await runner(place).store.events(journey)
     words = [(logged.event, logged.by) for logged in log if isinstance(logged.event, Decided)]
     return [(word.decision, word.channel, word.note, by) for word, by in words]

@@ -38,7 +38,7 @@ async def place(tmp_path: Path, agents: list[Agent]) -> AsyncIterator[Place]:
 
 
 async def led(place: Place, *works: dict[str, Any], agent: str = "inquiry", journey: str = "") -> str:
-    """Lead a journey on by these works, each with all that a host may say of it."""
+    """Continue a journey with these works, each with everything that a host may report."""
     if not journey:
         journey = (await runner(place).start(agent, "bees", {}, by=HOST)).journey
     for work in works:
@@ -91,7 +91,7 @@ async def test_an_open_question_keeps_it_waiting_and_nothing_that_was_typed_is_l
 
 
 def test_no_two_questions_have_one_field() -> None:
-    """The page follows the journey while somebody types."""
+    """The page updates while someone types."""
     others = [WorkQuestion("q1", "How many?"), WorkQuestion("q1", "How old?"), WorkQuestion("q2", "How many?")]
     assert len({field_of(one) for one in others}) == 3
     assert field_of(WorkQuestion("q1", "How many?", "so")) == field_of(others[0])

@@ -50,7 +50,7 @@ async def traces(place: Place) -> object:
 
 
 async def test_a_stranger_sees_the_same_nothing_everywhere(place: Place) -> None:
-    """Nothing guessable in any address."""
+    """No address can be guessed."""
     waiting = await place.propose()
     stranger = await place.visitor(logged_in=False)
     seen = set()
@@ -75,7 +75,7 @@ async def test_a_stranger_sees_the_same_nothing_everywhere(place: Place) -> None
 
 
 async def test_a_link_logs_in_once_and_looking_at_it_does_not_use_it_up(place: Place) -> None:
-    """Programs that look at links ahead of people must not spend them."""
+    """Programs that fetch links before people do must not use them up."""
     link = (await place.link("/trust")).removeprefix(place.address)
     one, other = await place.visitor(logged_in=False), await place.visitor(logged_in=False)
     for _ in range(3):

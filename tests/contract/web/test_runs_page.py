@@ -46,12 +46,12 @@ def goal(run_id: str, text: str) -> Header:
 
 
 def real(run_id: str, text: str) -> Header:
-    """Return what a run begins with now, of a host that nobody let in."""
+    """Return a run's first frame, begun now by an unregistered host."""
     return Header(id=run_id, goal=text, principal=f"{ME}@unenrolled", begun_at=utc_now(), model="openai:some-model")
 
 
 async def led(place: Place, head: Header, *answers: object, **tools: CallOutcome) -> Run:
-    """Return a run that was led in another process as far as that goes without a person."""
+    """Return a run that another process led until it needed a person."""
     return await Led(Scripted(*answers), ActsOnRecord(**tools), store_of(place)).start(head)  # type: ignore[arg-type]
 
 

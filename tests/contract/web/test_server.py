@@ -1,4 +1,4 @@
-"""Who shows the review page, where, and how a person is called: real processes, real sockets."""
+"""Who serves the review page, where, and how a person is notified: real processes, real sockets."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def page(settings: Settings, **env: str) -> Iterator[tuple[subprocess.Popen[str]
 
 
 def until(found: Callable[[], bool]) -> None:
-    """Return once it is so; what happens in other processes cannot be waited for otherwise."""
+    """Return once the condition holds; other processes can't be waited for otherwise."""
     deadline = time.monotonic() + PATIENCE_S
     while not found():
         assert time.monotonic() < deadline
@@ -117,7 +117,7 @@ async def test_a_stranded_lease_or_a_holder_that_names_no_address_is_nobody(sett
 
 
 async def test_a_page_that_is_gone_or_something_else_is_not_given_out(settings: Settings) -> None:
-    """Its process was killed, and its lease has ten seconds to go; meanwhile any program may take its port."""
+    """Its process was killed, and its lease has ten seconds left; meanwhile any program may take its port."""
     asked: list[bytes] = []
 
     async def something_else(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""A person sees on the review page exactly what would go to Plane or Zulip, before it does; and it does once they approved."""
+"""A person sees on the review page exactly what would go to Plane or Zulip, and it goes only after they approved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE = "Ship it <img src=x onerror=alert(1)>\u202e \x1b[31m\n--- a/nothing\n+
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A page that is shown, and what is acted on."""
+    """A served page, and the service it leads to."""
 
     place: Place
     plane: Plane
@@ -31,7 +31,7 @@ class Elsewhere:
     zulip_at: Served
 
     async def proposed(self, tool: str, **arguments: object) -> tuple[str, Visitor]:
-        """Have the host ask for it; return the proposal's id and somebody who looks at its page."""
+        """Have the host propose it; return the proposal's id and a person who opens its page."""
         answer = await self.place.call(tool, **arguments)
         assert answer["status"] == "proposed", answer
         number = str(answer["proposal"]["id"])
@@ -56,7 +56,7 @@ async def elsewhere(folder: Path) -> AsyncIterator[Elsewhere]:
 
 
 def rows(html: str, kind: str) -> list[str]:
-    """Return the lines of the page's differences that come (`added`) or go (`removed`), as a person reads them."""
+    """Return the lines that the page's diff adds (`added`) or removes (`removed`), as a person reads them."""
     found = re.findall(
         rf'<div class="row {kind}".*?<span class="foreign" role="cell">(.*?)</span></div>', html, re.DOTALL
     )

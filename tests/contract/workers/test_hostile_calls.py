@@ -1,4 +1,4 @@
-"""Texts that are made to be slow, through a real client: nobody else waits for them, and they end with their caller."""
+"""Texts made to be slow, through a real client: nobody else waits for them, and they end with their caller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def workers() -> set[int]:
-    """Return the processes that this one has started and that are alive."""
+    """Return this process's living children."""
     found = set[int]()
     for listed in Path("/proc/self/task").glob("*/children"):
         for number in listed.read_text(encoding="ascii").split():
@@ -47,7 +47,7 @@ async def until(happens: Callable[[], bool]) -> None:
 
 
 async def slow_call(host: Writer) -> str:
-    """Rehearse evidence that takes many seconds; return why it was refused."""
+    """Dry-run evidence that takes many seconds; return why it was refused."""
     try:
         await host.merge("slow.md", changed(SLOW), source="code:a.py", dry_run=True)
     except Refused as error:
@@ -56,7 +56,7 @@ async def slow_call(host: Writer) -> str:
 
 
 async def test_another_call_is_answered_meanwhile_and_cancelling_stops_the_work(settings: Settings) -> None:
-    """It is an order of calls that is asserted, not a time: the small page is read while the large one is worked on."""
+    """This asserts an order of calls, not a time: the small page is read while the large one is computed."""
     async with writing(settings, level=2) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(slow_call, host)
@@ -104,7 +104,7 @@ async def test_no_worker_is_left_when_the_server_ends(settings: Settings) -> Non
 
 
 async def test_a_large_page_is_written_as_a_small_one(settings: Settings) -> None:
-    """What is worked out in another process is what is written."""
+    """The result of another process is what is written."""
     async with writing(settings, level=3) as host:
         edited = SLOW.replace("Paragraph 77 says", "Paragraph 77 now says")
         answer = await host.merge("slow.md", edited, base_revision=await host.revision("slow.md"))

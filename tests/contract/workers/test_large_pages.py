@@ -1,4 +1,4 @@
-"""Large pages are indexed, checked and compared in worker processes, with the results that the server itself would have."""
+"""Large pages are indexed, checked and compared in worker processes, with the same results as in the server itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def _only_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process fail where it reads a large page."""
+    """Make this process fail if it reads a large page."""
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("worked out in the server")

@@ -1,4 +1,4 @@
-"""What acts promise, whichever ledger they are recorded in."""
+"""The promises of acts, whichever ledger records them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_an_act_may_only_change_what_it_names(world: World) -> None:
 async def test_a_save_that_comes_while_an_act_is_under_way_is_merged_with_it(
     world: World, moment: str, save: Callable[[Path, bytes], None]
 ) -> None:
-    """Design, section 5: what was displaced is archived, never lost; then it is merged again."""
+    """Design, section 5: a displaced save is archived, never lost; then it is merged again."""
     world.put(PAGE, TEXT)
     world.steps.at(moment, lambda: save(world.root / PAGE, b"# A\n\nSaved.\n"))
     async with anyio.create_task_group() as group:
@@ -179,7 +179,7 @@ async def test_a_save_during_a_removal_is_seen_before_anything_goes(world: World
 
 
 def _saves(world: World, step: str, count: int) -> list[bytes]:
-    """Let the page be saved at every step of that name, this often."""
+    """Save the page at every step of that name, this often."""
     saves = [b"# A\n\nSave %d.\n" % number for number in range(count)]
     for number, raw in enumerate(saves, 1):
         world.steps.at(step, partial(save_as_new, world.root / PAGE, raw), nth=number)
@@ -205,7 +205,7 @@ async def test_a_page_that_is_saved_again_and_again_is_given_up_with_all_saves_k
 async def test_an_edit_comes_in_between_however_often_the_page_was_saved_while_it_was_worked_out(
     world: World, save: Callable[[Path, bytes], None]
 ) -> None:
-    """Nothing disjoint is refused. An editor's saves come by the dozen within a second."""
+    """No disjoint edit is refused. An editor saves dozens of times within a second."""
     world.put(PAGE, TEXT)
     saves = iter([b"# A\n\nSave %d.\n" % number for number in range(60)])
 
@@ -223,7 +223,7 @@ async def test_an_edit_comes_in_between_however_often_the_page_was_saved_while_i
 async def test_an_edit_that_is_overtaken_without_end_is_given_up_before_others_have_waited_too_long(
     world: World,
 ) -> None:
-    """The caller is told in the end, by a clock that is a second on at each look."""
+    """The caller gets an answer in the end, by a clock that advances a second at each look."""
     world.put(PAGE, TEXT)
     ticks = count()
     patient = World(world.home, world.ledger, patience=lambda: ActPatience(clock=lambda: float(next(ticks))))
@@ -253,7 +253,7 @@ async def test_saves_right_before_every_exchange_and_taking_back_are_all_kept(wo
 
 
 async def test_an_act_whose_check_finds_something_is_taken_back_whole(world: World) -> None:
-    """Design, section 5, internal verification: else the act is undone and reported."""
+    """Design, section 5, internal verification: otherwise the act is undone and reported."""
 
     async def check(_: Contents) -> Sequence[str]:
         return ["a link leads nowhere"]
@@ -345,7 +345,7 @@ async def test_a_disk_that_gives_back_other_bytes_than_it_was_given_is_noticed(w
 
 
 async def test_what_cannot_be_taken_back_is_mended_by_the_next_who_comes(world: World) -> None:
-    """The disk fails in the middle and again when all is taken back: the intent stays, and tells what was under way."""
+    """The disk fails in the middle and again during the undo: the intent stays, and says what was in progress."""
     world.put(PAGE, TEXT)
     world.put("b.md", b"b\n")
     world.steps.fail("exchange", errno.EIO, nth=2)
@@ -359,7 +359,7 @@ async def test_what_cannot_be_taken_back_is_mended_by_the_next_who_comes(world: 
 
 
 async def test_a_folder_in_the_place_of_a_page_is_refused_and_left_alone(world: World) -> None:
-    """File became a directory."""
+    """The file became a directory."""
     (world.root / "x.md").mkdir()
     with pytest.raises(UnwritableDocument, match="a folder is there"):
         await world.acts.run(appending("x.md", b"text"))
@@ -406,7 +406,7 @@ async def test_a_page_of_fifty_megabytes_is_refused_both_ways(world: World) -> N
 
 
 async def test_bytes_that_are_no_text_go_through_as_they_are(world: World) -> None:
-    """What they mean is for who merges to say; here nothing is lost of them."""
+    """The merge decides what they mean; here none of their text is lost."""
     world.put(PAGE, b"\xff\xfe\x00broken\n")
     await world.acts.run(appending(PAGE, b"\xfe"))
     assert world.read(PAGE) == b"\xff\xfe\x00broken\n\xfe\n"
@@ -522,7 +522,7 @@ async def test_a_page_that_is_emptied_stays_empty(world: World) -> None:
 
 
 async def test_many_writes_back_a_stale_buffer_is_still_known(world: World) -> None:
-    """The editor read the page forty acts ago; all forty are put back."""
+    """The editor read the page forty acts ago; all forty are restored."""
     world.put(PAGE, TEXT)
     for number in range(40):
         await world.acts.run(appending(PAGE, b"Line %d." % number))
@@ -584,7 +584,7 @@ def test_joining_for_these_tests_adds_what_was_added() -> None:
 
 
 async def test_an_act_on_very_many_pages_opens_few_files_at_a_time(world: World) -> None:
-    """A page that everybody links to is moved."""
+    """A page with many incoming links is moved."""
     pages = {f"{number % 3}/{number}.md": b"see a\n" for number in range(150)}
     for path, raw in pages.items():
         world.put(path, raw)
@@ -622,7 +622,7 @@ async def test_an_editor_that_has_just_begun_to_write_is_waited_for(world: World
 
 
 async def test_an_editor_that_takes_its_time_after_emptying_the_page_is_waited_for(world: World) -> None:
-    """On a busy machine it may not get on for more than a tenth of a second."""
+    """On a busy machine it may stall for more than a tenth of a second."""
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Ours."))
     whole = TEXT + b"Ours.\nBy hand.\n"

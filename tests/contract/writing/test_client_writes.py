@@ -1,4 +1,7 @@
-"""Writing through a real client and the real server: nothing is lost, and every answer says what became of what was sent."""
+"""Writing through a real client and the real server.
+
+Nothing is lost, and every answer says what became of the sent text.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def host(settings: Settings) -> AsyncIterator[Writer]:
-    """Return a connected host; the task that connects is the one that parts, which a fixture's own is not."""
+    """Return a connected host; the task that connects must also disconnect, and a fixture's task doesn't."""
     ready: asyncio.Future[Writer] = asyncio.get_running_loop().create_future()
     parting = asyncio.Event()
 
@@ -380,7 +383,10 @@ async def test_paths_that_can_be_no_page_are_refused(host: Writer, path: str, sa
 
 
 async def test_the_revision_of_an_answer_is_a_base_whatever_the_answer_was(host: Writer) -> None:
-    """Nobody has read the page: what an analysis and a conflict name must be known all the same when it is written to later."""
+    """Nobody has read the page.
+
+    Revisions named by an analysis or a conflict must still be known when it is written later.
+    """
     analysis = await host.merge("guides/onboarding.md", "Nothing.", section="Onboarding")
     file = host.root / "guides/onboarding.md"
     file.write_text(file.read_text() + "\nAn editor was here.\n")

@@ -1,4 +1,4 @@
-"""What acts displace is somebody's save: what becomes of it, in whichever moment it comes."""
+"""Acts displace someone's save: what becomes of it, at whichever moment it comes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Hasty:
 async def test_a_save_that_was_displaced_for_a_moment_is_kept_though_its_editor_saves_over_it_from_what_showed_then(
     world: World, moment: str, nth: int, save: Callable[[Path, bytes], None]
 ) -> None:
-    """Design, section 5: what was displaced is archived, never lost; here nobody finds it at the page any more."""
+    """Design, section 5: a displaced save is archived, never lost; here the page no longer leads to it."""
     editor = Hasty(world, save)
     world.steps.at("exchange", editor.first)
     world.steps.at("exchanged", editor.open)
@@ -98,7 +98,7 @@ async def test_so_is_one_that_was_only_begun_when_it_was_displaced(world: World,
 
 
 async def test_a_save_that_was_displaced_is_on_record_though_the_act_is_given_up(world: World) -> None:
-    """The act's own attempts are over: what the last of them met is looked at all the same."""
+    """The act's own attempts are over: the save that the last one met is checked all the same."""
     saves = [SAVED.replace(b"Saved.", b"Save %d." % number) for number in range(40)]
     for number, raw in enumerate(saves):
         world.steps.at("exchange", partial(save_as_new, world.root / PAGE, raw), nth=2 * number + 1)
@@ -112,7 +112,7 @@ async def test_a_save_that_was_displaced_is_on_record_though_the_act_is_given_up
 async def test_each_of_several_saves_that_the_last_try_displaced_is_kept_though_the_page_is_removed_then(
     world: World,
 ) -> None:
-    """One save was displaced; its editor went on writing it before it was put back; then somebody removes the page."""
+    """One save was displaced; its editor continued to write before it was put back; then someone removes the page."""
     again = SAVED.replace(b"Saved.", b"Again.")
     opened = []
 
@@ -139,7 +139,7 @@ async def test_each_of_several_saves_that_the_last_try_displaced_is_kept_though_
 
 
 async def test_saves_while_a_failed_act_is_taken_back_are_all_kept(world: World) -> None:
-    """The second page cannot be written; an editor saves the first one twice while its own write is taken back."""
+    """The second page can't be written; an editor saves the first one twice while its own write is undone."""
     world.put("b.md", TEXT)
     saves = [SAVED.replace(b"Saved.", b"Save %d." % number) for number in range(2)]
     world.steps.fail("exchange", errno.EIO, nth=2)
@@ -170,7 +170,7 @@ async def _until(so: Callable[[], bool]) -> bool:
 
 
 async def test_an_editor_that_opened_what_showed_for_a_moment_loses_nothing(world: World) -> None:
-    """It opens our write, which is taken back because of another's save, and writes into that file when it is no page any more."""
+    """It opens our write, which is undone because of another save, and writes into that file, no longer a page."""
     opened = []
     world.steps.at("exchange", lambda: save_as_new(world.root / PAGE, SAVED))
     world.steps.at("exchanged", lambda: opened.append((world.root / PAGE).open("r+b")))
@@ -229,7 +229,7 @@ async def test_a_late_save_that_cannot_be_kept_is_told_again_when_its_file_is_le
 async def test_a_displaced_file_that_was_emptied_is_held_until_it_is_written(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has been emptied when its time is over: the editor has only begun."""
+    """It is empty when its time is over: the editor has only begun."""
     looked_to_the_end, written = threading.Event(), Displaced.late_save
 
     def telling(self: Displaced, *, thoroughly: bool = False) -> bytes | None:

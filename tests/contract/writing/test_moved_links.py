@@ -17,7 +17,7 @@ PAGES = {
 
 
 async def test_a_name_that_another_page_bears_already_becomes_a_path(tmp_path: Path) -> None:
-    """The design, section 3: links to a moved page are rewritten; a name that two pages bear would lead elsewhere."""
+    """The design, section 3: links to a moved page are rewritten; a name shared by two pages would lead elsewhere."""
     settings = Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "s")
     async with writing(settings) as host:
         answer = await host.call("kb_move", path="a/plan.md", to="c/roadmap.md")

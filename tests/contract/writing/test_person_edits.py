@@ -1,4 +1,4 @@
-"""What a person sends through a host is written as it was sent; what could be meant in two ways is asked about."""
+"""A person's text through a host is written as it was sent; ambiguous text leads to a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One writer of a page at a time, on however many machines: two folders of locks stand for two machines."""
+"""One writer of a page at a time, on any number of machines: two folders of locks represent two machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host that goes on from the revision an answer gave takes nothing away that others wrote meanwhile."""
+"""A host that continues from an answer's revision removes nothing that others wrote meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def steps(text: str) -> str:
 async def test_what_others_wrote_between_two_edits_stays(
     settings: Settings, sent: Callable[[str], str], section: str | None
 ) -> None:
-    """The description of kb_merge: go on from the revision it returns. The host never saw what the other one wrote."""
+    """The description of kb_merge: continue from the revision it returns. The host never saw the other one's text."""
     async with writing(settings) as host:
         base = await host.revision(PAGE)
         await host.merge(PAGE, TEXT.replace("Then we rest.", "Then we celebrate."), base_revision=base)

@@ -1,8 +1,8 @@
-"""Somebody swaps files, folders and links of the knowledge base at every single step of a write.
+"""Someone swaps files, folders and links of the knowledge base at every single step of a write.
 
-Promises: nothing outside of the knowledge base and nothing hidden is ever written, replaced or removed; no text of a page is
-lost, it lies in a file or in a history; nothing of ours is left lying about; and the next write works. Attacks go on for as many
-steps as an act has, each with a folder of its own.
+Promises: nothing outside the knowledge base and nothing hidden is ever written, replaced or removed; no text of a page
+is lost, it is in a file or in a history; none of our files is left over; and the next write works. Attacks continue for
+as many steps as an act has, each with its own folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.writing.acts import World, appending, setting
 PAGE, OTHER, NEW = "notes/a.md", "other/b.md", "notes/new.md"
 TEXT, SECOND = b"# A\n\nOne.\nTwo.\n", b"# B\n\nIts own text.\n"
 OUTSIDE = {"a.md": b"# A\n\nOne.\nTwo.\n", "b.md": b"out of bounds\n", "new/x.md": b"x\n"}
-"""The first holds what the page holds: whoever looks at bytes alone takes it for the page."""
+"""The first has the page's contents: a check of bytes alone takes it for the page."""
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -76,7 +76,7 @@ def folder_for_link_to_hidden(root: Path) -> None:
 
 
 def folder_for_other(root: Path) -> None:
-    """By a rename, which no look for links notices."""
+    """By a rename, which no check for links notices."""
     (root / "notes").rename(root / "notes-before")
     (root / "other").rename(root / "notes")
 
@@ -91,7 +91,7 @@ def new_for_link_out(root: Path) -> None:
 
 
 def staged_for_link_out(root: Path) -> None:
-    """What we have put beside the page becomes a link to a file of somebody else's."""
+    """The file that we put beside the page becomes a link to someone else's file."""
     for staged in (root / "notes").glob(".forge-*"):
         staged.unlink()
         staged.symlink_to(root.parent / "outside/b.md")
@@ -116,7 +116,7 @@ ACTS = {
     "delete": lambda: setting({PAGE: None}),
 }
 USUAL = "move"
-"""It does what the others do; those run among the external tests."""
+"""It resembles the others, which run among the external tests."""
 
 
 async def number_of_steps(tmp_path: Path, act: str) -> int:
@@ -126,7 +126,7 @@ async def number_of_steps(tmp_path: Path, act: str) -> int:
 
 
 def at_step(at: int, swap: Callable[[Path], None], root: Path) -> Callable[[str], None]:
-    """Return what does the swap when it is told of the step of that number, and never again."""
+    """Return a callback that swaps once, at the step of that number."""
     seen = count()
 
     def told(_step: str) -> None:

@@ -146,7 +146,7 @@ async def test_a_queue_that_waits_is_woken_by_a_message(here: Ground) -> None:
 
 
 async def test_a_reaction_is_there_once_and_can_be_taken_back(here: Ground) -> None:
-    """ "Already there" is a value, not an error. Source: reaction_dup_400.json."""
+    """A second reaction gets the answer "already there", which is no error. Source: reaction_dup_400.json."""
     sent = await here.client.send(_topic(here), "react to me")
     queue = await here.client.register(_topic(here), reactions=True)
     assert await here.client.react(sent, "eyes")

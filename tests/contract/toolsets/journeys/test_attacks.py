@@ -1,4 +1,4 @@
-"""Attempts to get past what journeys promise: as a careless model, as a hostile one, and as a host that is out of order."""
+"""Attempts to break the promises of journeys: by a careless model, a hostile one, and a malfunctioning host."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ SECTION, RETRIES = "How levels of trust work", "Retries wait for 2.5 seconds"
     ],
 )
 def test_a_quote_of_markup_or_a_heading_shows_nothing(quote: str, why: str) -> None:
-    """The quote is really there. One that needs no reading of the page is met by the model's word alone."""
+    """The quote really exists. If it requires no reading of the page, the model's own word meets it."""
     assert why in quote_problem(PAGE, Citation("trust.md", SECTION, quote))
 
 
@@ -100,7 +100,7 @@ def test_a_quote_with_words_of_the_page_stands_whatever_markup_is_around_them(se
 
 
 async def test_no_relayed_word_leads_past_a_checkpoint_that_asks_for_the_persons_own_hand(tmp_path: Path) -> None:
-    """What the person approved once is no word on what was submitted since."""
+    """A person's earlier approval doesn't cover later submits."""
     async with hosting(tmp_path, own_hand=True) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -198,7 +198,7 @@ async def test_only_a_modification_brings_changes_and_those_have_an_end(tmp_path
 
 
 def nested(depth: int) -> Any:
-    """Return a list in so many lists."""
+    """Return a list nested this deep."""
     value: Any = []
     for _ in range(depth):
         value = [value]
@@ -252,7 +252,10 @@ FETCHED = {"zulip:design/merge"}
 
 
 async def test_what_was_read_in_a_journey_is_not_forgotten_by_leaving_the_journey_out(tmp_path: Path) -> None:
-    """The design, section 6: one level more for that journey or hour. A model chooses itself which calls name the journey."""
+    """The design, section 6: one level more for that journey or hour.
+
+    The model itself chooses which calls name the journey.
+    """
     async with hosting(tmp_path) as host:
         journey, other = await host.start(), await host.start("wasps")
         me, taints = Principal(os_user(), "desktop").id, host.app.services.taints
@@ -265,7 +268,7 @@ async def test_what_was_read_in_a_journey_is_not_forgotten_by_leaving_the_journe
 
 @pytest.mark.parametrize("act", ["start", "submit", "decide"])
 async def test_no_text_is_made_clean_by_recording_it_in_a_journey(tmp_path: Path, act: str) -> None:
-    """Another host, or the same after an hour, goes on with what was read outside of the journey and written into it."""
+    """Another host, or the same one after an hour, continues with text read outside the journey and written into it."""
     async with hosting(tmp_path) as host:
         taints, journey = host.app.services.taints, await host.start()
         await host.call("kb_read", path="fetched.md")
@@ -306,7 +309,7 @@ async def asked_about(host: Host) -> tuple[dict[str, Any], str]:
 
 
 async def test_a_yes_counts_for_the_very_submit_that_was_shown(tmp_path: Path) -> None:
-    """Not for other work, another journey, another caller, or made up; and once."""
+    """Not for other work, another journey, another caller, or invented; and once."""
     async with hosting(tmp_path, answer=approve, own_hand=True) as host:
         positions = host.app.services.journeys
         first, shown = await asked_about(host)
@@ -359,7 +362,7 @@ async def _never(context: Any, params: ElicitRequestParams) -> ElicitResult:
 
 
 async def test_a_call_that_began_in_the_phase_before_shows_nothing_in_this_one(tmp_path: Path) -> None:
-    """A phase says which tools it uses; a slow call of another phase that ends in this one is none of its calls."""
+    """A phase lists its tools; a slow call that began in another phase and ends in this one is not one of its calls."""
     async with hosting(tmp_path) as host:
         services, journey = host.app.services, await host.start()
         journey_hook = JourneyHook(services)
@@ -391,7 +394,7 @@ async def test_what_a_fork_is_told_is_said_of_the_phase_where_it_begins(tmp_path
 
 
 def test_a_page_that_is_quoted_very_often_is_read_once() -> None:
-    """A work holds some thousand quotes, and all who use the server wait while they are looked at."""
+    """Work contains some thousand quotes, and all of the server's callers wait while they are checked."""
     lines = "\n\n".join(f"Line {number} says that **bees** [number](x.md) {number} fly." for number in range(2_500))
     page = parse("bees.md", f"# Bees\n\n{lines}\n".encode())
     began = time.process_time()
@@ -426,7 +429,7 @@ EVERY_PHASE = [
 
 @pytest.mark.parametrize(("name", "phase", "visit"), EVERY_PHASE)
 def test_resuming_costs_at_most_2500_tokens_however_much_there_is_to_say(name: str, phase: str, visit: int) -> None:
-    """Whatever people and models wrote at such length as forms let them."""
+    """Texts of people and models at the greatest length that forms allow."""
     own = {value for text in built_in(name).texts.values() for value in placeholders(text) - COMMON}
     agent = replace(
         built_in(name), values=lambda _state: dict.fromkeys(own, LONG), done=lambda _state: [LONG[:200]] * 100

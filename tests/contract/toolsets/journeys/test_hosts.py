@@ -1,4 +1,4 @@
-"""One journey, several hosts: continued by another process, transport and library, and fought over by eight clients."""
+"""One journey, several hosts: continued by another process, transport and library, with eight competing clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALTERED = {**CAP, "quote": "The cap is 30 calls an hour."}
 RETRIES = {"path": "a.md", "section": "B", "quote": "Retries wait for 2.5 seconds."}
 
 Act = tuple[str, Mapping[str, Any]]
-"""A tool, and what it is given beside the journey and its version."""
+"""A tool, and its arguments besides the journey and its version."""
 
 
 def submit(**work: Any) -> Act:
@@ -78,14 +78,14 @@ THIRD: Sequence[Act] = (
         },
     ),
 )
-"""A whole journey, with a way back, phases that are visited twice and each kind of word; it is cut in three."""
+"""A whole journey, with a way back, phases visited twice and each kind of decision; it is cut in three."""
 
 Third = Callable[[str, str | None], AbstractAsyncContextManager[Host]]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.external)])
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
-    """Return a place with a database of its own."""
+    """Return a place with its own database."""
     return at(request, tmp_path / "site")
 
 
@@ -102,7 +102,7 @@ async def begin(host: Host) -> str:
 
 
 async def do(host: Host, journey: str, acts: Sequence[Act]) -> None:
-    """Do one after the other, each at the version that the one before led to."""
+    """Do one act after the other, each at the version after the previous one."""
     version = (await host.call("journey_status", journey_id=journey))["version"]
     for tool, given in acts:
         answer = await host.call(tool, journey_id=journey, version=version, **given)
@@ -111,7 +111,7 @@ async def do(host: Host, journey: str, acts: Sequence[Act]) -> None:
 
 
 async def whole(host: Host) -> str:
-    """Lead a journey that nobody disturbs."""
+    """Lead an undisturbed journey."""
     journey = await begin(host)
     await host.call("kb_read", path="a.md", journey_id=journey)
     await do(host, journey, [*FIRST, CUT_SHORT, *SECOND, *THIRD])
@@ -119,7 +119,7 @@ async def whole(host: Host) -> str:
 
 
 async def cut_short(host: SdkHost, journey: str) -> None:
-    """Send an act, and kill the server before or while it is done."""
+    """Send an act, and kill the server before or during it."""
     version = 2 + len(FIRST) - 1
 
     async def send() -> None:
@@ -166,7 +166,7 @@ async def test_a_journey_goes_on_in_other_processes_transports_and_libraries_as_
 
 @asynccontextmanager
 async def clients(site: Site) -> AsyncIterator[Sequence[SdkHost]]:
-    """Yield clients of two server processes, as many of each."""
+    """Yield clients of two server processes, equally many of each."""
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(serving_http(site)) for _ in range(2)]
         yield [await stack.enter_async_context(over_http(urls[n % 2])) for n in range(CLIENTS)]
@@ -191,7 +191,7 @@ def _work(client: int, version: int) -> dict[str, Any]:
 
 
 async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
-    """Let all submit at that version, and return who won."""
+    """Let all submit at that version, and return the winner."""
     answers: dict[int, dict[str, Any] | str] = {}
 
     async def send(client: int) -> None:
@@ -222,7 +222,7 @@ async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
 
 @pytest.mark.external
 async def test_the_same_submit_by_all_clients_at_once_is_recorded_once_and_answered_to_all(site: Site) -> None:
-    """Design 7: a repeated submit with the same content returns the first answer, also when both come at once."""
+    """Design 7: a repeated submit with the same content returns the first answer, also if both arrive at once."""
     answers: list[str] = []
 
     async with clients(site) as hosts:

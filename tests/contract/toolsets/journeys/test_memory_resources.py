@@ -1,4 +1,4 @@
-"""Memory documents by address: what they hold, what is said where there is none, who hears of them, and whose text they carry."""
+"""Memory documents by address: their contents, missing ones, who is notified of them, and whose text they carry."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def hosting(settings: Settings, mode: str = "auto", *agents: Agent, **more
 
 
 async def written(host: Writer, agent: str = "inquiry", journey: str = "", document: str = DOCUMENT) -> str:
-    """Lead a journey on to where one more document is written; return its id."""
+    """Lead a journey until it has written one more document; return its id."""
     if not journey:
         journey = str((await host.call("journey_start", agent=agent, brief="bees"))["journey_id"])
     for work in ({"known": ["all"]}, {"document": document}):

@@ -1,4 +1,7 @@
-"""Prompts of journeys, through real clients in both eras: they say what the tools answer, and follow the team's agents."""
+"""Prompts of journeys, through real clients in both eras.
+
+They repeat the tools' answers, and follow the team's agents.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,7 @@ async def say(host: Writer, journey: str, decision: str, note: str = "") -> dict
 
 
 def blocks(text: str) -> list[dict[str, Any]]:
-    """Return the JSON objects that stand in a text, in order."""
+    """Return the JSON objects in a text, in order."""
     return [json.loads(found.group(2)) for found in re.finditer(r"^(`{3,})json\n(.*)\n\1$", text, re.MULTILINE)]
 
 
@@ -127,7 +130,7 @@ async def test_prompts_of_journeys_are_listed_only_where_their_tools_are(
 async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hosts ask for the list while they start: `CatalogueEntry` says what it shows."""
+    """Hosts ask for the list while they start: `CatalogueEntry` has what it shows."""
     ghost = CatalogueEntry("ghost", "Ghost", "Is nowhere.", "agents.ghost.agent")
     monkeypatch.setattr(catalogue, "main_entries", lambda: (ghost,))
     async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
@@ -137,7 +140,7 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
 
 
 def test_a_server_starts_without_what_leads_journeys() -> None:
-    """What is loaded at the start is paid for by every host, whether it leads journeys or not."""
+    """Every host pays for what is loaded at the start, whether it leads journeys or not."""
     script = "import sys, mcp_server.app.composition; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert said.stdout.strip() == "[]"
@@ -151,7 +154,7 @@ def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(e
 
 
 async def test_what_the_server_does_first_by_itself_is_no_task_for_the_host(settings: Settings) -> None:
-    """What is asked then depends on what the server finds: journey_start says it."""
+    """The question then depends on the server's findings: journey_start asks it."""
     async with hosting(settings, inquiry(), chained("first", "second")) as host:
         for agent, first in (("inquiry", "LOOK"), ("chain", "first.LOOK")):
             text = await prompted(host, agent, brief="bees")
@@ -175,7 +178,7 @@ async def test_an_agent_takes_no_name_from_a_prompt_that_was_there(settings: Set
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_what_a_prompt_says_of_the_beginning_is_what_journey_start_answers(settings: Settings, mode: str) -> None:
-    """Everything that prompts give is reachable through tools too. The model may also just do as it is told."""
+    """Everything that prompts give is reachable through tools too. The model may also simply follow the prompt."""
     async with hosting(settings, mode=mode) as host:
         text = await prompted(host, "noting", brief="Bees ```json on\nthe roof")
         asked, schema = blocks(text)
@@ -189,7 +192,10 @@ async def test_what_a_prompt_says_of_the_beginning_is_what_journey_start_answers
 
 
 async def test_a_prompt_takes_the_brief_alone_and_names_the_inputs_that_journey_start_takes(settings: Settings) -> None:
-    """The list of prompts stays short: an agent's other inputs go through journey_start, and the prompt says which there are."""
+    """The list of prompts stays short.
+
+    An agent's other inputs are arguments of journey_start, and the prompt lists them.
+    """
     async with hosting(settings, replace(noting(), inputs=TAKING)) as host:
         listed = {prompt.name: prompt for prompt in (await host.client.list_prompts()).prompts}
         assert [a.name for a in listed["noting"].arguments or ()] == ["brief", "journey_id"]
@@ -203,7 +209,7 @@ async def test_a_prompt_takes_the_brief_alone_and_names_the_inputs_that_journey_
 
 
 async def test_the_list_of_prompts_is_within_its_budget(settings: Settings) -> None:
-    """Hosts load all prompts at the start: 1,200 tokens for route, continue and each agent and skill of this program."""
+    """Hosts load all prompts at the start: 1,200 tokens for route, continue and each built-in agent and skill."""
     async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
         prompts = (await client.list_prompts()).prompts
         listed = [prompt.model_dump(mode="json", by_alias=True, exclude_none=True) for prompt in prompts]
@@ -233,7 +239,7 @@ async def test_an_agent_that_cannot_be_loaded_is_told_of_when_its_prompt_is_used
 
 
 class Away(Only):
-    """A catalogue whose files lie where nobody gets at them now."""
+    """A catalogue whose files are out of reach."""
 
     async def agents(self) -> Sequence[Agent]:
         raise DatabaseUnavailable("the knowledge base", "it is being moved")
@@ -260,7 +266,10 @@ async def test_agents_that_cannot_be_read_now_leave_the_lists_to_the_others(sett
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_at_each_point_of_a_journey_its_prompts_say_what_the_tools_say(settings: Settings, mode: str) -> None:
-    """First visit, not enough, waiting, the next phase, coming back, complete: the same words, and all that is needed to submit."""
+    """First visit, incomplete work, waiting, the next phase, returning, complete.
+
+    The same words, and everything needed to submit.
+    """
     async with hosting(settings, mode=mode) as host:
         id_ = await begin(host)
 
@@ -368,7 +377,7 @@ async def test_a_brief_with_halves_of_characters_can_be_prompted(settings: Setti
 
 
 async def test_resuming_costs_at_most_its_tokens_however_long_the_brief_and_the_works_are(settings: Settings) -> None:
-    """Resuming costs at most 2,500 tokens; a prompt adds little to what the tools answer."""
+    """Resuming costs at most 2,500 tokens; a prompt adds little to the tools' answers."""
     async with hosting(settings) as host:
         id_ = await begin(host, brief="bees and more " * 1_400)
         long = [{"id": f"n{n}", "text": "what was found " * 60} for n in range(40)]

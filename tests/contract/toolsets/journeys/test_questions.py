@@ -1,4 +1,7 @@
-"""Questions that the work asks a person: what tools answer, forms of both eras, and that nobody else answers them."""
+"""Questions for a person that arise from the work.
+
+Tools' answers, forms of both eras, and nobody else can answer them.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class Host(Writer):
         return await self.call("journey_submit", journey_id=begun["journey_id"], version=begun["version"], work=work)
 
     async def answers(self, journey: str) -> Mapping[str, Any]:
-        """Return what is on record of answers."""
+        """Return the recorded answers."""
         return (await self.app.services.journeys.store.journey(journey)).answers
 
 

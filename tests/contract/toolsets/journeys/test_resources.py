@@ -1,4 +1,7 @@
-"""Agents and journeys by address, and news of them, through real clients in both eras, also when another process moved them."""
+"""Agents and journeys by address, and their change notices.
+
+Through real clients in both eras, also for moves by another process.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ conditions:
 
 
 def rota(kb: Path, summary: str = "Who does what.") -> Path:
-    """Write an agent of the team and return its file."""
+    """Write a team's agent and return its file."""
     file = kb / "_agents" / "rota.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(ROTA.format(summary=summary), encoding="utf-8")
@@ -308,7 +311,7 @@ async def test_a_journey_whose_agent_is_gone_can_still_be_read(settings: Setting
 
 @pytest.mark.parametrize("part", ["", "/events", "/report"])
 async def test_who_reads_a_journey_that_read_untrusted_text_has_read_it_too(settings: Settings, part: str) -> None:
-    """Its works may repeat it: trust section of the design, taint."""
+    """Its work may repeat it: trust section of the design, taint."""
     async with hosting(settings) as host:
         id_ = await begin(host)
         me, taints = Principal(os_user(), "desktop").id, host.app.services.taints
@@ -357,7 +360,7 @@ def of(journey: str) -> set[str]:
 
 @asynccontextmanager
 async def subscribed(connection: Any, journey: str) -> AsyncIterator[Callable[[], Awaitable[set[str]]]]:
-    """Connect as a 2025-era client and yield what waits for the addresses that it is told of."""
+    """Connect as a 2025-era client and yield a queue of the addresses announced to it."""
     heard, bell = set[str](), anyio.Event()
 
     async def on_message(message: Any) -> None:
@@ -378,7 +381,7 @@ async def subscribed(connection: Any, journey: str) -> AsyncIterator[Callable[[]
 
 
 async def updated(heard: AsyncIterator[Any], count: int) -> set[str]:
-    """Return so many addresses that a listener is told of."""
+    """Return the next addresses announced to a listener, this many."""
     uris = set[str]()
     with anyio.fail_after(20):
         async for event in heard:
@@ -410,7 +413,7 @@ async def test_a_note_of_a_tool_call_is_news_of_the_journey(settings: Settings) 
 
 
 def process_of(site: Site) -> Any:
-    """Return a server process of its own, to be spoken to over stdio."""
+    """Return a separate server process with stdio."""
     command = site.command()
     return stdio_client(
         StdioServerParameters(command=command[0], args=command[1:], env=dict(site.environment), cwd=ROOT)
@@ -418,7 +421,7 @@ def process_of(site: Site) -> Any:
 
 
 async def submitted(host: SdkHost) -> tuple[str, Callable[[], Awaitable[None]]]:
-    """Begin a journey; return its id and what submits to it."""
+    """Begin a journey; return its id and a function that submits to it."""
     id_ = str((await host.call("journey_start", agent="build", brief="bees"))["journey_id"])
 
     async def submit() -> None:
@@ -471,7 +474,7 @@ async def names(client: Client) -> tuple[set[str], set[str]]:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at the lists more often than tests want to wait."""
+    """Check the lists more often than in the product, so that tests wait less."""
     monkeypatch.setattr(changes, "FIRST_LOOK_S", 0.1)
     monkeypatch.setattr(changes, "LISTS_LOOK_S", 0.3)
 
@@ -502,7 +505,7 @@ async def test_an_agent_of_the_team_comes_changes_and_goes_and_listeners_are_tol
 
 
 async def both(heard: AsyncIterator[Any]) -> None:
-    """Return when a listener was told that both lists are others."""
+    """Return when a listener has received both lists' change notices."""
     kinds = set[type]()
     with anyio.fail_after(20):
         async for event in heard:

@@ -40,7 +40,7 @@ Answer = Callable[[str], ElicitResult]
 
 @dataclass(frozen=True)
 class Host(Writer):
-    """A connected host, and what its person was asked."""
+    """A connected host, and the questions to its person."""
 
     asked: list[str]
 
@@ -181,7 +181,7 @@ async def test_two_items_with_one_id_in_one_submit_are_refused(tmp_path: Path) -
 
 
 async def test_work_of_an_older_form_of_the_agent_is_told_as_such_and_may_be_replaced(tmp_path: Path) -> None:
-    """An agent may ask for something else after an upgrade, while its journeys are on the way."""
+    """An agent may ask for something else after an upgrade, while its journeys are in progress."""
     async with hosting(tmp_path) as host:
         journey = await host.start()
         old = WorkRecorded("COLLECT", 1, {"lines": ["only text"]})
@@ -341,7 +341,7 @@ async def test_a_cursor_that_the_list_did_not_give_out_is_refused(tmp_path: Path
 
 
 async def test_a_start_that_is_asked_for_again_gets_the_journey_that_it_began(tmp_path: Path) -> None:
-    """The reply was lost: the host asks for the same, and is told so."""
+    """The reply was lost: the host repeats the request, and learns that."""
     async with hosting(tmp_path) as host:
         asked: dict[str, Any] = {"agent": "noting", "brief": "bees"}
         begun = await host.call("journey_start", **asked)
@@ -649,7 +649,7 @@ async def test_a_host_that_may_only_look_sees_two_of_the_tools(tmp_path: Path) -
 
 
 async def test_resuming_costs_at_most_2500_tokens(tmp_path: Path) -> None:
-    """Also after much work and a long brief; the four agents are held to it in their own tests."""
+    """Also after much work and a long brief; the four agents' own tests check it too."""
     async with hosting(tmp_path) as host:
         begun = await host.call("journey_start", agent="noting", brief="word " * 3_000)
         journey = begun["journey_id"]

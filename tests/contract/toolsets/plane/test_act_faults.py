@@ -1,4 +1,7 @@
-"""Acts on tasks with every network fault at every step: each happens once, and none that happened is reported as failed."""
+"""Acts on tasks with every network fault at every step.
+
+Each happens once, and no act that happened is reported as failed.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ ALWAYS = 60
 
 @dataclass(frozen=True)
 class Deed:
-    """An act under test: how it is called for the nth time, which request carries it, and how often it happened."""
+    """An act under test: its n-th call, the request that carries it, and how often it happened."""
 
     tool: str
     method: str
@@ -63,7 +66,7 @@ class Deed:
 
 
 def moved(plane: Plane, number: int) -> int:
-    """Return 1 if the task has the priority that it is to get the nth time."""
+    """Return 1 if the task has the priority that the n-th call sets."""
     return int(plane.task("KB-1")["priority"] == PRIORITIES[number % 4])
 
 
@@ -133,7 +136,7 @@ async def test_whatever_becomes_of_the_reply_an_act_happens_once_and_none_that_h
 async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is_told_as_it_is_when_asked_again(
     tmp_path: Path, deed: Deed
 ) -> None:
-    """Its reply is lost, and so is every other reply from then on, that to the question whether it happened as well."""
+    """Its reply is lost, and so is every later reply, including the one to the question whether it happened."""
     async with working(tmp_path) as host:
         for number, lost in enumerate((after(), before(), status(502, acts=True), status(502))):
             host.served.plan = silent_from(deed.method, deed.path_ends, lost)

@@ -104,7 +104,10 @@ async def test_a_task_that_somebody_deleted_is_not_made_anew_by_the_same_call_wh
 
 
 async def test_what_plane_dropped_or_gave_besides_is_in_the_answer(tmp_path: Path) -> None:
-    """A guest cannot be assigned, and a project may have somebody who gets what nobody else has: both a plain 201."""
+    """A guest can't be assigned, and a project may have a default assignee for unassigned tasks.
+
+    Both get a plain 201.
+    """
     async with working(tmp_path) as host:
         host.plane.project("KB").row["default_assignee"] = MEL.id
         dropped = await host.call("plane_create_task", **PLAIN, assignees=["gus"])
@@ -191,7 +194,7 @@ async def test_a_task_in_any_state_of_a_group_is_in_that_group(tmp_path: Path) -
 
 
 async def test_a_task_can_be_moved_out_of_a_state_that_was_made_a_moment_ago(tmp_path: Path) -> None:
-    """Names are kept for a while, and what a task has is compared with what it has: by ids."""
+    """Names are cached for a while, and a task's values are compared by ids."""
     async with working(tmp_path) as host:
         await host.call("plane_update_task", task="KB-1", state="Todo")
         fresh = host.plane.add_state("KB", "Just made", "started")
@@ -378,7 +381,7 @@ async def test_a_task_that_changes_between_the_plan_and_the_act_is_left_as_it_is
 
 @pytest.mark.parametrize("nth", [2, 7], ids=["while it is looked up", "before it is sent again"])
 async def test_what_somebody_else_did_after_a_lost_change_is_not_undone(tmp_path: Path, nth: int) -> None:
-    """The first request never arrived; before it is sent again somebody moves the task."""
+    """The first request never arrived; before it is sent again someone moves the task."""
     async with working(tmp_path) as host:
         lost = for_requests("PATCH", "/", before())
         meanwhile = changing_before_look(host, nth)
@@ -424,7 +427,7 @@ async def test_what_somebody_else_wrote_after_a_lost_change_is_not_overwritten(t
 async def test_a_change_that_is_at_work_when_its_reply_is_given_up_does_not_undo_what_somebody_does_then(
     tmp_path: Path,
 ) -> None:
-    """It arrived, and somebody changes the task before anything is sent again."""
+    """It arrived, and someone changes the task before anything is sent again."""
     async with working(tmp_path) as host:
         seen = host.plane.task("KB-1")["updated_at"]
         lost = for_requests("PATCH", "/", after())
@@ -436,7 +439,7 @@ async def test_a_change_that_is_at_work_when_its_reply_is_given_up_does_not_undo
 
 
 def changing_before_look(host: PlaneHost, nth: int, **changes: Any) -> Plan:
-    """Return a plan without faults by which somebody else changes KB-1 just before it is read by its id the nth time."""
+    """Return a plan without faults; someone else changes KB-1 just before its n-th read by id."""
     looks: list[str] = []
     by_id = f"{host.plane.task('KB-1')['id']}/"
 
@@ -476,7 +479,7 @@ async def test_text_of_another_project_that_was_read_before_raises_the_level_and
 
 
 async def test_who_is_told_what_a_task_is_called_has_read_it(tmp_path: Path) -> None:
-    """A person has to see which task it is that is moved; who asked for it may look at what the person sees."""
+    """A person must see which task is moved; the requesting host may read what the person sees."""
     async with working(tmp_path, level=3) as host:
         taints, principal = host.app.services.taints, str((await host.call("trust_status"))["principal"])
         waits = await host.call("plane_comment_task", task="KB-2", text="Hello.")
@@ -502,7 +505,7 @@ async def test_an_act_that_shows_nothing_of_a_task_leaves_its_caller_free_and_a_
 
 
 async def test_what_a_proposal_shows_of_a_task_counts_as_read_also_when_only_taint_made_it_one(tmp_path: Path) -> None:
-    """A caller of the level is planned for without showing anything, and sees the old name once it has to wait."""
+    """For a caller with the level, planning shows nothing, and the name is the old one once it has to wait."""
     async with working(tmp_path, level=4) as host:
         await host.call("kb_read", path="mail/outside.md")
         assert (await host.call("plane_update_task", task="KB-1", name="Another name"))["status"] == "proposed"
@@ -530,7 +533,7 @@ async def test_who_only_reads_has_no_tools_that_write_and_no_project_beside_the_
 
 
 async def test_of_many_same_calls_at_once_one_is_done_and_all_are_answered_with_its_task(tmp_path: Path) -> None:
-    """Plane looks for a key before it writes and not while it does: two requests at once would make two tasks."""
+    """Plane checks a key before it writes and not while it does: two requests at once would make two tasks."""
     async with working(tmp_path) as host:
         answers: list[dict[str, Any]] = []
 
@@ -639,7 +642,7 @@ async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
 
 
 async def send_as_it_did(host: PlaneHost, deed: str, outbox_entry: OutboxEntry) -> None:
-    """Do what the process that died had sent."""
+    """Repeat what the dead process had sent."""
     source = "knowledge-forge"
     if deed == "create":
         host.plane.add_task("KB", "Rotate the keys", external_id=outbox_entry.id, external_source=source)

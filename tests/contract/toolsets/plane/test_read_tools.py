@@ -1,4 +1,7 @@
-"""Reading Plane through a real MCP client: by the names that people use, within what may be used, and no page twice."""
+"""Reading Plane through a real MCP client.
+
+By the names that people use, within the allowed projects, and no page twice.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def many(plane: Plane, key: str, count: int) -> None:
 
 
 async def paged(host: PlaneHost, **asked: Any) -> list[str]:
-    """Return the keys of all pages of one question."""
+    """Return the keys on all pages of one query."""
     found: list[str] = []
     cursor: str | None = None
     while True:
@@ -139,7 +142,7 @@ async def test_what_cannot_be_meant_is_refused_before_plane_is_asked(
 
 
 async def test_pages_have_every_task_once_and_cost_one_listing(tmp_path: Path) -> None:
-    """1,200 tasks are five requests for their list, however many pages are asked for within half a minute."""
+    """1,200 tasks take five requests for their list, however many pages are read within half a minute."""
     async with working(tmp_path, level=1) as host:
         many(host.plane, "KB", 1_196)
         found = await paged(host, project="KB", limit=100)
@@ -158,7 +161,7 @@ async def test_a_cursor_belongs_to_its_question(tmp_path: Path) -> None:
 
 
 async def test_what_changes_between_two_pages_is_not_told_twice_and_that_it_changed_is_said(tmp_path: Path) -> None:
-    """It is in front then, where the first page was and nobody reads on."""
+    """It then moves to the front, to the first page, which has already been read."""
     async with working(tmp_path, level=1) as host:
         first = await host.call("plane_query_tasks", project="KB", limit=2)
         host.plane.change_task("KB-2", name="Changed meanwhile")
@@ -170,7 +173,7 @@ async def test_what_changes_between_two_pages_is_not_told_twice_and_that_it_chan
 
 
 def same_page(query: dict[str, str], _body: dict[str, Any]) -> None:
-    """A proxy that caches without looking at the query: whatever page is asked for, the first one comes."""
+    """A proxy that caches without the query string: whatever page is asked for, the first one comes."""
     query.pop("cursor", None)
 
 
@@ -187,7 +190,7 @@ def early_end(query: dict[str, str], body: dict[str, Any]) -> None:
 
 
 def emptiness(query: dict[str, str], body: dict[str, Any]) -> None:
-    """From the second page on there is nothing, and more is promised."""
+    """From the second page on it is empty, and more is promised."""
     if body and query.get("cursor"):
         body.update(results=[], next_page_results=True)
 
@@ -204,7 +207,7 @@ def emptiness(query: dict[str, str], body: dict[str, Any]) -> None:
 async def test_pages_that_lead_astray_end_are_said_and_show_no_task_twice(
     tmp_path: Path, wrong: Callable[[dict[str, str], dict[str, Any]], None], read: int, why: str
 ) -> None:
-    """1,200 tasks, of which a Plane gone wrong shows some again and again, or never."""
+    """1,200 tasks, some of which a broken Plane lists repeatedly, or never."""
     async with working(tmp_path, level=1) as host:
         many(host.plane, "KB", 1_196)
         rightly = host.plane._get_tasks
@@ -481,7 +484,7 @@ async def test_pages_that_a_task_names_are_told(tmp_path: Path) -> None:
 
 
 async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of_it(tmp_path: Path) -> None:
-    """A task is dated with every change of its state, so that date says nothing about its text."""
+    """A task's date changes with every change of its state, so it says nothing about its text."""
     async with working(tmp_path, level=1, plane_projects=("KB",)) as host:
         board = board_of(host.app.services)
         comment = host.plane.add_comment("KB-1", "<p>Mended in <b>43</b></p>", by=MEL)
@@ -509,14 +512,14 @@ async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of
 
 
 async def test_where_no_project_may_be_used_it_is_said_why(tmp_path: Path) -> None:
-    """A misspelt PLANE_PROJECTS looks like an empty Plane otherwise."""
+    """Otherwise a misspelt PLANE_PROJECTS looks like an empty Plane."""
     async with working(tmp_path, level=1, plane_projects=("KBB",)) as host:
         for tool in ("plane_list_projects", "plane_query_tasks"):
             assert "PLANE_PROJECTS" in (await host.call(tool))["note"]
 
 
 async def test_after_a_change_of_ours_every_list_with_the_task_is_read_anew(tmp_path: Path) -> None:
-    """Lists are cached for half a minute, and a task that was just changed must not be shown as it was."""
+    """Lists are cached for half a minute, and a task that has just changed must not be shown as it was."""
     async with working(tmp_path, level=4) as host:
         asked: list[Mapping[str, str]] = [{}, {"cycle": "Sprint 1"}, {"module": "Indexing"}]
         for more in asked:
@@ -527,7 +530,7 @@ async def test_after_a_change_of_ours_every_list_with_the_task_is_read_anew(tmp_
 
 
 async def test_a_task_that_is_hidden_in_one_project_is_no_obstacle_to_those_in_others(tmp_path: Path) -> None:
-    """A guest sees only some tasks of a project; asked for any other one Plane answers 403."""
+    """A guest sees only some tasks of a project; for any other one Plane answers 403."""
     async with working(tmp_path, level=1) as host:
         task = host.plane.add_task("OPS", "Patch the hosts")
         hidden = host.plane.project("KB").row["id"]

@@ -1,4 +1,4 @@
-"""The reading tools through a real MCP client, over the double, and over a real Plane where one is given.
+"""The reading tools through a real MCP client, over the double, and over a real Plane if one is given.
 
 A real one is named as for tests/contract/connectors/plane/test_client.py; the suite makes a project of its own
 and deletes it at the end.
@@ -39,14 +39,14 @@ class Reader:
         return await self.writer.call(tool, **arguments)
 
     async def keys(self, **asked: object) -> list[str]:
-        """Return the keys of the tasks of this project that fit."""
+        """Return the keys of this project's matching tasks."""
         answer = await self.call("plane_query_tasks", project=self.here.project.key, **asked)
         return [task["key"] for task in answer["tasks"]]
 
 
 @dataclass(frozen=True)
 class Ground:
-    """A Plane with a project of the suite's own, and the key for it."""
+    """A Plane with the suite's own project, and the key for it."""
 
     here: Here
     key: str
@@ -55,7 +55,7 @@ class Ground:
 
 @asynccontextmanager
 async def reading(ground: Ground) -> AsyncIterator[Reader]:
-    """Connect a host to a server that works with that Plane."""
+    """Connect a host to a server that uses that Plane."""
     home, here = ground.home, ground.here
     settings = Settings(
         kb=write(home / "kb", None),
@@ -71,7 +71,7 @@ async def reading(ground: Ground) -> AsyncIterator[Reader]:
 
 @pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.external)])
 async def ground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ground]:
-    """Yield a Plane; the suite knows nothing of which one."""
+    """Yield a Plane; the suite doesn't know which one."""
     if request.param == "double":
         async with plane_served() as (running, _), opened(running.address, ADA.key, WORKSPACE) as here:
             yield Ground(here, ADA.key, tmp_path)
@@ -129,7 +129,7 @@ async def test_tasks_are_found_by_names(ground: Ground) -> None:
 
 
 async def test_a_task_is_read_by_key_id_and_address_with_its_text_as_it_was_sent(ground: Ground) -> None:
-    """Whatever Plane does to the HTML, the Markdown is the same, and no difference is reported."""
+    """However Plane changes the HTML, the Markdown is the same, and no difference is reported."""
     async with reading(ground) as reader:
         here = reader.here
         sent = html_of(ORDINARY)

@@ -1,4 +1,4 @@
-"""The tools that write in Plane, over the double and over a real server: what they promise does not depend on either.
+"""The tools that write in Plane, over the double and over a real server: their promises hold for both.
 
 A real one is named as in test_plane_client.py; the suite makes a project of its own there, and deletes it at the end.
 """
@@ -47,7 +47,7 @@ rotate --all && echo "<done>"
 
 @dataclass(frozen=True)
 class AtPlane:
-    """A host at level 4, and the Plane that it works in, seen past the tools."""
+    """A host at level 4, and its Plane, inspected without the tools."""
 
     writer: Writer
     here: Here
@@ -69,7 +69,7 @@ class AtPlane:
 
 @asynccontextmanager
 async def host_at(home: Path, url: str, key: str, workspace: str) -> AsyncIterator[AtPlane]:
-    """Connect a host to a Plane with a project of the suite's own."""
+    """Connect a host to a Plane with the suite's own project."""
     told = plane_settings(home, url, plane_api_key=key, plane_workspace=workspace)
     settings = await let_in(told, "writer", 4)
     async with (
@@ -82,7 +82,7 @@ async def host_at(home: Path, url: str, key: str, workspace: str) -> AsyncIterat
 
 @asynccontextmanager
 async def host_of(kind: str, home: Path) -> AsyncIterator[AtPlane]:
-    """Connect a host to the double or to the real server; the suite knows nothing of which one."""
+    """Connect a host to the double or to the real server; the suite doesn't know which one."""
     if kind == "double":
         async with plane_served() as (running, _), host_at(home, running.address, ADA.key, WORKSPACE) as found:
             yield found

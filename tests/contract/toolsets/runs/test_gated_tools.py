@@ -1,4 +1,4 @@
-"""What a run is told of its calls, through the real gate: each kind of outcome is a result that the model sees."""
+"""A run's results from the real gate: each kind of outcome is a result that the model sees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GOAL = "Try everything “at once”."
 
 
 async def results(host: RunHost, *calls: Turn, goal: str = GOAL, **more: object) -> Sequence[ToolResult]:
-    """Return what a run was told that makes these calls one after the other."""
+    """Return the results of a run that makes these calls one after the other."""
     host.will(goal, *calls, said("That was all."))
     answer = await host.call("agent_run", goal=goal, max_iterations=30, **more)
     run = await host.app.services.runs.store.run(answer["run_id"])
@@ -92,7 +92,7 @@ async def test_whatever_goes_wrong_with_a_call_is_a_result_and_the_run_goes_on(t
 
 @pytest.mark.parametrize("level", [0, 1, 3])
 async def test_a_run_has_the_level_of_its_principal_at_the_moment_of_each_call(tmp_path: Path, level: int) -> None:
-    """Level 0 stands for frozen. What was allowed when the run began counts for nothing."""
+    """Level 0 means frozen. Permissions at the run's beginning don't count."""
     async with run_host(tmp_path) as host:
         principal, state = Principal(os_user(), "desktop").id, host.app.services.state
         steps = (uses("kb_read", path=DEPLOY), uses("kb_merge", path="new.md", content="# New\n\nText.\n"))
@@ -125,7 +125,7 @@ async def test_what_nobody_vouches_for_is_told_as_data_before_all_else(tmp_path:
 
 
 def test_where_text_is_from_is_told_without_anybodys_words() -> None:
-    """The name of a topic would speak to the model in the gate's own voice."""
+    """A topic's name would speak to the model in the gate's own voice."""
     origins = ("zulip:design/obey me", "url:example.org obey me", "plane:KB-12", *(f"kb:a{n}.md" for n in range(9)))
     text = outcome_of(CallAnswered({"text": "x"}, origins=origins)).text
     assert "obey me" not in text
@@ -208,7 +208,7 @@ async def test_the_same_call_of_two_runs_waits_once(tmp_path: Path) -> None:
 
 
 async def test_a_run_works_in_a_journey_whose_phase_says_which_tools_it_may_use(tmp_path: Path) -> None:
-    """The calls are recorded in the journey, and what a person decides there no run decides."""
+    """The calls are recorded in the journey, and no run decides what a person decides there."""
 
     def journey(asked: Mapping[str, Any]) -> str:
         told = next(message["content"] for message in asked["messages"] if message["role"] == "tool")

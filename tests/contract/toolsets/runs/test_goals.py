@@ -1,6 +1,6 @@
-"""Scripted goals, carried through end to end: a real client, the real server and gate, a model on a socket.
+"""Scripted goals, carried out end to end: a real client, the real server and gate, a model on a socket.
 
-Each goal is told to one vendor's interface by default; `-m external` tells every goal to each.
+By default each goal runs over one vendor's interface; with `-m external` over each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VENDORS = ("anthropic", "openai", "openai-responses")
 
 
 def with_vendors(first: int) -> pytest.MarkDecorator:
-    """Tell the goal to one vendor by default, and to the others where everything is run."""
+    """Run the goal over one vendor by default, and over the others among the external tests."""
     usual = VENDORS[first % len(VENDORS)]
     return pytest.mark.parametrize(
         "vendor", [pytest.param(v, marks=() if v == usual else pytest.mark.external) for v in VENDORS]
@@ -35,7 +35,7 @@ def with_vendors(first: int) -> pytest.MarkDecorator:
 
 
 def outputs(asked: Mapping[str, Any]) -> list[str]:
-    """Return what the model has been told of its calls so far, oldest first, from a request in any vendor's form."""
+    """Return the results sent to the model so far, oldest first, from a request in any vendor's form."""
     if "input" in asked:
         return [str(item["output"]) for item in asked["input"] if item.get("type") == "function_call_output"]
     found: list[str] = []
@@ -53,12 +53,12 @@ def _parts(content: Any) -> list[Mapping[str, Any]]:
 
 
 def newest(asked: Mapping[str, Any]) -> Any:
-    """Return the newest answer of a tool."""
+    """Return a tool's newest answer."""
     return json.loads(outputs(asked)[-1])
 
 
 async def ended(host: RunHost, run: str) -> dict[str, Any]:
-    """Return how a run that goes on in the background came to its end."""
+    """Return how a run in the background ended."""
     with anyio.fail_after(30):
         while (there := await host.app.services.runs.store.run(run)).state in ("suspended", "running"):
             seen = await host.app.services.state.last_event()

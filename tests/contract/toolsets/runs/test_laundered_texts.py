@@ -1,4 +1,4 @@
-"""What a run has read that nobody vouches for counts wherever its words come to be, however long a person takes to answer."""
+"""Untrusted text that a run has read counts wherever its words end up, however long a person takes to answer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ANN = Approver("ann", "page")
 
 
 def later(there: PageContext, days: int) -> None:
-    """Let so many days go by."""
+    """Let this many days pass."""
     there.app.services.taints._now = lambda: utc_now() + timedelta(days=days)
 
 
 async def asking(there: PageContext, *script: Any) -> str:
-    """Return a run that has read somebody's message and asks its person something; then it does this."""
+    """Return a run that has read someone's message and asks its person something; then it makes these calls."""
     goal = "Goal of days."
     there.model.will(goal, in_a_message(there, "nothing to do"), ASKS, *script)
     answer = await there.writer.call("agent_run", goal=goal)
@@ -151,7 +151,7 @@ async def test_who_is_told_by_a_handle_what_a_run_proposed_has_read_what_the_run
 async def test_what_was_read_before_a_start_was_proposed_counts_also_where_another_proposal_took_its_place(
     tmp_path: Path,
 ) -> None:
-    """A person edits the goal, and agrees to that days later."""
+    """A person edits the goal, and approves it days later."""
     async with house(tmp_path, level=2) as there:
         read = in_a_message(there, "nothing to do")
         await there.writer.call("zulip_read_messages", **dict(read.calls[0].arguments))  # type: ignore[arg-type]  # they are no text

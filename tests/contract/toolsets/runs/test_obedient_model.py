@@ -1,7 +1,7 @@
-"""A model inside of the server that calls every tool there is with arguments that somebody else chose.
+"""A model in the server that calls every tool with arguments that someone else chose.
 
-Promise: a run reaches what its host may do and nothing more: it decides nothing, begins no run, reads no other's, raises no score.
-What texts may order: `test_runs_injected.py`.
+Promise: a run may do what its host may do and nothing more: it decides nothing, begins no run, reads no other's, raises
+no score. Orders in texts: `test_injected_texts.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, Any] = {
     "message_id": 1,
     "emoji": "check",
 }
-"""A value for every argument that a tool may need, whatever it takes them for."""
+"""A value for every argument that a tool may require."""
 
 
 def given(name: str, *, odd: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A process that leads a run died over a call: what became of that call is found out, and nothing is done twice."""
+"""The process that led a run died during a call: the outcome is found out, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass
 class Scene:
-    """A server that is configured with a model, and runs whose process died. So much did its clock go `ahead`."""
+    """A server with a configured model, and runs whose process died. How far its clock was `ahead`."""
 
     app: App
     model: Model
@@ -59,7 +59,7 @@ class Scene:
         return len(self.mail.held)
 
     async def died(self, tool: str, /, *, run: str = "r-1", **arguments: Any) -> ToolCallFrame:
-        """Return a call that is on record without any result; its process is gone, and nothing says how far it came."""
+        """Return a call recorded without a result; its process is gone, and nothing says how far it came."""
         store, now = self.app.services.runs.store, utc_now() + self.ahead
         header = Header(
             id=run, goal=f"Goal of {run}", principal=ME.id, begun_at=now, model=self.app.services.model.name
@@ -88,12 +88,12 @@ class Scene:
         return found
 
     async def led_on(self, call: ToolCallFrame, *then: Any) -> Run:
-        """Lead the run on with a model that says this."""
+        """Continue the run with a model that gives these answers."""
         self.model.will(f"Goal of {call.run}", *then)
         return await self.app.services.runs.lead(call.run)
 
     async def outcomes(self) -> list[str]:
-        """Return what the audit chain says of acts on pages and in other services, oldest first."""
+        """Return the audit chain's records of acts on pages and in other services, oldest first."""
         records = await self.app.services.state.ledger.records()
         bodies: list[dict[str, Any]] = [json.loads(record.body) for record in records]
         return [body["outcome"] for body in bodies if body["changes"] or "delivery" in body]
@@ -319,7 +319,7 @@ async def test_an_act_that_arrived_before_anybody_could_note_it_is_found_at_the_
 
 
 async def unnoted(there: Scene, call: ToolCallFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a call of which nobody could note that it came to its end."""
+    """Make a call whose end nobody could record."""
 
     async def full(*_: object, **__: object) -> None:
         raise DatabaseUnavailable("state.db", "full")

@@ -1,4 +1,4 @@
-"""Runs by address, and news of them, through real clients in both eras: the caller's own runs, and nobody else's."""
+"""Runs by address, and their change notices, through real clients in both eras: only the caller's own runs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_run_is_read_in_words_and_as_its_frames(tmp_path: Path, mode: st
 
 @ERAS
 async def test_what_a_model_says_cannot_leave_the_block_that_it_is_quoted_in(tmp_path: Path, mode: str) -> None:
-    """A client may show Markdown: a picture in it would be fetched, and tell somebody what was read."""
+    """A client may show Markdown: it would fetch a picture, and tell someone what was read."""
     async with run_host(tmp_path, mode=mode) as host:
         run = await answered(host, "Break out.", text=SHUT)
         words = (await read(host.writer.client, f"run://{run}")).text
@@ -130,7 +130,7 @@ async def test_ids_complete_to_the_callers_own_runs_by_id_and_by_words_of_the_go
 async def test_who_looks_at_a_run_counts_as_having_read_what_it_read(
     look: str, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run can be looked at, and gone on with, days later, when what its host read is forgotten."""
+    """A run can be read and resumed days later, when the taint of its host is forgotten."""
     async with run_host(tmp_path, mode=mode) as host:
         host.will(
             "Read the mail", uses("kb_read", path="mail/outside.md"), uses("ask_user", question="And?"), said("It is.")

@@ -48,7 +48,7 @@ async def asks(host: RunHost, question: str = "Which page?", *then: Turn) -> str
 
 
 async def ended(host: RunHost, run: str) -> dict[str, Any]:
-    """Return where a run stands that goes on in the background, when it is over or asks."""
+    """Return the state of a run in the background, once it is over or asks."""
     state = host.app.services.state
     with anyio.fail_after(30):
         while True:
@@ -228,7 +228,7 @@ WRONG: tuple[tuple[dict[str, object], str], ...] = (
     ({"run_id": "\x00", "answer": "Yes."}, "there is no run "),
     ({"run_id": "x" * 100_000, "answer": "Yes."}, "there is no run 'xxx"),
 )
-"""Arguments, and what is said of them; RUN stands for a run that asks."""
+"""Arguments, and their errors; RUN is the id of a run that asks."""
 
 
 async def test_wrong_arguments_are_told_in_a_sentence_and_begin_nothing(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ async def test_the_bounds_of_the_settings_are_those_of_each_run(tmp_path: Path) 
 
 @pytest.mark.parametrize("damage", ['{"type":"vision"}', "{}", "no JSON"])
 async def test_a_record_that_this_program_cannot_read_is_told_so(damage: str, tmp_path: Path) -> None:
-    """A newer program may have led it; or a disk did something."""
+    """A newer program may have led it; or a disk failed."""
     async with run_host(tmp_path) as host:
         run = await asks(host)
         database = host.app.base.state.database  # type: ignore[attr-defined]  # of the SQLite store
@@ -351,7 +351,7 @@ async def test_a_person_may_agree_to_a_run_in_the_host_and_it_goes_on_by_itself(
 
 
 async def test_a_run_that_a_person_lets_begin_at_a_terminal_is_free_for_a_server_at_once(tmp_path: Path) -> None:
-    """The command ends in the very moment in which its process would lead the run."""
+    """The call ends at the very moment when its process would lead the run."""
     async with run_host(tmp_path, level=2) as host:
         waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
     async with open_app(host.settings, indexing=False, announcing=False) as terminal:
@@ -407,7 +407,7 @@ async def test_what_a_person_agreed_to_begins_with_no_other_model_and_no_other_b
 
 
 async def test_an_answer_that_waits_for_a_person_is_on_record_once_they_agree(tmp_path: Path) -> None:
-    """A host whose trust sank meanwhile may still bring the answer, and a person says whether it is theirs."""
+    """A host whose trust has fallen may still relay the answer, and a person says whether it is theirs."""
     async with run_host(tmp_path) as host:
         run = await asks(host, "Which page?", said("It is about bees."))
         who = (await host.app.services.runs.store.run(run)).header.principal
@@ -427,7 +427,7 @@ async def test_an_answer_that_waits_for_a_person_is_on_record_once_they_agree(tm
 async def test_what_was_read_before_a_start_was_proposed_counts_in_the_run_however_late_a_person_agrees(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The context of a run may repeat it, and of the host it is forgotten after an hour."""
+    """The run's context may repeat it, and the host's taint is forgotten after an hour."""
     async with run_host(tmp_path, level=2, mode=mode) as host:
         reads(host)
         await host.call("kb_read", path="mail/outside.md")
@@ -448,7 +448,7 @@ async def test_a_run_begins_at_level_3(level: float, status: str, tmp_path: Path
 
 
 async def test_a_run_of_a_host_that_nobody_enrolled_waits_for_a_person(tmp_path: Path) -> None:
-    """Its trust ends at 2.9, whatever a person wants."""
+    """Its trust is capped at 2.9, whatever a person wants."""
     async with run_host(tmp_path) as host:
         reads(host)
         stranger = replace(host.settings, enrolment=None)

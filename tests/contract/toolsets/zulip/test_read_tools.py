@@ -1,4 +1,4 @@
-"""Reading Zulip: by the names that people use, completely or with a note, and never from outside of the allow list."""
+"""Reading Zulip: by the names that people use, completely or with a note, and never outside the allow list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def here(tmp_path: Path) -> AsyncIterator[ZulipHost]:
 
 @pytest.fixture(params=LEVELS)
 async def both(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ZulipHost]:
-    """Yield the same at the recorded feature level and at a newer one, where other words are used."""
+    """Yield the same at the recorded feature level and at a newer one, where other names are used."""
     async with held(chatting(tmp_path, level=1, feature_level=request.param)) as found:
         yield found
 
@@ -183,7 +183,7 @@ async def test_a_name_with_a_slip_is_found_and_one_that_could_be_two_is_asked_ab
 
 
 async def test_search_finds_public_and_own_messages_and_pages_back(both: ZulipHost) -> None:
-    """A bot's own history lacks public channels that it is not in (sample messages_bot_search_public)."""
+    """A bot's own history lacks public channels that it hasn't joined (sample messages_bot_search_public)."""
     for number in range(3):
         both.said(f"lobster {number}", channel="lobby")
         both.said(f"lobster {number}", channel="drawing")
@@ -247,7 +247,7 @@ async def test_names_are_asked_for_once_in_a_while_and_again_for_one_that_is_not
 
 
 async def test_nothing_of_other_channels_comes_out(fenced: ZulipHost) -> None:
-    """Names, ids, addresses, searches and counts: none of them opens what is not on the list."""
+    """Names, ids, addresses, searches and counts: none of them opens a place outside the list."""
     other = fenced.said("lobster in team", channel="team")
     direct = fenced.world.tell(HAMLET, [BOT], "lobster in private")
     mine = fenced.said("lobster in drawing")
