@@ -76,7 +76,7 @@ async def test_a_run_outlasts_it_and_neither_an_answer_nor_an_effect_is_lost(tmp
 async def test_who_waits_for_too_long_is_told_which_run_goes_on_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ "Nothing was changed, try again" would begin it twice."""
+    """Told "nothing was changed, try again", a host would begin it twice."""
     monkeypatch.setattr(outlasting, "WAITS_S", (0.0,))
     async with run_host(tmp_path) as host:
         lock = locking(host)

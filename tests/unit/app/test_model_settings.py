@@ -1,4 +1,7 @@
-"""How a person names a language model: in the environment, in `forge.toml`, in part, or wrongly; no key is ever said."""
+"""How a person configures a language model: in the environment, in `forge.toml`, in part, or wrongly.
+
+No key is ever shown.
+"""
 
 from __future__ import annotations
 

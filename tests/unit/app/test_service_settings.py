@@ -1,4 +1,7 @@
-"""How a person names Plane and Zulip: in the environment, in `forge.toml`, in a zuliprc, in part, or wrongly; no key is ever said."""
+"""How a person configures Plane and Zulip: in the environment, in `forge.toml`, in a zuliprc, in part, or wrongly.
+
+No key is ever shown.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def given(tmp_path: Path) -> Given:
 
 
 class Given:
-    """What a person has written down, in a folder of its own."""
+    """A person's configuration, in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,7 +57,7 @@ class Given:
         return load({"kb": self.folder, **flags}, {**named, **environ}, cwd=self.folder)
 
     def refused(self, environ: dict[str, str], toml: str = "") -> str:
-        """Return all that could be shown of a refusal, with everything behind it."""
+        """Return everything that could be shown of a refusal, causes included."""
         with pytest.raises(BadSetting) as caught:
             self.settings(environ, toml)
         return "".join(traceback.format_exception(caught.value))
@@ -242,7 +245,7 @@ def test_one_that_is_not_there_or_no_text_is_named(given: Given) -> None:
 def test_a_value_that_cannot_be_used_stops_the_start_and_is_not_repeated(
     given: Given, name: str, text: str, says: str
 ) -> None:
-    """A key ends up in the wrong variable sooner or later; then it must not end up in a log, too."""
+    """Sooner or later a key ends up in the wrong variable; then it must not also end up in a log."""
     shown = given.refused({**PLANE, **ZULIP, name: text})
     assert f"{name} (environment): " in shown
     assert says in shown
@@ -313,7 +316,7 @@ def test_the_reference_has_every_variable_and_no_value_of_this_machine(monkeypat
 
 
 def test_text_of_every_service_counts_as_written_by_others() -> None:
-    """A merge that cites a service which is missing there would let its text pass as the host's own."""
+    """A merge that cites a service missing there would let its text pass as the host's own."""
     assert set(claim_source.SERVICES) == set(SERVICE_VARIABLES), "add the service to SERVICES in claim_source.py"
     assert set(SERVICE_VARIABLES) <= claim_source.FETCHED_KINDS
 

@@ -116,7 +116,7 @@ def test_a_database_is_named_by_a_url_that_is_never_printed(url: str, tmp_path: 
     ],
 )
 def test_a_database_url_that_could_be_misread_is_refused_without_repeating_it(url: str, tmp_path: Path) -> None:
-    """What libpq cannot read it quotes: a password with a slash would be in its message as a port."""
+    """A URL that libpq can't parse is quoted in its error: a password with a slash would appear as a port."""
     with pytest.raises(BadSetting, match="it is not like postgresql://") as caught:
         load({}, {"FORGE_DATABASE_URL": url}, cwd=tmp_path)
     shown = f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
@@ -178,7 +178,7 @@ CONFIGURED = {"PLANE_BASE_URL": "https://plane.example", "PLANE_API_KEY": "a-key
     ],
 )
 def test_a_limit_that_limits_nothing_is_heard_of(environ: dict[str, str], told: str, tmp_path: Path) -> None:
-    """Who thinks that a host is kept away from a project has to hear that it is not."""
+    """A person who thinks that a host is kept out of a project must learn that it is not."""
     notes = load({}, {**CONFIGURED, **environ}, cwd=tmp_path).notes
     assert [note[: len(told)] for note in notes] == ([told] if told else [])
 
@@ -212,7 +212,7 @@ def test_a_file_in_the_configuration_folder_is_read_and_one_that_is_named_goes_b
 def test_a_link_to_nothing_in_the_configuration_folder_is_not_taken_for_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody has settings, and would not hear that they are not in force."""
+    """Someone has settings there, and would otherwise not learn that they have no effect."""
     in_configuration_folder(tmp_path, monkeypatch).symlink_to(tmp_path / "gone")
     with pytest.raises(BadSetting, match=r"forge\.toml .*broken link"):
         load({}, {})
@@ -240,7 +240,7 @@ PATHS = sorted({variable.name for variable in VARIABLES if variable.read is path
 def test_a_relative_path_in_the_environment_is_refused_with_its_absolute_form(
     name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host starts the server in a folder that a stranger may have made."""
+    """A host starts the server in a folder that an attacker may have made."""
     monkeypatch.chdir(tmp_path)
     for file in ("x", "notes/x", "../x"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -253,7 +253,7 @@ def test_a_relative_path_in_the_environment_is_refused_with_its_absolute_form(
 
 
 def test_a_path_from_the_home_folder_or_of_a_flag_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who types a flag knows where they are."""
+    """A person who types a flag knows the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     settings = load({"kb": "notes"}, {"FORGE_STATE_DIR": "~/state"})
@@ -262,7 +262,7 @@ def test_a_path_from_the_home_folder_or_of_a_flag_may_be_used(tmp_path: Path, mo
 
 @pytest.mark.parametrize("name", ["sslrootcert", "sslkey", "passfile"])
 def test_a_relative_path_in_the_address_of_a_database_is_refused(name: str, tmp_path: Path) -> None:
-    """The client library would look for it in the working directory: a stranger's authority, or password."""
+    """The client library would look for it in the working directory: an attacker's authority, or password."""
     url = "postgresql://u:secret-word@db/forge?sslmode=verify-full"
     with pytest.raises(BadSetting, match=f"its {name} is a relative path") as caught:
         load({}, {"FORGE_DATABASE_URL": f"{url}&{name}=ca.pem"}, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""The text of a notice, and what it can never hold."""
+"""The text of a notice, and what it can never contain."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _elsewhere(*paths: str) -> Proposal:
 
 
 def test_a_notice_says_who_what_until_when_and_where_to_decide() -> None:
-    """And nothing of the texts (ADR 38)."""
+    """And none of the texts (ADR 38)."""
     assert waiting(_proposal(), page="http://localhost:4711", reacting=True) == (
         "**Waiting for approval** (`p-1`)\n"
         "* requested by: `ann@host`; level 3 is needed, 2 is held\n"
@@ -71,7 +71,7 @@ def test_all_hosts_that_ask_are_named_with_when_each_asked_and_the_rest_counted(
 
 @pytest.mark.parametrize("state", get_args(State))
 def test_every_end_has_its_words_and_none_of_the_texts(state: State) -> None:
-    """Whatever a proposal becomes."""
+    """Whatever becomes of a proposal."""
     verdict = ProposalVerdict(approved=True, by="ann", channel="zulip", at=AT, hash="h", note="SECRET")
     told = ended(_proposal(state=state, verdict=verdict, error="SECRET", result='"SECRET"', successor="p-2"))
     assert "`p-1`" in told
@@ -89,7 +89,7 @@ def test_every_end_has_its_words_and_none_of_the_texts(state: State) -> None:
     ],
 )
 def test_of_other_services_only_the_place_is_told(paths: tuple[str, ...], shown: str) -> None:
-    """A topic may be text of the call."""
+    """A topic may be text from the call."""
     assert f"call: `kb_merge` for {shown}\n" in waiting(_elsewhere(*paths), page=None, reacting=False)
 
 
@@ -100,7 +100,10 @@ def test_many_pages_are_told_by_the_first_few() -> None:
 
 
 def test_a_name_that_mentions_and_hides_does_neither() -> None:
-    """In a code span Zulip reads nothing as a command. Source: https://zulip.com/help/format-your-message-using-markdown."""
+    """In a code span Zulip interprets nothing as a command.
+
+    Source: https://zulip.com/help/format-your-message-using-markdown.
+    """
     assert code_span("notes/a`@**all** [x](http:evil)\u202e.md") == "`notes/a'@**all** [x](http:evil)⟦U+202E⟧.md`"
 
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of an agent: what it is for, what it may take, and who should do which part of it."""
+"""A terminal's view of an agent: its purpose, its budgets, and which model should do which part."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_budget_that_is_the_usual_one_is_no_budget_of_nothing() -> None:
 
 
 def test_of_a_way_it_says_what_a_person_is_asked_before_it_is_gone() -> None:
-    """A phase may ask a person on one of its ways alone: lists, pictures and the resource say so."""
+    """A phase may ask a person on only one of its transitions: lists, pictures and the resource say so."""
     plain = inquiry()
     ways = tuple(
         replace(way, checkpoint="blocking") if (way.source, way.target) == ("JUDGE", "DONE") else way

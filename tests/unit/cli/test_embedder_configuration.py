@@ -1,4 +1,4 @@
-"""A program changes its own keys in `forge.toml`, and nothing else that a person wrote there."""
+"""The program changes its own keys in `forge.toml`, and nothing else that a person wrote there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One command connects a host, keeps what is its owner's, asks one question, and can be undone."""
+"""One command connects a host, keeps its owner's entries, asks one question, and can be undone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ENTRIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 @dataclass
 class World:
-    """A machine with a home, a knowledge base, and a person who answers; records what the gate was asked."""
+    """A machine with a home, a knowledge base, and a person who answers; records the questions to the gate."""
 
     root: Path
     platform: str = "linux"
@@ -329,7 +329,7 @@ def test_print_with_the_question_answered_enrols_and_shows_the_secret(
 
 
 def test_a_project_has_its_own_file_and_its_own_name(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """One name in two files would let the second installation end the first one's secret."""
+    """If two files had one name, the second installation would end the first one's secret."""
     assert world.run("claude-code") == world.run("claude-code", project=True, edit=True) == 0
     assert world.enrolled == ["claude-code", "claude-code.work"]
     assert world.granted == [("claude-code.work", 3)]
@@ -416,7 +416,7 @@ def test_a_write_that_fails_after_enrolling_says_that_the_old_secret_is_gone(
 def test_the_gate_knows_the_secret_that_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The whole way: command line, real state database, real file."""
+    """The complete path: command line, real state database, real file."""
     (tmp_path / "kb").mkdir()
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     for name in HOST_VARIABLES:
@@ -544,7 +544,7 @@ NAMED_HERE = ("PLANE_API_KEY", "PLANE_BASE_URL", "PLANE_READ_ONLY")
 def test_settings_of_services_in_this_terminal_are_named_and_not_copied(
     world: World, capsys: pytest.CaptureFixture[str], *, show: bool
 ) -> None:
-    """A key in one more file is one more place where it can be read, so a person says where it goes."""
+    """A key in one more file is one more place where it can be read, so a person decides."""
     assert world.run(not_carried=NAMED_HERE, show=show) == 0
     said = capsys.readouterr()
     assert "Cursor does not see PLANE_API_KEY, PLANE_BASE_URL and PLANE_READ_ONLY of this terminal" in said.err
@@ -590,7 +590,7 @@ def test_what_a_person_put_into_the_entry_stays_and_is_not_asked_for_again(
 
 
 def test_a_host_is_told_of_the_file_that_holds_the_settings_here(tmp_path: Path) -> None:
-    """It may have another home, or another XDG_CONFIG_HOME, than this terminal."""
+    """It may have a different home or XDG_CONFIG_HOME from this terminal."""
     (tmp_path / "forge.toml").write_text(
         'plane_base_url = "https://plane.example.com"\nplane_api_key = "a-key"\nplane_workspace = "acme"\n',
         encoding="utf-8",
@@ -614,7 +614,7 @@ def test_which_file_the_host_reads_its_settings_from_is_said(world: World, capsy
 
 
 def test_a_file_that_makes_a_server_of_http_leaves_a_host_its_standard_streams(tmp_path: Path) -> None:
-    """Every server of this account reads the file in the configuration folder, so leaving it out of the entry would not help."""
+    """Every server of this account reads the configuration folder, so leaving the key out of the entry would not help."""
     launch, file = Launch("knowledge-forge"), tmp_path / "forge.toml"
     assert with_file(launch, load({}, {}, cwd=tmp_path)) == launch
     file.write_text('http = "127.0.0.1:8321"\nread_only = true\n', encoding="utf-8")
@@ -626,7 +626,7 @@ def test_a_file_that_makes_a_server_of_http_leaves_a_host_its_standard_streams(t
 
 
 def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) -> None:
-    """Without it the host's server would keep a state of its own, in which the secret is unknown."""
+    """Without it the host's server would have its own state, in which the secret is unknown."""
     settings = Settings(kb=tmp_path, database_url="postgresql://u:p@db/forge", database_schema="notes")
     launch = with_database(Launch("knowledge-forge", environ={"PYTHONPATH": "/src"}), settings)
     entry = server_entry(launch, Served("/kb"), "the secret", typed=False)
@@ -641,7 +641,7 @@ def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) ->
 
 
 def test_what_the_entry_already_said_is_kept_and_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a cloned project somebody else may have written it: it gets a secret now, so a person has to see what is in it."""
+    """In a cloned project someone else may have written it: it gets a secret now, so a person must see its contents."""
     kept = {"FORGE_EMBEDDER_URL": "http://x/v1", "FORGE_ENROLMENT": "old"}
     entry = {"command": "knowledge-forge", "args": ["serve", "--kb", str(world.root / "kb"), "--http", "127.0.0.1:1"]}
     file = world.file(project=True)
@@ -654,7 +654,7 @@ def test_what_the_entry_already_said_is_kept_and_named(world: World, capsys: pyt
 
 
 def test_everything_in_the_entry_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host starts in a folder of its own, and may have another home or another XDG_STATE_HOME than the terminal."""
+    """A host starts in its own folder, and may have a different home or XDG_STATE_HOME from the terminal."""
     (tmp_path / "work" / "notes").mkdir(parents=True)
     file = tmp_path / "work" / "my.toml"
     file.write_text("answer_tokens = 900\n", encoding="utf-8")

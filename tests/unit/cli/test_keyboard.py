@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-ter
 
 
 def test_a_question_that_is_called_off_leaves_what_is_typed_then_to_the_next_one() -> None:
-    """A program that was interrupted at a question ends at once, and does not wait for Enter."""
+    """A program interrupted at a question ends at once, and doesn't wait for Enter."""
     import pty
 
     ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""What a person is shown of a proposal in a terminal: all of it, inert, with what is long folded and counted."""
+"""A person's view of a proposal in a terminal: complete, escaped, with long parts folded and counted."""
 
 from __future__ import annotations
 
@@ -306,13 +306,13 @@ HOSTILE = [
 
 
 def acting(said: str) -> list[str]:
-    """Return the characters that a terminal would act on, or not show. What joins two emoji does neither."""
+    """Return the characters that a terminal would act on, or not show. The joiner between two emoji does neither."""
     return [c for c in said if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in "\n\u200d"]
 
 
 @pytest.mark.parametrize("payload", HOSTILE, ids=ascii)
 def test_nothing_that_came_from_others_acts_on_the_terminal(payload: str) -> None:
-    """Wherever it stands: in the arguments, the diff, the sentence, the reason, the names."""
+    """Wherever it is: in the arguments, the diff, the sentence, the reason, the names."""
     block = {**BLOCKS[0], "section": payload, "reason": payload}
     answer = {"status": "done", "blocks": [block], "conflicts": [{**CONFLICTS[0], "ours": payload}], "odd": payload}
     hostile = proposal(

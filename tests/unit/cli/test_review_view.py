@@ -1,4 +1,4 @@
-"""Where a key leads while reviewing in a terminal, and that only what was on the screen can be approved."""
+"""Each key's effect while reviewing in a terminal; only what was on the screen can be approved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts from elsewhere: what in them may name a page of the knowledge base."""
+"""Text from other services: which parts of it may name a page of the knowledge base."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def test_whatever_people_write_it_can_be_looked_for(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("piece", ["[[", "](", "kb:", "http://a/", "a.md", "a.", "%", "./", "a/b-", "]( <"])
 def test_no_text_takes_long_to_look_through(piece: str) -> None:
-    """A stranger writes it; 200,000 characters are looked at in a fraction of a second, or this test takes minutes."""
+    """A stranger writes it; 200,000 characters take a fraction of a second, or this test takes minutes."""
     mentions_in([piece * (200_000 // len(piece))])

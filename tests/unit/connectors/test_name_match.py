@@ -1,4 +1,4 @@
-"""Names of things elsewhere: what fits one thing is that thing, what fits two is asked about, what fits none lists the nearest."""
+"""Names of things in other services: one match is that thing, two lead to a question, and none lists the nearest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One act in another service: once, whatever becomes of its reply, its process, or of those who ask for it again."""
+"""One act in another service: executed once, whatever becomes of its reply, its process, or repeated requests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ LOOKED_S = sum(LOOK_UP_WAITS_S)
 
 @dataclass
 class Place:
-    """A service that holds what was sent to it. `arriving` are what it does with the next requests, `ears` with the next looks."""
+    """A service that stores what it receives.
+
+    `arriving` are its reactions to the next requests, `ears` to the next look-ups.
+    """
 
     arriving: list[Callable[[], None]] = field(default_factory=list)
     looking: list[KnowledgeError | None] = field(default_factory=list)
@@ -64,14 +67,14 @@ class Place:
 
 @dataclass
 class Message:
-    """Sends one text. `before` and `after` it happens errors are raised, one an attempt; None where all is well."""
+    """Sends one text. Errors raised `before` and `after` it happens, one for each attempt; None for no error."""
 
     place: Place
     keyed: bool = False
     before: list[Exception | None] = field(default_factory=list)
     after: list[Exception | None] = field(default_factory=list)
     late: int = 0
-    """So many looks do not find it yet."""
+    """How many look-ups don't find it yet."""
 
     takes: Callable[[], None] = lambda: None
 
@@ -129,7 +132,7 @@ class World:
         return Message(self.place, **more)
 
     async def outcomes(self) -> list[str]:
-        """Return what the audit chain says of all acts, oldest first."""
+        """Return the audit chain's records of all acts, oldest first."""
         records = await self.state.ledger.records()
         assert not verify(records, await self.state.ledger.chain_end())
         return [json.loads(record.body)["outcome"] for record in records]
@@ -252,7 +255,7 @@ async def test_with_a_key_what_is_not_found_is_sent_again_once_under_the_same_ke
 
 
 async def test_what_took_long_may_still_be_under_way_and_is_not_overtaken_also_with_a_key(world: World) -> None:
-    """Plane looks for the key and then writes: a second request would find none while the first is at work."""
+    """Plane checks the key and then writes: a second request would find none while the first is in progress."""
 
     def takes() -> None:
         world.now += SLOW_SEND
@@ -389,7 +392,7 @@ async def test_of_many_callers_at_once_one_sends_and_the_others_wait_for_what_be
 
 
 class Slow(Message):
-    """Takes until it is let go."""
+    """Takes until it is released."""
 
     sending: anyio.Event
     go: anyio.Event

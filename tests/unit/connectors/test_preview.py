@@ -1,4 +1,4 @@
-"""Wherever a person approves a text for another service, it is shown completely and inert, and never called a page."""
+"""A text for another service that a person approves is shown completely and escaped, and never called a page."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=
 
 @given(TEXTS, TEXTS)
 def test_no_line_that_goes_out_is_left_out(before: str, after: str) -> None:
-    """A person agrees to what they see, so each line of either text that the other has not is in the difference."""
+    """A person agrees to what they see, so the diff contains each line that only one of the texts has."""
     diff = shown_change("plane:KB-12 description", before, after)["diff"].split("\n")
     old, new = before.split("\n"), after.split("\n")
     assert all(f"+{line}" in diff for line in new if line not in old and line)

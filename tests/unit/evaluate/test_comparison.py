@@ -41,7 +41,7 @@ SHOWN = replace(BACK, snippet="Switch the router to the previous colour.")
 
 
 def finding(hits: Sequence[Hit], level: str = "partial", pages: Sequence[PageLine] = ()) -> SearchUnderTest:
-    """A knowledge base that finds `hits` for everything; each answer is 40 characters long, each reading 400."""
+    """A knowledge base that returns `hits` for every query; each answer is 40 characters long, each read 400."""
     ticks = count()
 
     async def search(_query: LabelledQuery, limit: int, cursor: str | None) -> SearchAnswer:
@@ -75,7 +75,7 @@ def finding(hits: Sequence[Hit], level: str = "partial", pages: Sequence[PageLin
 
 
 async def test_tokens_are_counted_until_the_answer_is_seen() -> None:
-    """10 tokens a search, 100 a reading: an answer in a snippet costs no reading, one at the second hit costs two."""
+    """10 tokens a search, 100 a read: an answer in a snippet costs no read, one at the second hit costs two."""
     [at_once] = await run([ANSWER], finding([STORY, SHOWN]), limit=8)
     assert (at_once.tokens, at_once.calls, at_once.reached, at_once.in_snippets) == (10, 1, True, True)
     [later] = await run([ANSWER], finding([STORY, BACK]), limit=8)

@@ -147,7 +147,7 @@ def test_an_answer_is_its_quote_and_where_there_is_none_its_place() -> None:
 
 
 def test_quality_counts_pages_when_pages_are_judged_and_sections_when_sections_are() -> None:
-    """Two chunks of an unjudged page stand before the answer: at place 2 by pages, at place 3 by sections."""
+    """Two chunks of an unjudged page precede the answer: at place 2 by pages, at place 3 by sections."""
     found = [_At("x.md", "A"), _At("x.md", "B"), _At("a.md", "S"), _At("a.md", "S > T")]
     assert quality(LabelledQuery("q", "x", (Relevant("a.md"),)), found).reciprocal_rank == 1 / 2
     assert quality(LabelledQuery("q", "x", (Relevant("a.md", "S"),)), found).reciprocal_rank == 1 / 3
@@ -156,7 +156,7 @@ def test_quality_counts_pages_when_pages_are_judged_and_sections_when_sections_a
 
 
 def test_every_place_that_the_handbooks_query_set_names_says_what_is_quoted() -> None:
-    """Pages of the handbook change; a judgement that no longer holds would measure nothing."""
+    """The handbook's pages change; a judgement that no longer holds would measure nothing."""
     queries = read_queries(HANDBOOK.read_text(encoding="utf-8"), str(HANDBOOK))
     assert sum(bool(q.relevant) for q in queries) >= 30
     assert sum(not q.relevant for q in queries) >= 10

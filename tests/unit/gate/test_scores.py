@@ -1,4 +1,4 @@
-"""The rules of scores: within floor and ceiling, never up by idling, at most so much a day."""
+"""The rules of scores: within floor and ceiling, never up by idling, at most a daily gain."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_frozen_means_nothing_until_it_is_lifted() -> None:
 
 
 def test_a_decision_that_moves_no_score_leaves_the_record_as_it_was() -> None:
-    """A newer time would keep an idle score from sinking."""
+    """A newer time would keep an idle score from decaying."""
     known = replace(first_trust_record(WHO, now=NOW), score=3.0, ceiling=3.0)
     assert moved(WHO, APPROVED, now=NOW + timedelta(seconds=1e-3))(known, []) is known
     assert moved(WHO, REJECTED, now=NOW)(known, []).score < known.score

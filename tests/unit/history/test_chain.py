@@ -1,4 +1,4 @@
-"""The audit chain finds whatever is done to it short of making all of it anew, and names the place."""
+"""The audit chain detects every edit except a complete rewrite, and names the place."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _drop_and_renumber(records: Records, at: int) -> Records:
 
 
 def _rehash_all_after(records: Records, at: int) -> Records:
-    """Make the rest of the chain anew: only the end tells."""
+    """Rewrite the rest of the chain: only the end shows it."""
     body, previous = edited(records[at]).body, records[at - 1].digest if at else START
     made = records[:at]
     for one in (body, *(record.body for record in records[at + 1 :])):
@@ -198,7 +198,7 @@ def test_nothing_that_is_done_to_a_chain_goes_unnoticed(
 def test_a_body_is_canonical_whatever_it_holds(
     intent: str, path: str, proposal: str | None, confidence: float | None, seq: int
 ) -> None:
-    """Anybody can make the same text of the exported fields, and so the same hash."""
+    """Anyone can make the same text from the exported fields, and so the same hash."""
     made = entry(change(path, b"a", None), intent=intent, proposal=proposal, confidence=confidence)
     body = body_of(made, seq)
     assert body == json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"))

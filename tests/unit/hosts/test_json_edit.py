@@ -1,4 +1,4 @@
-"""The configuration of a host is its owner's: our member goes in and out, and nothing else moves."""
+"""A host's configuration belongs to its owner: our member is added and removed, and nothing else moves."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rendered(draw: st.DrawFn, value: object, line_break: str, *, plain: bool) ->
 
 @st.composite
 def documents(draw: st.DrawFn, *, held: bool | None = None) -> tuple[str, dict[str, Any]]:
-    """A text in some style with its value; `held` says whether the object that will hold our member is there."""
+    """A text in some style with its value; `held` says whether the object for our member exists."""
     value: dict[str, Any] = draw(st.dictionaries(KEYS, VALUES, max_size=4))
     value.pop("mcpServers", None)
     if held or (held is None and draw(st.booleans())):
@@ -99,7 +99,7 @@ def test_setting_our_member_gives_what_was_there_and_ours(document: tuple[str, d
 @settings(max_examples=40)
 @given(documents())
 def test_setting_our_member_only_inserts(document: tuple[str, dict[str, Any]]) -> None:
-    """Everything that was there is still there, in order: the old text is what remains when one span and a comma go."""
+    """Everything else is still there, in order: the old text remains when one span and a comma are removed."""
     text, _ = document
     rest = iter(put(text, PATH, ENTRY))
     assert all(character in rest for character in text)
@@ -219,7 +219,7 @@ def test_a_holder_that_is_no_object_is_refused(text: str, path: tuple[str, ...])
 
 
 def test_a_key_that_stands_there_twice_is_refused() -> None:
-    """Hosts differ in which of the two they take, so neither is a safe choice."""
+    """Hosts differ in which of the two they accept, so neither is a safe choice."""
     ours_twice = '{"mcpServers": {"knowledge-forge": 1, "knowledge-forge": 2}}'
     for text in ('{"mcpServers": {}, "mcpServers": {}}', ours_twice):
         with pytest.raises(TwiceTheSameKey):

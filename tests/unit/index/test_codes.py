@@ -1,4 +1,4 @@
-"""Codes keep angles, and the table behind them keeps up with its store."""
+"""Codes preserve angles, and the table behind them follows its store."""
 
 from __future__ import annotations
 

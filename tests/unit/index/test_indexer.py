@@ -53,7 +53,7 @@ class CountingEmbedder(MemoryEmbedder):
 
 
 class PageContext:
-    """A knowledge base with everything in memory but its files."""
+    """A knowledge base with everything in memory except its files."""
 
     def __init__(self, root: Path, apart: Apart | None = None) -> None:
         self.root = root
@@ -125,7 +125,7 @@ async def test_the_same_bytes_with_another_time_only_touch_the_stamp(house: Page
 
 
 async def test_a_file_written_within_the_clocks_grain_is_looked_at_again(house: PageContext) -> None:
-    """Same size, same time, same inode: only the bytes tell (the racy timestamp known from git)."""
+    """Same size, same time, same inode: only the bytes differ (the racy timestamp known from git)."""
     house.put("a.md", "old!")
     file = house.root / "a.md"
     racy = next(house.clock)
@@ -243,7 +243,7 @@ async def test_a_change_of_trust_that_was_interrupted_is_done_again(
 async def test_a_change_of_trust_that_was_interrupted_and_taken_back_leaves_nothing_behind(
     house: PageContext, monkeypatch: pytest.MonkeyPatch, place: str, before: str | None, between: str | None
 ) -> None:
-    """`_index.md` is then as the index has it, and only the pages are not. Found by killing servers."""
+    """`_index.md` then equals the indexed one, and only the pages do not. Found by killing servers."""
 
     def describe(text: str | None) -> None:
         if text is None:
@@ -268,7 +268,10 @@ async def test_a_change_of_trust_that_was_interrupted_and_taken_back_leaves_noth
 async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_the_next(
     house: PageContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by killing servers: its own record said what the pages below had not been told, and nobody looked again."""
+    """Found by killing servers.
+
+    The directory's own record had the new trust, its pages did not, and nothing checked again.
+    """
     house.put("in/_index.md", "# Index\n")
     house.put("in/a.md", "text a")
     await house.indexer.reconcile(FENCE)
@@ -393,7 +396,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3] == "engines"))
 
 
 def test_a_start_with_nothing_new_loads_no_engine(house: PageContext, tmp_path: Path) -> None:
-    """A process that starts beside a host must not pay for what it will not do."""
+    """A process that starts beside a host must not pay for work that it won't do."""
     house.put("a.md", "fruit")
 
     def run(mode: str) -> str:
@@ -405,7 +408,7 @@ def test_a_start_with_nothing_new_loads_no_engine(house: PageContext, tmp_path: 
 
 
 class Overworked:
-    """Indexes pages in this process, save those that are too much work."""
+    """Indexes pages in this process, except those that are too much work."""
 
     def __init__(self, too_much: str) -> None:
         self.too_much = too_much

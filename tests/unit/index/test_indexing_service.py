@@ -34,7 +34,7 @@ IDENTITY = IndexIdentity("hashed", 64, 1)
 
 
 class Process:
-    """What one process of several would have."""
+    """The parts of one process among several."""
 
     def __init__(self, root: Path, state: StateStore, index: MemoryIndexStore, holder: str = "one") -> None:
         async def keyword() -> MemoryKeywordIndex:

@@ -25,6 +25,6 @@ def test_a_word_in_very_many_chunks_keeps_its_count() -> None:
 
 
 def test_what_an_earlier_version_packed_is_unpacked() -> None:
-    """An index of those days is still good: only its rows that change are written anew."""
+    """An old index is still valid: only changed rows are rewritten."""
     counts = {"été": 2, "page": 300}
     assert unpack_words(zlib.compress(json.dumps(counts).encode(), 1)) == counts

@@ -1,4 +1,4 @@
-"""What one file becomes in the index."""
+"""The index rows of one file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prepared(vault: Vault, trust: DirectoryTrust) -> Prepared:
 
 
 def test_a_directory_whose_trust_changed_while_it_was_indexed_is_looked_at_again(tmp_path: Path) -> None:
-    """Its pages were recorded with the trust of before. If its own page looked settled, they would keep it for ever."""
+    """Its pages were recorded with the earlier trust. If its own page looked settled, they would keep it forever."""
     trusted = "---\nuntrusted: false\n---\n# Index\n"
     vault = Vault.open(write(tmp_path, {"a/_index.md": trusted, "a/page.md": "# Page\n"}))
     trust = DirectoryTrust(vault)

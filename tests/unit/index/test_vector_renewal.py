@@ -1,4 +1,4 @@
-"""Taking up another embedder while files change, the embedder fails, and searches go on."""
+"""Switching to another embedder while files change, the embedder fails, and searches continue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OLD, NEW = IndexIdentity("hashed-words-64/1", 64, 1), IndexIdentity("hashed-word
 
 
 class Lab:
-    """A folder, an index in memory, and embedders that can be broken or made to wait."""
+    """A folder, an index in memory, and embedders that can be broken or paused."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.index = root, MemoryIndexStore()
@@ -60,7 +60,7 @@ class Lab:
         (self.root / name).write_text(text, encoding="utf-8")
 
     async def lengths(self) -> dict[str, int]:
-        """Return by text how many numbers its vector has."""
+        """Return the length of the vector of each text."""
         rows = (await self.index.delta(IndexPosition("", 0), limit=10**6, texts=True)).texts
         halves = await self.index.halves([row.seq for row in rows])
         return {row.text: len(half) // 2 for row, half in zip(rows, halves, strict=True)}
@@ -111,7 +111,7 @@ async def test_files_that_change_meanwhile_serve_at_once_and_are_in_the_exchange
 
 
 async def test_a_run_that_stores_old_vectors_is_over_before_the_exchange(lab: Lab) -> None:
-    """The one danger inside of a process: a batch embedded before the exchange and stored after it."""
+    """The one danger within a process: a batch embedded before the exchange and stored after it."""
     lab.put("late.md", "late text")
     await lab.index.begin(NEW)
     async with anyio.create_task_group() as tasks:
@@ -228,7 +228,7 @@ async def test_a_filled_index_is_not_begun_with_another_embedder_again(lab: Lab)
 
 
 async def test_an_index_of_an_older_recipe_starts_over_with_the_embedder_that_is_quick(lab: Lab) -> None:
-    """Decision 20: an empty index always starts with the static embedder, also one that held vectors of the wanted one."""
+    """Decision 20: an empty index always starts with the static embedder, even if it had vectors of the wanted one."""
     lab.put("a.md", "some text")
     await begin(lab.index, replace(NEW, recipe=NEW.recipe - 1), None)
     await lab.indexer.reconcile(1)

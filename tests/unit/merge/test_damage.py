@@ -1,4 +1,4 @@
-"""What a write broke is said, what was odd before is not, and sound writes pass."""
+"""A write's damage is reported, earlier damage is not, and sound writes pass."""
 
 from __future__ import annotations
 

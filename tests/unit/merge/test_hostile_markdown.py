@@ -1,7 +1,8 @@
-"""Texts that are made to be slow to merge cost about as much as they are long (kb/decisions/0047).
+"""Texts made to be slow to merge cost about as much as they are long (kb/decisions/0047).
 
-Counted are calls of Python functions, which no other work on the machine changes. Four times the text may cost at most eight
-times the calls; pairwise comparison would cost sixteen. Whole sizes and all tools: `python -m tests.benchmarks.hostile`.
+Calls of Python functions are counted, which other work on the machine doesn't change. Four times the text may cost at
+most eight times the calls; pairwise comparison would cost sixteen. Whole sizes and all tools: `python -m
+tests.benchmarks.hostile`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def edit(text: str) -> None:
 
 
 def evidence(text: str) -> None:
-    """Weigh a text that says nearly what the page says."""
+    """Weigh a text that says nearly the same as the page."""
     page = f"# Page\n\n{text}"
     merge(cut(page), cut(page), TakenContent("snippet", changed(text), ""), told_by("code:a.py"), setting(page))
 
@@ -65,13 +66,13 @@ def setting(page: str) -> MergeSetting:
 
 @pytest.fixture(scope="module", autouse=True)
 def _warm() -> None:
-    """Make what is made at the first use: tables of words, for example."""
+    """Make everything that is made at first use, such as tables of words."""
     for family in ("paragraphs nearly equal", "key lines", "footnotes", "headings ever deeper", "task items"):
         evidence(FAMILIES[family](SMALL))
 
 
 def forget() -> None:
-    """Forget every text that was read; what was made once for all texts stays."""
+    """Forget every parsed text; tables made once for all texts stay."""
     for name, module in list(sys.modules.items()):
         if name.startswith("knowledge."):
             for known in vars(module).values():
@@ -80,11 +81,11 @@ def forget() -> None:
 
 
 class TooMany(Exception):
-    """More calls than there may be."""
+    """The limit on calls was exceeded."""
 
 
 def calls(work: Callable[[str], None], text: str, most: int) -> int:
-    """Return how many functions are called; it is given up when they are far too many."""
+    """Return how many functions are called; give up at far too many."""
     count = 0
 
     def counted(_frame: FrameType, event: str, _what: object) -> None:
@@ -116,7 +117,7 @@ def test_four_times_the_text_costs_no_more_than_eight_times_the_work(family: str
 
 
 class Copied(str):  # noqa: SLOT000  (the count is the class's)
-    """A page that counts how many characters of it are copied."""
+    """A page that counts how many of its characters are copied."""
 
     characters = 0
 
@@ -136,7 +137,7 @@ def test_a_thousand_blocks_are_put_into_a_page_without_copying_it_for_each() -> 
 
 
 class Folded(list[str]):
-    """Headings that may be gone through, and not searched once for each heading."""
+    """Headings that may be iterated over, and not searched once for each heading."""
 
     def __contains__(self, key: object) -> bool:
         raise AssertionError(f"all headings are searched for {key!r}")

@@ -1,4 +1,4 @@
-"""What a caller sends is read as the file is written, and as the document that it means."""
+"""A caller's text is read in the form of the file, and as the document that it means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diffs say what changed, all of it or how much is missing."""
+"""Diffs show the changes, all of them or with the number of missing lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def patched(before: str, diff: str) -> str:
-    """Apply a unified diff whose lines are whole."""
+    """Apply a unified diff with complete lines."""
     old, new, at = lines_of(before), list[str](), 0
     body = diff.split("\n")[2:]
     for number, line in enumerate(body):

@@ -1,4 +1,4 @@
-"""The judge waits a bounded time, leaves a model alone that gave no answer, and never asks twice about the same."""
+"""The judge waits a bounded time, leaves an unresponsive model alone, and never asks twice about the same pair."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAIR = Pair("It is written in Go.", "It is written in Rust.", "Service", "")
 
 
 class Slow(Opinionated):
-    """A model that answers only when it is let."""
+    """A model that answers only when it is released."""
 
     def __init__(self) -> None:
         super().__init__(lambda *_: 1.0)
@@ -41,7 +41,7 @@ class Slow(Opinionated):
 
 
 class Broken(Opinionated):
-    """A model whose package breaks over what it is told, and quotes it."""
+    """A model whose package crashes on its input, and quotes it."""
 
     async def complete_json(self, asked: ModelRequest, _shape: Shape) -> JsonReply:
         """Break."""
@@ -49,7 +49,7 @@ class Broken(Opinionated):
 
 
 class Away(Opinionated):
-    """A model whose server takes no key."""
+    """A model whose server rejects every key."""
 
     async def complete_json(self, asked: ModelRequest, _shape: Shape) -> JsonReply:
         """Refuse."""
@@ -169,7 +169,7 @@ def test_no_text_passes_for_another_pair(text: str) -> None:
 
 
 def test_a_model_has_no_place_for_words_of_its_own() -> None:
-    """Numbers and words of ours are all it can answer, so nothing that it was told can come back as its own reason."""
+    """It can answer only with our numbers and words, so nothing from its input can come back as its own reason."""
     item = SHAPE.schema["properties"]["contradictions"]["items"]
     assert item["additionalProperties"] is False
     free = [name for name, of in item["properties"].items() if of["type"] == "string" and "enum" not in of]

@@ -1,4 +1,4 @@
-"""A provider that is asked with a key never says it, whatever characters the key has and wherever a server repeats it."""
+"""A provider never reveals its key, whatever characters the key has and wherever a server repeats it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPE = Shape("any", {"type": "object"})
 
 
 class Repeating:
-    """A model whose server repeats a key wherever there is room for words; `error` is what it raises instead."""
+    """A model whose server repeats a key wherever there is room for words; `error` is raised instead, if set."""
 
     name, model = "repeating", "some-model"
 

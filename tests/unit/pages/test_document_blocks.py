@@ -1,4 +1,4 @@
-"""Headings, fences and rules against a full parser of the standard, whose answer counts."""
+"""Headings, fences and rules compared with a full parser of the standard, whose answer decides."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ def _ours(text: str) -> list[tuple[str, int, int]]:
 
 
 QUOTE_THEN_CODE = re.compile(r"^ {0,3}>.*\n(?: {4}| {0,3}\t)[ \t]*>", re.MULTILINE)
-"""Below a quote such a line is indented code (CommonMark 0.31, section 4.4); markdown-it goes on with the quote."""
+"""Below a quote such a line is indented code (CommonMark 0.31, section 4.4); markdown-it continues the quote."""
 
 
 ITEM = re.compile(r" *(?:[-+*]|\d{1,9}[.)]) {1,4}(?=\S)")
 
 
 def _lazy_below_item(text: str) -> bool:
-    """Whether a line goes on with an item's text, indented by four columns or more and less than that text.
+    """Whether a line continues an item's text, indented by four columns or more and less than that text.
 
-    It belongs to the item's paragraph (CommonMark 0.31, section 5.2); markdown-it begins a block where it looks like one.
+    It belongs to the item's paragraph (CommonMark 0.31, section 5.2); markdown-it begins a block there.
     """
     lines = text.expandtabs(4).split("\n")
     for number, line in enumerate(lines):

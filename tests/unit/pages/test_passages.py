@@ -1,4 +1,4 @@
-"""Sentences are known again however they are wrapped, marked up and cased; common short ones are nobody's."""
+"""Sentences are recognised however they are wrapped, marked up and cased; common short ones are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses in messages: whatever form a password or key has in one, it is not repeated, and the server can still be recognised."""
+"""Addresses in messages: a password or key in any form is not repeated, and the server can still be recognised."""
 
 from __future__ import annotations
 

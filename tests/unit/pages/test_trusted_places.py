@@ -1,4 +1,4 @@
-"""Places that a person can vouch for: how they are written, and which text lies in them."""
+"""Places that a person can trust: how they are written, and which text lies in them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_file_is_not_a_knowledge_base(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_listed_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Permission bits do not stop root, who runs this test in containers; the system's answer is what counts."""
+    """Permission bits don't stop root, who runs this test in containers; the system's answer is what counts."""
 
     def refuse(path: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
@@ -147,7 +147,7 @@ def test_a_link_inside_is_read_through_and_its_document_counts_once(root: Path) 
 
 
 def test_a_link_that_leaves_or_leads_to_something_hidden_is_never_followed(root: Path, tmp_path: Path) -> None:
-    """A checked-out link must not publish what lies beside the knowledge base, nor its `.env`."""
+    """A checked-out link must not publish files beside the knowledge base, such as its `.env`."""
     put(tmp_path, "outside/secret.md", "secret")
     put(root, ".env", "secret")
     (root / "out.md").symlink_to(tmp_path / "outside" / "secret.md")
@@ -178,7 +178,7 @@ def test_links_in_a_circle_end(root: Path) -> None:
 
 
 def test_a_folder_swapped_for_a_link_while_reading_leaks_nothing(root: Path, tmp_path: Path) -> None:
-    """The race that checking a path before opening it would lose."""
+    """Checking a path before opening it would lose this race."""
     put(root, "real/doc.md", "inside")
     put(tmp_path, "outside/doc.md", "secret")
     (root / "there").mkdir()

@@ -1,4 +1,4 @@
-"""The program that measures the code's layout, on a small made-up project whose figures are known."""
+"""The program that measures the code's layout, on a small made-up project with known figures."""
 
 from __future__ import annotations
 

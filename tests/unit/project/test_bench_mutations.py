@@ -1,4 +1,4 @@
-"""Which test cases a sample of mutations does not tell apart."""
+"""Test cases that a sample of mutations doesn't tell apart."""
 
 from __future__ import annotations
 

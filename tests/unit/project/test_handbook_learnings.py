@@ -1,4 +1,4 @@
-"""What the handbook's own learnings are: pages that agents ask for, in sections that say one thing and fit what they may take."""
+"""The handbook's own learnings: pages that agents ask for, in sections with one subject that fit their budgets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_page_of_learnings_is_one_that_an_agent_asks_for(path: str) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_each_learning_has_a_heading_of_its_own_and_is_short(path: str) -> None:
-    """A page's first words would be told as a learning, too: there are none."""
+    """A page's first words would become a learning, too: so there are none."""
     learnings = learnings_on(document(path))
     assert len(learnings) >= 2
     assert all(learning.section for learning in learnings)

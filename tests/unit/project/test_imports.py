@@ -1,4 +1,4 @@
-"""The house's walls: who may import whom."""
+"""The layers of the code: who may import whom."""
 
 from __future__ import annotations
 
@@ -354,7 +354,10 @@ def test_pure_files_touch_no_clock_disk_or_network(path: str) -> None:
 
 
 def test_only_what_starts_the_server_knows_the_composition_root() -> None:
-    """A toolset, the gate, approvals and pages get what they use as `mcp_server/ports.py` names it; settings are values."""
+    """A toolset, the gate, approvals and pages get their dependencies as named in `mcp_server/ports.py`.
+
+    Settings are values.
+    """
     inside = ("mcp_server.app", "mcp_server.cli", "mcp_server.__main__", "mcp_server.workers.index_steps")
     knowing = {
         str(path.relative_to(ROOT))
@@ -375,7 +378,7 @@ def test_only_the_edge_knows_mcp_exists() -> None:
 
 
 def test_only_settings_reads_the_environment() -> None:
-    """One frozen object is handed around instead; hosts need to know where a home directory is, and take it as an argument."""
+    """Settings are one frozen object instead; hosts need the home directory, and take it as an argument."""
     for path in modules():
         if name_of(path) in ("mcp_server.app.settings.loader", "mcp_server.app.settings.environment"):
             continue

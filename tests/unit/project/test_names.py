@@ -1,4 +1,4 @@
-"""One name for one thing, and rooms that a stranger can look through."""
+"""One name for one thing, and folders small enough to overview."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ MOST_FILES = 8
 
 
 def test_no_top_level_class_name_is_used_twice() -> None:
-    """When this fails: call the new class what it is in its room (`OutboxEntry` and not `Entry`)."""
+    """If this fails: name the new class by its role in its room (`OutboxEntry` and not `Entry`)."""
     assert shared_names(PRODUCT) == {}
 
 
 def test_no_file_is_named_by_a_bare_gerund() -> None:
-    """When this fails: name the file after the thing in it, not after what is done (`insertion.py` and not `placing.py`)."""
+    """If this fails: name the file after the thing in it, not after an activity (`insertion.py` and not `placing.py`)."""
     assert gerunds(PRODUCT) == []
 
 
 def test_beside_folders_are_at_most_eight_files() -> None:
-    """When this fails: find the subject that several of the files share, and give it a folder."""
+    """If this fails: find the subject that several of the files share, and give it a folder."""
     assert {folder: count for folder, count in beside_folders(PRODUCT).items() if count > MOST_FILES} == {}
 
 
 def test_no_imports_form_a_circle_not_even_those_in_functions_or_for_types() -> None:
-    """When this fails: hand the part over as an argument, or move what both need into a file below both."""
+    """If this fails: pass the part as an argument, or move what both need into a file below both."""
     assert circles(imports(PRODUCT)) == []

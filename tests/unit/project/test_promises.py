@@ -8,7 +8,7 @@ from tests.bench import promises
 
 
 def test_the_page_has_a_row_for_each_file_with_long_tests() -> None:
-    """A proof that is added, moved or taken away shows here; `python -m tests.bench promises NAME` writes the page."""
+    """An added, moved or removed proof shows here; `python -m tests.bench promises NAME` writes the page."""
     text = promises.PAGE.read_text(encoding="utf-8")
     assert list(promises.read(text)) == list(promises.slow_tests())
     assert promises.page(promises.read(text)) == text

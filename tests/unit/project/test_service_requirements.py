@@ -1,4 +1,7 @@
-"""The locked packages of a service: each with hashes, what pyproject.toml allows, and nothing about where they come from."""
+"""The locked packages of a service.
+
+Each with hashes, allowed by pyproject.toml, and without a word about their origin.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def test_every_package_has_one_version_and_its_hashes() -> None:
 
 @pytest.mark.parametrize("wanted", asked(), ids=lambda wanted: wanted.name)
 def test_the_locked_version_is_one_that_pyproject_allows(wanted: Requirement) -> None:
-    """When this fails: make the file anew, with the command in its first lines."""
+    """If this fails: remake the file with the command in its first lines."""
     here = locked()
     one, _ = here[canonicalize_name(wanted.name)]
     assert wanted.specifier.contains(pinned(one), prereleases=True)
@@ -54,7 +57,7 @@ def test_the_locked_version_is_one_that_pyproject_allows(wanted: Requirement) ->
 
 
 def test_the_file_was_made_from_the_dependencies_that_pyproject_has_now() -> None:
-    """A package that pyproject no longer needs would stay in the image. When this fails: see the test above."""
+    """A package that pyproject no longer needs would stay in the image. If this fails: see the test above."""
     project = re.escape("knowledge-forge (pyproject.toml)")
     entries = re.split(r"^(?=[a-z0-9])", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     direct = {
@@ -69,7 +72,7 @@ def _of_extra(name: str, extra: str) -> list[str]:
 
 
 def test_what_the_packages_need_is_locked_as_well() -> None:
-    """Else pip, which is told to check hashes, refuses the whole file."""
+    """Otherwise pip, which checks hashes, refuses the whole file."""
     here = locked()
     for name in here:
         try:

@@ -1,4 +1,4 @@
-"""Circle 3 on the plain-memory engines: what is found, in which order, and what the answer says of itself."""
+"""Circle 3 on the plain-memory engines: what is found, in which order, and the answer's notes about itself."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def written(folder: Path) -> Base:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
-    """A base that tests only read: indexing takes longer than all that they ask."""
+    """A base that tests only read: indexing takes longer than all of their searches."""
     made = written(tmp_path_factory.mktemp("read"))
     asyncio.run(made.index_all())
     return made
@@ -128,7 +128,7 @@ async def test_a_correction_leaves_the_rest_of_the_question_as_it_was(base: Base
 
 
 async def test_a_misspelt_word_that_says_nothing_is_not_searched_for(base: Base) -> None:
-    """As an unknown word it would say that the answer is not here."""
+    """As an unknown word it would suggest that the answer is not here."""
     question = await Questions(base.index, correct).ask("backpressure wiht payments")
     assert question.content == ("backpressure", "payments")
 
@@ -163,7 +163,7 @@ async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> No
 
 
 async def test_forms_are_those_of_the_language_that_is_asked_in(own_base: Base) -> None:
-    """A stray page in Italian makes no English typing error a rightly spelled word."""
+    """A stray page in Italian doesn't turn an English typo into a known word."""
     write(own_base.folder, {f"{n}.md": "# Filters\n\nThe lattice filters of the other part are here.\n" for n in "pqr"})
     write(
         own_base.folder,
@@ -234,7 +234,7 @@ async def test_a_whole_answer_keeps_to_its_tokens(base: Base, query: str, limit:
 
 
 async def test_who_asks_for_ten_hits_gets_ten(tmp_path: Path) -> None:
-    """Each from a page of its own, which costs a map line as well; more are behind the cursor."""
+    """Each from a different page, which also costs a map line; more are behind the cursor."""
     long = "Gardening needs patience, water and a shed, as everybody knows who ever tried. " * 30
     base = Base(write(tmp_path, {f"areas/gardening/page-{i:02}.md": f"# Gardening {i}\n\n{long}\n" for i in range(30)}))
     await base.index_all()
@@ -250,7 +250,7 @@ async def test_who_asks_for_ten_hits_gets_ten(tmp_path: Path) -> None:
 
 
 async def test_a_larger_limit_finds_every_page_that_a_smaller_one_finds(tmp_path: Path) -> None:
-    """The passages of the first page would otherwise take the room of all other pages."""
+    """Otherwise the passages of the first page would take the room of all other pages."""
     sections = "".join(
         f"## Part {n}\n\nRotating the signing keys, part {n}: {'keys and more keys. ' * 40}\n\n" for n in range(30)
     )
@@ -352,7 +352,7 @@ async def test_a_place_is_found_by_the_end_of_its_path(tmp_path: Path) -> None:
 
 
 async def test_a_directory_is_found_by_its_name_whatever_the_search_finds(tmp_path: Path) -> None:
-    """Only some parts of a question are looked up, and the pages of the directory need not be among the hits."""
+    """Only some parts of a question are looked up, and the directory's pages need not be among the hits."""
     pages = {f"notes/n{i}.md": f"# List of pages {i}\n\nShow a list of all pages in the folder.\n" for i in range(60)}
     base = Base(write(tmp_path, pages | {"areas/people-talent/a.md": "# A\n\nHiring.\n"}))
     await base.index_all()
@@ -393,7 +393,7 @@ async def test_chunks_of_a_page_stand_together_with_the_line_of_each_page(base: 
 
 
 async def test_a_page_indexed_anew_is_not_shown_again(own_base: Base) -> None:
-    """Cursors name what was shown by what it says: a new number for the same text is not news."""
+    """Cursors identify shown text by its contents: a new number for the same text is not new."""
     first = await own_base.finder.search("sentence about gardening", mode="discovery", limit=5)
     page = own_base.folder / "long.md"
     page.write_text(page.read_text(encoding="utf-8") + "\n## Part 99\n\nUnrelated.\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The reading ledger over the memory store: what is noted, and when a caller is nudged."""
+"""The reading ledger over the memory store: what is recorded, and when a caller is nudged."""
 
 from __future__ import annotations
 

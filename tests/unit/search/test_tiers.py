@@ -28,7 +28,7 @@ def page(title: str, sentence: str) -> str:
 
 
 async def test_a_directory_that_nobody_described_is_described_by_its_pages_and_says_so(tmp_path: Path) -> None:
-    """Title, summary (first sentence that says something), children and counts are derived."""
+    """Title, summary (the first informative sentence), children and counts are derived."""
     pages = {
         "release-notes/a.md": page("Alpha", "See below."),
         "release-notes/b.md": page("Beta", "The second release can be rolled back in a minute."),
@@ -115,7 +115,7 @@ async def test_a_short_list_keeps_its_summaries_as_they_are(tmp_path: Path) -> N
 
 
 async def test_a_cursor_survives_changes_of_files(tmp_path: Path) -> None:
-    """Nothing is shown twice, and nothing that stays is left out."""
+    """Nothing is shown twice, and nothing that stays is omitted."""
     pages = {
         f"{kind}{i:03}{end}": page("P", "Says a thing.")
         for kind, end in (("d", "/x.md"), ("p", ".md"))
@@ -213,7 +213,7 @@ LINKED = {
 
 
 async def test_a_page_names_the_pages_it_links_to_and_those_that_link_to_it(tmp_path: Path) -> None:
-    """Issue: `kb_read` names links and backlinks; they lead where a move of a page would say that they lead."""
+    """Issue: `kb_read` names links and backlinks; they lead to the same pages that moving a page would rewrite."""
     tiers, _ = await tiers_over(tmp_path, **LINKED)
 
     async def linked(path: str) -> tuple[list[str], list[str]]:
@@ -236,7 +236,7 @@ async def test_a_page_names_the_pages_it_links_to_and_those_that_link_to_it(tmp_
 
 
 async def test_links_follow_the_files(tmp_path: Path) -> None:
-    """Renamed and deleted pages are not named any more; a page that comes is."""
+    """Renamed and deleted pages are no longer listed; a new page is."""
     base = Base(write(tmp_path, LINKED))
     await base.index_all()
     tiers = Tiers(Vault.open(tmp_path), base.index)

@@ -1,4 +1,4 @@
-"""Where the databases lie."""
+"""Where the databases are."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_an_index_on_a_server_has_a_name_of_its_own_that_stays(tmp_path: Path) -
 
 
 def test_a_schema_is_named_after_the_folder_and_its_path(tmp_path: Path) -> None:
-    """Two knowledge bases must not share their trust because their folders are called the same."""
+    """Two knowledge bases must not share their trust because their folders have the same name."""
     one, two = tmp_path / "a" / "Team Notes (2026)", tmp_path / "b" / "Team Notes (2026)"
     assert default_schema(one).startswith("forge_team_notes_2026_")
     assert default_schema(one) != default_schema(two)
@@ -107,7 +107,10 @@ def test_every_process_of_a_machine_names_the_lease_on_an_index_alike_and_no_oth
 def test_a_relative_folder_in_a_variable_never_puts_the_state_into_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The XDG specification has such a variable ignored; a stranger may have made the working directory, with a state.db in it."""
+    """By the XDG specification such a variable is ignored.
+
+    An attacker may have made the working directory, with a state.db in it.
+    """
     root = vault(tmp_path / "kb")
     (tmp_path / "clone").mkdir()
     monkeypatch.chdir(tmp_path / "clone")

@@ -1,4 +1,4 @@
-"""Files that decide something are read only where no other account can have written them."""
+"""Files that decide something are read only if no other account can have written them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mcp_server.app.settings.loader import BadSetting, load
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows keeps no modes")
 SOMEBODY = 54_321
-"""An account and a group that nobody has."""
+"""An account and a group that don't exist."""
 
 as_root = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Return a file that is in order, with a folder of its own for each part of its path."""
+    """Return a correct file, with its own folder for each part of its path."""
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
     for made in (tmp_path / "a", folder):
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def refused(file: Path) -> str:
-    """Return why the file is not read as a configuration."""
+    """Return why the file is refused as a configuration."""
     with pytest.raises(BadSetting) as caught:
         load({}, {"FORGE_CONFIG": str(file)})
     assert str(file) in str(caught.value)
@@ -156,7 +156,7 @@ def test_a_group_that_is_the_owners_alone_counts_as_the_owner(
 
 
 def test_an_access_list_is_no_group_of_the_owner_alone(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a list the group's bits show what the most powerful account on it may do."""
+    """With an ACL the group's bits show the rights of the most powerful account on it."""
     file.chmod(0o664)
     monkeypatch.setattr(ownership, "_has_access_list", lambda path: path == file)
     assert "other accounts" in str(others_could_replace(file))
@@ -164,7 +164,10 @@ def test_an_access_list_is_no_group_of_the_owner_alone(file: Path, monkeypatch: 
 
 @pytest.mark.usefixtures("file")
 def test_every_folder_that_a_link_leads_through_is_judged(tmp_path: Path) -> None:
-    """An account that may replace the link chooses the file, even one of the owner's own: files of a cloned repository are."""
+    """An account that may replace the link chooses the file, even one of the owner's own.
+
+    Files of a cloned repository are the owner's, too.
+    """
     shared = tmp_path / "shared"
     shared.mkdir()
     link, chained = shared / "forge.toml", tmp_path / "forge.toml"
@@ -198,7 +201,7 @@ def test_folders_above_the_home_are_the_administrators(file: Path, monkeypatch: 
 
 @pytest.mark.parametrize("variable", ["FORGE_MODEL_KEY_FILE", "ZULIP_CONFIG", "PLANE_CA"])
 def test_files_that_settings_name_are_judged_too(tmp_path: Path, variable: str) -> None:
-    """Whose key and whose authority are used decides who reads along."""
+    """The key and its authority determine who can read along."""
     named = tmp_path / "named"
     named.write_text("sk-0123456789\n", encoding="utf-8")
     named.chmod(0o646)

@@ -1,4 +1,4 @@
-"""The state is its owner's alone: every folder that is made for it, every file in it, and the doctor says where it is not."""
+"""The state is its owner's alone: every folder made for it, every file in it, and the doctor reports exceptions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def mode(path: Path) -> int:
 
 @pytest.mark.usefixtures("umask")
 async def test_every_folder_on_the_way_to_the_state_is_its_owners_alone(tmp_path: Path) -> None:
-    """Only the last one was. In one above that others may write to, they could have put a state of their own, with level 5."""
+    """Only the last one was.
+
+    In a parent folder that others may write to, they could have put a state of their own, with level 5.
+    """
     above = tmp_path / "there"
     above.mkdir(mode=0o755)
     kept = mode(above)

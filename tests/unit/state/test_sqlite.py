@@ -1,4 +1,4 @@
-"""Opening a database file: what is refused, what is made anew, and what several processes see."""
+"""Opening a database file: what is refused, what is rebuilt, and what several processes see."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_sql(path: Path, sql: str) -> None:
 
 
 def scribble(path: Path, *, keep: int) -> None:
-    """Damage everything after the first `keep` bytes, and drop the log that could mend it."""
+    """Damage everything after the first `keep` bytes, and drop the log that could repair it."""
     path.write_bytes(path.read_bytes()[:keep] + b"\xa5" * 8192)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def test_an_engine_without_the_bug_is_accepted(version: str) -> None:
 
 
 async def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:
-    """Whatever the umask: who may read the state may learn secrets' digests, who may write it may grant trust."""
+    """Whatever the umask: reading the state would reveal secrets' digests, and writing it could grant trust."""
     old = os.umask(0)
     try:
         store = await SqliteStateStore.open(tmp_path / "deep" / "state.db")
@@ -118,7 +118,7 @@ async def test_a_directory_in_place_of_a_database_is_refused(
 async def test_another_programs_database_is_refused_and_left_alone(
     tmp_path: Path, store: type[SqliteStateStore | SqliteIndexStore]
 ) -> None:
-    """An index is made anew when it is damaged, but somebody else's data is not damage."""
+    """A damaged index is rebuilt, but foreign data is not damage."""
     path = tmp_path / "some.db"
     run_sql(path, "CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1);")
     before = path.read_bytes()
@@ -206,7 +206,7 @@ async def test_damage_met_in_use_is_reported_and_a_rebuild_mends_it_for_everybod
 
 
 async def test_an_index_deleted_in_use_is_noticed_and_begun_anew(tmp_path: Path) -> None:
-    """Only the main file is deleted, as a person would: its log must not be taken for the new file's."""
+    """Only the main file is deleted, as a person would do it: its log must not be applied to the new file."""
     path = tmp_path / "index.db"
     one, two = await SqliteIndexStore.open(path), await SqliteIndexStore.open(path)
     before = await one.apply([page("a.md")], fence=1)

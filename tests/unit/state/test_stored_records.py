@@ -1,6 +1,6 @@
-"""The texts in which records are stored: what an older program wrote stays readable, and new records look the same.
+"""The texts in which records are stored: those of an older program stay readable, and new records look the same.
 
-The sample is what the program wrote before its codecs were made shorter. Lines may be added to it; none may change.
+The sample is what the program wrote before its codecs were shortened. Lines may be added to it; none may change.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _unpacked(blob: bytes) -> str:
 
 
 def forms() -> dict[str, str]:
-    """Return every record of this file as it is stored; of a blob what is in it."""
+    """Return every record of this file as it is stored; for a blob, its contents."""
     unsettled = disagreement()
     undated = replace(unsettled, new=replace(unsettled.new, observed_at=None, confidence=None, section="ż"))
     short = shortened_proposal(LONG, "removed when it ended")

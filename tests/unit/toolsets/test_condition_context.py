@@ -1,4 +1,4 @@
-"""What the server looks up for agents: what was learned before, words worth searching for, and a team's own files."""
+"""The server's look-ups for agents: earlier learnings, words worth searching for, and a team's own files."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_learnings_are_read_from_disk_the_nearest_first_without_what_nobod
 
 
 async def test_a_page_that_says_now_that_it_is_untrusted_teaches_nothing_any_more(tmp_path: Path) -> None:
-    """The index may not have come to it yet: the file counts, and so do the directories above it."""
+    """The index may lag behind: the file counts, and so do the directories above it."""
     async with looking(tmp_path) as look:
         page = tmp_path / "kb" / "_learnings" / "all" / "general.md"
         page.write_text("---\nuntrusted: true\n---\n## Be brief\n\nObey.\n")
@@ -164,7 +164,7 @@ async def test_a_page_that_is_only_called_like_a_learning_is_none(tmp_path: Path
 
 
 async def test_of_very_many_learnings_none_is_lost_before_they_are_counted(tmp_path: Path) -> None:
-    """An agent is told how many did not fit, and that number has to be right."""
+    """An agent sees how many did not fit, and that number has to be right."""
     pages = {"_learnings/all/general.md": "\n".join(f"## On {number}\n\nSo it is.\n" for number in range(1_500))}
     async with looking(tmp_path, pages) as look:
         assert len(await look.learnings("analysis", "general")) == 1_500
@@ -172,7 +172,7 @@ async def test_of_very_many_learnings_none_is_lost_before_they_are_counted(tmp_p
 
 
 async def test_a_test_that_looks_at_its_own_pages_sees_what_a_server_would_see(tmp_path: Path) -> None:
-    """The look that tests of agents use is no other than the real one."""
+    """The look-up in agents' tests is the real one."""
     own = Pages(texts=dict(PAGES))
     async with looking(tmp_path) as look:
         for agent, domain in (("analysis", "Bee keeping"), ("other", "bee-keeping"), ("analysis", "")):

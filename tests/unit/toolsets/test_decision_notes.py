@@ -1,4 +1,4 @@
-"""What a run is told of a decision: what happened, in words that leave nothing open, and the person's own words as theirs."""
+"""A run's message about a decision: what happened, unambiguously, with the person's own words quoted."""
 
 from __future__ import annotations
 

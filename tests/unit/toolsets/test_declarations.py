@@ -116,7 +116,7 @@ def test_toolsets_narrow_and_trust_always_stays() -> None:
 
 
 def test_tools_of_another_service_are_listed_only_where_it_is_configured() -> None:
-    """Not configured, the tools are not listed."""
+    """Without configuration, the tools are not listed."""
     ours = {"knowledge", "trust", "journeys"}
     assert {s.toolset for s in chosen(declared(), configured=())} == ours
     assert {s.toolset for s in chosen(declared(), configured=["zulip"])} == ours | {"zulip"}
@@ -139,7 +139,7 @@ def test_read_only_for_one_service_leaves_the_others_as_they_are() -> None:
 
 @pytest.mark.parametrize("service", sorted({*SERVICES} - {"runs"}))
 def test_tools_of_another_service_mix_no_reads_with_writes_and_say_that_the_world_is_open(service: str) -> None:
-    """The design, section 3: level 1 reads, level 4 writes, and an act is told by two functions."""
+    """The design, section 3: level 1 reads, level 4 writes, and an act consists of two functions."""
     for spec in chosen(declared(), toolsets=[service]):
         if spec.toolset == service:
             assert spec.needs == (Trust.READ if spec.read_only else Trust.ROUTINE)
@@ -149,7 +149,7 @@ def test_tools_of_another_service_mix_no_reads_with_writes_and_say_that_the_worl
 
 
 def test_a_run_begins_at_the_level_of_edits_and_what_it_reads_counts_at_its_own_calls() -> None:
-    """The design, sections 3 and 8: a run has no rights of its own, so beginning one needs no more than editing does."""
+    """The design, sections 3 and 8: a run has no rights of its own, so starting one needs no more than editing does."""
     run, trace = (s for s in declared() if s.toolset == "runs")
     assert (run.needs, run.leads, run.open_world, run.idempotent) == (Trust.EDIT, True, True, False)
     assert (trace.needs, trace.read_only, trace.open_world) == (Trust.READ, True, False)
@@ -187,7 +187,7 @@ def test_schemas_are_lean_and_closed(spec: ToolSpec[Any, Arguments, object]) -> 
 
 
 def test_the_reference_tells_what_is_left_alone_from_what_is_empty() -> None:
-    """`assignees=[]` would take all of them away; left out, they stay."""
+    """`assignees=[]` would remove all of them; left out, they stay."""
     table = tool_table(declared())
     update = next(line for line in table.splitlines() if "plane_update_task(" in line)
     create = next(line for line in table.splitlines() if "plane_create_task(" in line)
@@ -264,7 +264,7 @@ def test_what_hosts_habitually_do_is_forgiven() -> None:
 
 
 def test_the_schemas_that_ship_with_the_program_are_those_of_its_classes(capsys: pytest.CaptureFixture[str]) -> None:
-    """They are read at every start in place of being made."""
+    """They are read at every start instead of being made."""
     assert main(["reference", "schemas"]) == 0
     same = SCHEMAS_FILE.read_text(encoding="utf-8") == capsys.readouterr().out
     assert same, f"{SCHEMAS_FILE.name} is out of date; run `{GENERATE}`"

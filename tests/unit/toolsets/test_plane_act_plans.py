@@ -1,4 +1,4 @@
-"""Plans of acts on tasks, and what is found by reading back: pure."""
+"""Plans of acts on tasks, and the comparison after reading back: pure."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ SHOT = '<image-component src="0b9c4f1e-asset" width="300" height="200"></image-c
 
 
 def test_a_picture_that_plane_stores_stays_one_and_what_becomes_plain_words_is_told() -> None:
-    """Plane's editor has elements that Markdown has no form for; a caller who rewrites a text has seen them as words and links."""
+    """Plane's editor has elements without a Markdown form.
+
+    A caller who rewrites a text has seen them as words and links.
+    """
     before = f"<div><p>Ask {MENTION} or {MENTION}</p>{SHOT}<p>End.</p></div>"
     seen = markdown_of(before, {"u-2": "mel"})
     after = with_pictures(html_of(seen.replace("End.", "The end.")), before)

@@ -1,4 +1,4 @@
-"""Queries of tasks: how one is named, which match, and where the next page begins."""
+"""Task queries: their names, which tasks match, and where the next page begins."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_names_none_is_refused_and_shown_in_short(asked: str) -> None:
 
 @given(st.text(max_size=80))
 def test_no_text_leads_anywhere_but_to_a_key_or_ids(asked: str) -> None:
-    """The result is put into a path."""
+    """The result becomes part of a path."""
     try:
         found = meant(asked)
     except BadReference:

@@ -78,7 +78,7 @@ def test_a_line_of_a_million_characters_is_compared_at_once() -> None:
 
 
 def test_lines_that_are_made_to_be_compared_for_minutes_are_not() -> None:
-    """400 such lines, 200 kB, took 70 s of a thread each time that somebody looked."""
+    """400 such lines, 200 kB, took 70 s of a thread each time that someone looked."""
     old, new = "a b " * 125, "b c a " * 83
     head = "--- p.md\n+++ p.md\n@@ -1,400 +1,400 @@\n"
     (hunk,) = parsed(head + f"-{old}\n" * 400 + f"+{new}\n" * 400)
@@ -138,7 +138,7 @@ def test_the_beginning_of_a_long_diff_fills_its_rows_counts_all_lines_and_owns_u
 
 
 def test_a_diff_of_a_million_lines_is_not_taken_apart() -> None:
-    """Its page took 15 s and 550 MB before, of which 400 rows were shown."""
+    """Its page took 15 s and 550 MB before, and showed 400 rows."""
     head = "--- p.md\n+++ p.md\n@@ -1,1000000 +1,1000000 @@\n"
     short = beginning(head + "-x\n" * 1_000_000 + "+y\n" * 1_000_000, 400)
     assert (short.added, short.removed) == (1_000_000, 1_000_000)

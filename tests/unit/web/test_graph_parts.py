@@ -1,4 +1,4 @@
-"""Large graphs in two pictures: every part is a box, and what is in the present one is shown phase by phase."""
+"""Large graphs in two pictures: every part is a box, and the present one is shown phase by phase."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SKILL = chained(*(name for part in SIX for name in (part, f"{part}.memory"))).gr
 
 
 def classed(drawn: Drawing, kind: str) -> list[str]:
-    """Return the titles of what is of that kind in the picture for wide screens."""
+    """Return the titles of that kind in the picture for wide screens."""
     groups = [one for one in read(drawn.wide).iter(f"{SVG}g") if kind in str(one.get("class")).split()]
     return [str(next(iter(one)).text) for one in groups]
 

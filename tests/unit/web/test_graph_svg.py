@@ -1,4 +1,4 @@
-"""Phase graphs as pictures: whatever the graph, boxes stand apart, arrows go around them, and no name does anything."""
+"""Phase graphs as pictures: in any graph, boxes are apart, arrows go around them, and no name is executed."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def on_border(box: Box, point: Point) -> bool:
 
 
 def crosses(box: Box, start: Point, end: Point) -> bool:
-    """Return whether a line that goes along or beside runs through the box."""
+    """Return whether a line along or beside the box runs through it."""
     assert min(abs(start[0] - end[0]), abs(start[1] - end[1])) <= 0.2, "lanes have right angles"
     line = Box(min(start[0], end[0]), min(start[1], end[1]), abs(start[0] - end[0]), abs(start[1] - end[1]))
     core = Box(box.x + NEAR, box.y + NEAR, box.width - 2 * NEAR, box.height - 2 * NEAR)

@@ -1,4 +1,4 @@
-"""Text from proposals, as the review page shows it: nothing hides, turns round, or poses as something else."""
+"""Text from proposals, as the review page shows it: nothing hides, reverses direction, or imitates something else."""
 
 # ruff: noqa: RUF001 - letters that read like others are what this file is about
 

@@ -1,4 +1,4 @@
-"""Values on the review page: folded where long, edited without loss, times as people say them."""
+"""Values on the review page: long ones folded, edited without loss, times in readable form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON = st.recursive(
 
 @given(JSON | st.text(alphabet="a\n\r\t\u202e\ud800 ", max_size=8))
 def test_what_a_person_does_not_touch_stays_as_it_was(value: object) -> None:
-    """A browser sends line ends as CR LF, and would show nothing of what hides."""
+    """A browser sends line ends as CR LF, and would not show hidden characters."""
     entry = entry_of("content", value)
     assert not has_hidden(entry.value)
     assert value_of(entry.form, entry.value.replace("\n", "\r\n")) == value

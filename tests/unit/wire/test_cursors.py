@@ -1,4 +1,4 @@
-"""A cursor goes on in the question that gave it out, and in no other."""
+"""A cursor continues the query that issued it, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes: what they promise to callers that send large texts, and to the others (kb/decisions/0047)."""
+"""Worker processes: promises to callers that send large texts, and to the others (kb/decisions/0047)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_small_text_is_worked_on_at_once_and_a_large_one_in_another_proc
 
 
 async def test_a_worker_is_used_again_however_large_the_server_is() -> None:
-    """What the kernel says of a new process's peak memory may be that of the process that started it."""
+    """The kernel may report the parent's peak memory for a new process."""
     ballast = bytearray(b"x") * (RETIRES_AT_BYTES + 2**20)
     async with workers() as pool:
         first = await pool.run(slow_steps.process, None, size=LARGE, what="this")
@@ -185,7 +185,7 @@ async def test_waiting_for_a_turn_has_an_end(tmp_path: Path) -> None:
 async def test_a_worker_loads_nothing_from_the_folder_that_the_server_was_started_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cloned repository must not run code by a folder named `knowledge`."""
+    """A cloned repository must not run code through a folder named `knowledge`."""
     (tmp_path / "knowledge").mkdir()
     for name in ("knowledge/__init__.py", "struct.py", "sitecustomize.py", "anyio.py"):
         (tmp_path / name).write_text(f"open({str(tmp_path / 'caught')!r}, 'w').close()\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Files as the system sees them, here and where the system can do less."""
+"""File exchange on this system, and on systems that can do less."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_staged_file_takes_over_permissions_owner_and_attributes(folder: Folde
 
 
 def _with_attribute(file: Path) -> dict[str, bytes]:
-    """Give the file an attribute where the file system has them, and return all it has."""
+    """Give the file an attribute if the file system has them, and return all it has."""
     if sys.platform != "linux":
         return {}
     try:
@@ -156,7 +156,7 @@ def test_missing_directories_are_made_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_what_the_kernel_refuses_is_walked_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Containers forbid calls that they do not know with EPERM; older kernels answer ENOSYS."""
+    """Containers refuse unknown calls with EPERM; older kernels answer ENOSYS."""
 
     class Refusing:
         @staticmethod

@@ -52,7 +52,7 @@ anyio.run(main)
 
 
 def holder(folder: Path, *paths: str) -> subprocess.Popen[str]:
-    """Start a process that holds these locks; it does when this returns."""
+    """Start a process that holds these locks; it holds them when this returns."""
     command = [sys.executable, "-c", HOLDER, str(folder), *paths]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -161,7 +161,7 @@ async def _wait(locks: Locks) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_a_killed_holder_gives_its_locks_back(tmp_path: Path) -> None:
-    """Broken when its holder dies."""
+    """Released when its holder dies."""
     process = holder(tmp_path, "a.md", "b.md")
     locks = Locks(tmp_path, longest_wait_s=10)
     async with Locks(tmp_path).held_if_free(["b.md"]) as free:
@@ -183,7 +183,7 @@ async def test_the_folder_does_not_grow_with_the_pages(tmp_path: Path) -> None:
 
 
 def _race(folder: Path, processes: int, seconds: float) -> list[tuple[int, float]]:
-    """Let processes fight for one page and return how often each had it, and the longest that each waited."""
+    """Let processes compete for one page and return how often each had it, and each one's longest wait."""
     (folder / "counter").write_text("0")
     command = [sys.executable, "-c", RACER, str(folder / "locks"), str(folder / "counter"), str(seconds)]
     racers = [
@@ -201,7 +201,7 @@ def _race(folder: Path, processes: int, seconds: float) -> list[tuple[int, float
 
 @pytest.mark.external
 def test_eight_processes_on_one_page_count_right_and_none_starves(tmp_path: Path) -> None:
-    """They give the lock back and want it again at once."""
+    """They release the lock and want it again at once."""
     raced = _race(tmp_path, 8, 4.0)
     turns = [count for count, _ in raced]
     assert int((tmp_path / "counter").read_text()) == sum(turns)

@@ -1,4 +1,4 @@
-"""What is done about acts whose process died, from what it left: the page, the file beside it, and the intent."""
+"""The treatment of acts whose process died, from what it left: the page, the file beside it, and the intent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def left(world: World, name: str, raw: bytes | None) -> None:
 async def begin(
     world: World, *changes: tuple[str, bytes | None, bytes | None, str], id_: str = "it", proposal: str | None = None
 ) -> Intent:
-    """Put on record that an act began, which changes pages from these bytes to those."""
+    """Record the begin of an act that changes pages from these bytes to those."""
     told = tuple(
         FileChange(
             path,
@@ -55,7 +55,7 @@ async def begin(
 
 
 class Left(NamedTuple):
-    """What a dead process left, and what is to become of it."""
+    """What a dead process left, and the expected outcome."""
 
     page: bytes | None
     beside: bytes | None
@@ -194,7 +194,7 @@ async def test_an_act_whose_process_lives_is_left_to_it(world: World) -> None:
 async def test_a_save_that_comes_while_an_act_is_ended_is_kept_and_joined(
     world: World, moment: str, save: Callable[[Path, bytes], None]
 ) -> None:
-    """Design, section 5: what was displaced is archived, never lost."""
+    """Design, section 5: a displaced save is archived, never lost."""
     left(world, PAGE, AFTER)
     left(world, STAGED, SAVE)
     await begin(world, (PAGE, BEFORE, AFTER, STAGED))
@@ -257,7 +257,7 @@ async def test_recovering_again_changes_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("end", [None, "failed", "superseded"])
 async def test_an_act_that_a_person_approved_is_ended_with_its_proposal_or_beside_it(tmp_path: Path, end: Any) -> None:
-    """What has happened is on record, also if somebody took the proposal for failed meanwhile; and the page can be written."""
+    """The act is recorded even if someone declared the proposal failed meanwhile; and the page can be written."""
     store = MemoryStateStore()
     world = World(tmp_path, store.ledger)
     await approved(store)
@@ -333,7 +333,7 @@ async def test_files_of_an_act_that_is_under_way_are_not_swept(world: World) -> 
 
 
 async def test_a_stopped_clock_does_not_matter(world: World) -> None:
-    """What ends an act is the lock and the intent, never how old it is."""
+    """The lock and the intent end an act, never its age."""
     world.put(PAGE, AFTER)
     told = FileChange(PAGE, revision_of(BEFORE), revision_of(AFTER), staged=STAGED)
     old = now() - timedelta(days=400)

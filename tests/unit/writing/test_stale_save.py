@@ -37,7 +37,7 @@ async def history_of(ledger: Ledger) -> list[Revision]:
 
 
 def growing(count: int, seed: int) -> list[bytes]:
-    """Return states of a page of which each has one line more than the one before, somewhere."""
+    """Return states of a page, each with one more line than the previous one, somewhere."""
     chance, lines = Random(seed), [b"line %d" % number for number in range(5)]  # noqa: S311  places, not secrets
     states = [b"\n".join(lines)]
     for number in range(count):
@@ -48,7 +48,7 @@ def growing(count: int, seed: int) -> list[bytes]:
 
 @given(LINES, LINES, LINES)
 def test_distance_is_one(a: bytes, b: bytes, c: bytes) -> None:
-    """Nothing is nearer to a state than itself, both ways are equally long, and no way round is shorter."""
+    """Nothing is nearer to a state than itself, both directions are equally long, and no detour is shorter."""
     x, y, z = lines_of(a), lines_of(b), lines_of(c)
     assert distance(x, x) == 0
     assert distance(x, y) == distance(y, x)
@@ -88,7 +88,7 @@ async def test_only_a_save_that_is_close_to_our_write_is_stale(late_s: float, is
 
 
 async def test_a_save_made_from_another_stale_save_is_stale_too() -> None:
-    """The editor went on before anybody could put right what it had saved."""
+    """The editor continued before anyone could repair its save."""
     states = growing(3, seed=0)
     ledger = await written(states)
     first = states[1] + b"\nby hand 1"
@@ -122,7 +122,7 @@ async def test_what_is_remembered_of_pages_is_bounded(monkeypatch: pytest.Monkey
 
 
 async def test_who_goes_back_to_an_earlier_state_after_a_moment_meant_it() -> None:
-    """An editor that saves what it has not changed does so at once; a person who undoes needs longer than that."""
+    """An editor that saves an unchanged buffer does so at once; a person who undoes needs longer."""
     states = growing(3, 1)
     ledger = await written(states)
     history = await history_of(ledger)

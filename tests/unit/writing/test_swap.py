@@ -1,4 +1,4 @@
-"""What a new file takes over from the page whose place it takes."""
+"""What a new file takes over from the page that it replaces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE, OLD, NEW = "a.md", b"# A\n", b"# A\n\nNew.\n"
 
 
 def exchanged(root: Path, meanwhile: Callable[[Path], None]) -> list[str]:
-    """Exchange the page after it was read and `meanwhile` was done to it; return the steps that were taken."""
+    """Exchange the page after it was read and `meanwhile` was done to it; return the steps taken."""
     steps: list[str] = []
     files = FileSet(Vault.open(root), step=steps.append)
     change = StagedChange(PAGE, files.read(PAGE), NEW, files.staged_name(PAGE))
@@ -42,7 +42,7 @@ def test_a_page_that_nobody_touched_is_not_opened_again_for_its_permissions(tmp_
 
 
 def test_permissions_that_a_person_changes_after_the_page_was_read_stay(tmp_path: Path) -> None:
-    """Whoever makes a page private while a merge is worked out does not find it public afterwards."""
+    """A page made private during a merge is not public afterwards."""
     (tmp_path / PAGE).write_bytes(OLD)
     exchanged(tmp_path, lambda page: page.chmod(0o600))
     assert stat.S_IMODE((tmp_path / PAGE).stat().st_mode) == 0o600

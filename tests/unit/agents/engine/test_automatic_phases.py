@@ -28,7 +28,7 @@ GAP = {"steps": ["lay the roof", " "]}
 
 
 async def _nobody(_topic: str, _keys: object) -> None:
-    """Tell nobody of changes."""
+    """Notify nobody of changes."""
 
 
 # --- in the step that enters them -------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ async def test_the_server_s_work_says_what_it_found_wrong_and_sends_back_within_
 
 
 async def test_who_left_a_phase_and_came_back_to_it_in_one_step_is_told_all_of_it() -> None:
-    """Feedback that the phase itself brought, at this version, is no word on the visit that begins now."""
+    """Feedback that the phase itself added at this version doesn't count for the visit that begins now."""
 
     async def planned(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
         return ConditionFinding(met=True, feedback=("the plan is thin",), kind="soft_failure")
@@ -213,7 +213,7 @@ async def test_a_phase_without_anything_to_do_is_passed_with_empty_work() -> Non
 
 
 async def test_a_journey_whose_phase_became_automatic_meanwhile_goes_on_at_the_next_submit() -> None:
-    """A team may change its agent while a journey stands in it: it must not be stuck there for ever."""
+    """A team may change its agent while a journey is in it: the journey must not be stuck there forever."""
     led = await begun()
     await led.submit(**PLAN)
     agent = with_phase(making(), "MAKE", automatic=True)
@@ -227,7 +227,7 @@ async def test_a_journey_whose_phase_became_automatic_meanwhile_goes_on_at_the_n
 
 
 async def test_an_automatic_phase_that_leads_nowhere_ends_the_step_instead_of_going_round() -> None:
-    """No checked graph has one; whoever hands over another meets a journey that stands, not a process that hangs."""
+    """No checked graph has one; with another graph the journey stops, and the process doesn't hang."""
     ways = tuple(way for way in WAYS if way.source != "TALLY")
     agent = replace(making(), graph=replace(making().graph, transitions=ways))
     led = await begun(agent)
@@ -339,7 +339,7 @@ async def test_wherever_a_walk_leads_no_journey_ever_rests_in_a_phase_of_the_ser
 
 
 async def test_what_is_recorded_after_automatic_work_says_the_version_that_it_led_to() -> None:
-    """What is folded while the step is worked out is what is folded of the record."""
+    """The state folded while the step is computed equals the state folded from the record."""
     seen = []
 
     async def watch(_facts: SubmitFacts, look: Look) -> Mapping[str, Json]:

@@ -1,4 +1,4 @@
-"""A text of characters that nobody sees says nothing, wherever something has to be said."""
+"""A text of invisible characters counts as empty wherever text is required."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_what_anybody_sees_is_not(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["\u200b", "\u2060\ufeff"])
 async def test_neither_brief_nor_discovery_nor_answer_is_made_of_what_nobody_sees(text: str) -> None:
-    """Else an agent would go on with nothing known, and an answer that no person gave."""
+    """Otherwise an agent would continue with nothing known, and with an answer that no person gave."""
     agent = as_agent(appraisal())
     with pytest.raises(BadStart, match="the brief is empty"):
         async with leading(agent, brief=text):

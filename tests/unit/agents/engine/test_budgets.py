@@ -1,4 +1,4 @@
-"""Budgets: what a phase is told stays within what it may take in, and what it brings within what it may bring."""
+"""Budgets: the input of a phase stays within its limit, and so does its output."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ LONG = "mites " * 3_300
 
 
 def taken_in(agent: Agent, state: JourneyState) -> int:
-    """Return the tokens of all that a host is told of a phase: its prompt, and the schema of its work."""
+    """Return the tokens of a phase's whole input for the host: its prompt, and the schema of its work."""
     form = agent.forms.get(state.phase)
     schema = count_tokens(canonical(dict(form.schema))) if form and state.status == "active" else 0
     return count_tokens(prompt(agent, state)) + schema
 
 
 def telling(state: JourneyState, body: str) -> Sequence[PromptSection]:
-    """Return sections as an agent has them that has more to tell than fits."""
+    """Return the sections of an agent that has more than fits."""
     plan: Any = state.work["PLAN"].content["steps"] if "PLAN" in state.work else []
     return [
         PromptSection("Task", body),
@@ -53,7 +53,7 @@ def telling(state: JourneyState, body: str) -> Sequence[PromptSection]:
 
 
 async def hostile(agent: Agent) -> Led:
-    """Return a journey in MAKE in which everybody wrote as much as they may."""
+    """Return a journey in MAKE in which everyone wrote as much as they may."""
     led = await begun(agent, brief=LONG)
     await led.submit(steps=[LONG] * 18, ask=[{"id": f"q{n}", "question": LONG} for n in range(2)])
     await led.decide("answer", LONG)
@@ -210,7 +210,7 @@ async def test_no_signal_skips_a_phase(signals: list[str]) -> None:
 
 
 async def test_where_time_and_tokens_went_is_found_and_said() -> None:
-    """Bottleneck analysis right on a constructed case. The clock goes a minute an act."""
+    """Bottleneck analysis right on a constructed case. The clock advances a minute an act."""
     led = await begun()
     costs = iter(
         [StepUsage(100, 10), StepUsage(5_000, 900), StepUsage(200, 20), StepUsage(4_000, 100), StepUsage(300, 30)]
@@ -264,7 +264,7 @@ WEEKS = 3_000_000.0
 
 
 async def test_the_seconds_that_were_spent_are_those_of_visits_and_not_those_that_passed_between() -> None:
-    """A budget of seconds would else be gone for who forks an old journey, or takes up one that was complete."""
+    """Otherwise a fork of an old journey, or a reopened complete one, would have no seconds left."""
     seen: list[float] = []
     clock = Clock()
 
@@ -299,7 +299,7 @@ async def test_the_seconds_that_were_spent_are_those_of_visits_and_not_those_tha
 
 
 class Clock:
-    """A clock that is put forward, and ids that count."""
+    """A clock that can be advanced, and ids that count."""
 
     def __init__(self) -> None:
         self.seconds, self._made = 0.0, 0
@@ -316,7 +316,7 @@ class Clock:
 
 
 def chain(length: int) -> Agent:
-    """Return an agent of so many phases, of which every second is automatic."""
+    """Return an agent with this many phases, every second of which is automatic."""
     names = [f"P{n}" for n in range(length)]
     phases = tuple(Phase(name, automatic=n % 2 == 1) for n, name in enumerate(names))
     ways = tuple(Transition(a, b) for a, b in zip(names, [*names[1:], "END"], strict=True))
@@ -356,7 +356,7 @@ async def test_a_brief_and_inputs_without_measure_begin_nothing_also_where_the_s
 
 
 async def _nobody(_topic: str, _keys: object) -> None:
-    """Tell nobody of changes."""
+    """Notify nobody of changes."""
 
 
 async def test_work_as_large_as_it_may_be_goes_through_automatic_phases() -> None:

@@ -1,4 +1,4 @@
-"""Several agents as one: each goes on as if it were alone, and the whole is an agent like any other."""
+"""Several agents as one: each works as if it were alone, and the composed one is an agent like any other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Works = Sequence[tuple[Mapping[str, Json], tuple[str, ...]]]
 
 
 def chain(*parts: AgentPart, links: Sequence[PartLink] = ()) -> Agent:
-    """Return the parts as one agent, which is sound."""
+    """Return the parts as one agent, which is valid."""
     agent = composed("chain", "Chain", "End to end.", parts, END, links=links, texts={"complete": "All is done."})
     checked(agent.graph, agent.known_conditions, TOOLS)
     return agent
@@ -128,7 +128,7 @@ async def test_work_for_another_part_is_refused_with_the_name_of_its_phase() -> 
 
 
 def watching(seen: list[SubmitFacts], condition: str, agent: Agent) -> Agent:
-    """Return the agent with a condition that says what it was judged by."""
+    """Return the agent with a condition that names what it was judged by."""
 
     async def watch(facts: SubmitFacts, look: Look) -> ConditionFinding:
         seen.append(facts)
@@ -205,7 +205,7 @@ async def test_what_judges_a_part_sees_the_part_s_own_answers() -> None:
 
 
 async def _visited_second() -> JourneyState:
-    """Return where a journey of two `making` stands whose second was judged once."""
+    """Return the state of a journey of two `making` whose second was judged once."""
     led = await begun(chain(AgentPart("", making()), AgentPart("again.", making())))
     for work in (PLAN, {"text": "a hive"}, {"score": 70, "why": "first thin"}, {"text": "a hive"}, {"score": 90}):
         await led.submit(**work)
@@ -241,7 +241,7 @@ async def test_a_part_that_waits_is_asked_about_in_its_own_name() -> None:
 
 
 async def test_inputs_that_one_part_could_not_go_on_with_begin_nothing() -> None:
-    """Whoever begins is told at once, not when the work comes to that part."""
+    """The error comes at the start, not when the work reaches that part."""
     picky = replace(noting("none"), refuses=lambda inputs: [f"topic: {inputs['topic']} is none"] if inputs else [])
     topic = {"type": "object", "properties": {"topic": {"type": "string"}}}
     whole = chain(
@@ -340,7 +340,7 @@ async def test_a_link_waits_for_the_person_whom_the_part_asks_before_its_end() -
 
 
 async def test_a_forward_way_that_the_part_takes_sooner_than_its_end_goes_before_a_link() -> None:
-    """Else the part would end in a chain where it goes on alone."""
+    """Otherwise the part would end in a chain where it continues alone."""
 
     async def more(facts: SubmitFacts, _look: Look) -> ConditionFinding:
         return ConditionFinding("more" in str(facts.work.get("text", "")))
@@ -378,7 +378,7 @@ async def test_a_link_may_look_at_another_part_than_the_one_it_leaves() -> None:
 
 
 async def test_links_of_one_name_that_leave_different_parts_are_judged_each_by_its_own_condition() -> None:
-    """Both look at the first part: one condition for both would send the work where nobody meant it to go."""
+    """Both refer to the first part: one condition for both would send the work to the wrong place."""
 
     async def never(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
         return ConditionFinding(met=False)
@@ -464,7 +464,7 @@ def test_what_the_parts_have_the_whole_has_by_their_names() -> None:
 
 
 async def test_an_agent_that_is_two_parts_speaks_in_each_for_itself_until_all_begin_anew() -> None:
-    """Each part goes on as if it were alone, also for who works in it: a planner is not told in the context of another's plan."""
+    """Each part has its own conversations: a planner doesn't work in the context of another part's plan."""
     led = await begun(twice(making()))
     first = (await led.state()).conversation
     assert re.fullmatch(r"first\.planner_iter1_\w+", first)
@@ -514,7 +514,7 @@ async def test_a_composed_agent_is_a_part_like_any_other() -> None:
 
 
 def works(state: JourneyState) -> Works:
-    """Return what may be submitted where the journey stands, good and bad."""
+    """Return what may be submitted in the journey's present state, good and bad."""
     phase = state.phase.rpartition(".")[2]
     if phase == "COLLECT":
         return [({"notes": TWO}, ()), ({"notes": []}, ()), ({"drop": ["1"]}, ("two_notes",))]
@@ -550,7 +550,7 @@ MAKING: Mapping[str, Sequence[Mapping[str, Json]]] = {
 @given(st.lists(st.integers(0, 2), max_size=16))
 @settings(max_examples=40)
 async def test_a_part_of_a_chain_records_what_it_records_alone(choices: list[int]) -> None:
-    """No part knows whether it stands in a chain."""
+    """No part knows whether it belongs to a chain."""
     alone, chained = await begun(making()), await begun(chain(AgentPart("only.", making())))
     for choice in choices:
         state = await alone.state()

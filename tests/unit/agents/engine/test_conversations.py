@@ -1,4 +1,4 @@
-"""Conversations: whose context a phase goes on in, told by its id, which is never used for another."""
+"""Conversations: which context a phase continues in, named by its id, which is never used for another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GAP = {"steps": [" "]}
 
 
 def speaker(conversation: str) -> tuple[str, int]:
-    """Return whose conversation that is, and in which iteration it was begun."""
+    """Return whose conversation that is, and in which iteration it began."""
     found = FORM.fullmatch(conversation)
     assert found is not None, conversation
     return found.group(1), int(found.group(2))
@@ -79,7 +79,7 @@ async def test_after_a_hard_failure_everybody_begins_anew_with_the_feedback() ->
 
 
 async def test_after_anew_a_phase_of_nobody_in_particular_begins_in_a_new_conversation_too() -> None:
-    """Else it went on in the one that just failed."""
+    """Otherwise it would continue in the one that just failed."""
     led = await begun(with_phase(making(), "PLAN", speaker=""))
     await led.submit(**PLAN)
     before = (await led.state()).conversation

@@ -1,4 +1,4 @@
-"""Feedback: typed, kept newest first out of a budget a kind, told to those who can mend it, part of every state."""
+"""Feedback: typed, newest first within a budget for each kind, shown to those who can act on it, part of every state."""
 
 from __future__ import annotations
 

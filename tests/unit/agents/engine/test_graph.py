@@ -166,7 +166,10 @@ def test_the_parts_of_a_larger_graph_are_frames_with_their_phases_in_them() -> N
 
 
 def test_the_picture_says_of_each_way_what_a_person_is_asked_before_it_is_gone() -> None:
-    """A way may ask where its phase does not, ask otherwise than its phase, or not at all; and nobody is asked before a way back."""
+    """A transition may ask a person when its phase doesn't, ask differently, or not at all.
+
+    Nobody is asked before going back.
+    """
     phases = (Phase("A", checkpoint="optional"), Phase("B"), Phase("C", checkpoint="blocking"), Phase("END"))
     ways = (
         Transition("A", "B", "noted"),

@@ -1,4 +1,7 @@
-"""A journey's state is the fold of its events; what a submit or a person's word brings follows from graph and state alone."""
+"""A journey's state is the fold of its events.
+
+The effect of a submit or a decision follows from graph and state alone.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,7 @@ def test_an_informational_checkpoint_is_told_and_asks_nobody() -> None:
 
 
 def test_going_back_remembers_why_and_going_forward_forgets_it() -> None:
-    """The pattern: backward trigger and detail are there for the re-entry prompt."""
+    """The pattern: backward trigger and detail are available for the re-entry prompt."""
     walk = in_answer()
     state = walk.submit("new_category", detail="energy use was missing")
     assert (state.phase, state.visit) == ("DECOMPOSE", 2)
@@ -287,7 +290,7 @@ def test_an_answer_is_known_from_then_on_and_moves_nothing() -> None:
 
 
 def test_where_the_own_hand_is_asked_for_a_relayed_word_does_not_count() -> None:
-    """Design, section 7: an agent that needs the person's own hand."""
+    """Design, section 7: an agent that needs the person's own edit."""
     graph = replace(RESEARCH, phases=(replace(RESEARCH.phases[0], own_hand=True), *RESEARCH.phases[1:]))
     walk = Walk(graph)
     walk.submit("tree_ready")
@@ -529,7 +532,7 @@ def test_whatever_is_done_a_walk_never_leaves_the_table_and_is_never_stuck(
 
 
 def test_what_is_kept_beside_the_log_holds_nothing_that_the_log_holds_word_for_word() -> None:
-    """Otherwise each step would write every work of the journey again."""
+    """Otherwise each step would write all works of the journey again."""
     walk = Walk(log=[Logged(1, 1, NOW, ADA, begun("BRIEF " * 9_000, inputs={"a": "INPUT " * 9_000}))])
     walk.submit("tree_ready", content="WORK " * 9_000)
     walk.say("approve")

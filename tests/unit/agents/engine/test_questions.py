@@ -1,4 +1,4 @@
-"""Questions to a person: a journey waits until each is answered, and nobody but a person's word answers them."""
+"""Questions to a person: a journey waits until each is answered, and only a person can answer them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ASKS = Transition("PLAN", "CHECK", "asking", priority=1, asks="ask")
 
 
 async def _nobody(_topic: str, _keys: object) -> None:
-    """Tell nobody of changes."""
+    """Notify nobody of changes."""
 
 
 async def asked(**changes: Any) -> Led:
@@ -123,7 +123,7 @@ async def test_ids_of_any_characters_name_questions_and_come_back_as_they_are() 
 
 
 class AnyWork:
-    """A form that takes everything, as a team may write one."""
+    """A form that accepts everything, as a team may write one."""
 
     schema: Mapping[str, Any] = {"type": "object"}
     asks: frozenset[str] = frozenset()
@@ -149,7 +149,7 @@ class AnyWork:
     ],
 )
 async def test_what_a_person_could_not_answer_is_not_asked(ask: list[Any], why: str) -> None:
-    """Of two questions with one id, or with none, a person would see one."""
+    """If two questions had one id, or none, a person would see only one."""
     agent = making()
     led = await begun(replace(agent, forms={**agent.forms, "PLAN": AnyWork()}))
     with pytest.raises(BadWork, match=why):
@@ -201,7 +201,7 @@ async def test_where_the_own_hand_is_asked_for_no_relayed_word_answers() -> None
 
 
 async def test_no_submit_answers_a_question() -> None:
-    """Decision 35: the answers lie beside the works, where no submit comes to."""
+    """Decision 35: answers are stored beside the works, out of reach of submits."""
     led = await begun()
     forged = {**ASK, "answers": ANSWERS}
     with pytest.raises(Exception, match="'answers'"):

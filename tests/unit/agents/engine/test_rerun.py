@@ -1,4 +1,4 @@
-"""A journey again from one of its versions: the same acts lead the same way, and where they do not it is said."""
+"""A journey repeated from one of its versions: the same acts lead the same way, and differences are reported."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def acts(led: Led, version: int) -> list[RerunStep]:
 
 
 async def repeated(led: Led, version: int, agent: Agent | None = None, look: Pages | None = None) -> list[RepeatedStep]:
-    """Do again, with that agent, what came after a version."""
+    """Repeat, with that agent, what came after a version."""
     runner = led.runner if agent is None else runner_of(agent, led.runner.store, look or led.look)
     fork = await led.runner.start("", "", {FORK_OF: led.journey, AT_VERSION: version}, by=ADA)
     return [

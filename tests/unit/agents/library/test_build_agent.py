@@ -376,7 +376,7 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
 
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
-    """Return work that brings the journey on from where it stands, whatever was recorded."""
+    """Return work that leads the journey on from its present state, whatever was recorded."""
     plan = BuildRecord(state.works)
     if state.phase == GROUNDING:
         left = [{"id": plan.gap["concept"], "why": "not needed"}] if plan.gap else []

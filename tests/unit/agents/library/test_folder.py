@@ -1,4 +1,4 @@
-"""Agents of this program that are folders of data: what their code says of itself is true, and mistakes are found."""
+"""Built-in agents that are folders of data: their code's statements about them are true, and mistakes are found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDERS = [entry.name for entry in main_entries() if entry.module == "agents.lib
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_an_agent_has_the_conditions_and_placeholders_that_its_code_promises(name: str) -> None:
-    """Our promise: a prompt can only name what is filled in, and every check is used by a transition."""
+    """Our promise: a prompt can only name variables that are filled in, and every check is used by a transition."""
     own, views = agent(name), import_module(f"agents.library.{name}.views")
     assert set(views.PLACEHOLDERS) == set(own.values(Walk(own.graph).state))
     assert {t.condition for t in own.graph.transitions} - {ALWAYS} == set(own.conditions)

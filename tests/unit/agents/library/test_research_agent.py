@@ -142,7 +142,7 @@ def test_prompts_name_only_tools_of_their_phase() -> None:
 
 
 def test_schemas_say_nothing_that_only_python_knows() -> None:
-    """What every schema says costs tokens each time: no titles of pydantic, no references, nothing nullable."""
+    """Every schema costs tokens each time: no titles of pydantic, no references, nothing nullable."""
     for form in AGENT.forms.values():
         text = canonical(dict(form.schema))
         assert all(word not in text for word in ("$", "anyOf", "null", '"title":"'))
@@ -244,7 +244,7 @@ async def test_an_answer_that_lacks_something_is_named(answers: Work, said: list
 
 @pytest.mark.parametrize("found", [Q3, "flowers july"])
 async def test_a_question_is_not_open_if_the_server_s_own_search_finds_enough(found: str) -> None:
-    """The model's word that it searched in vain counts for nothing: the server searches."""
+    """The model's claim of a search without hits counts for nothing: the server searches."""
     work = {"answers": [*ANSWERS["answers"][:2], left_open("q3", "flowers july", "what blooms")]}
     look = Pages(scents={found: "sufficient"})
     said = "its own words" if found == Q3 else "'flowers july'"
@@ -268,7 +268,7 @@ async def test_questions_of_the_synthesis_are_to_be_answered_too_unless_their_ca
 
 
 async def test_what_is_not_said_now_is_looked_at_when_it_counts() -> None:
-    """A page may change after an answer was recorded: before the work goes on every quote is looked up again."""
+    """A page may change after an answer was recorded: every quote is looked up again before the work continues."""
     works = {**IN_TREE, ANSWER: {"answers": [answer("q1", ALTERED), answer("q2", VARROA)]}}
     early = await judged(AGENT, "all_questions_answered", ANSWER, {"answers": [answer("q2", WINTER)]}, works=works)
     assert early.missing == ("not answered yet: q3",)
@@ -608,7 +608,7 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
 
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
-    """Return work that brings the journey on from where it stands, whatever was recorded."""
+    """Return work that leads the journey on from its present state, whatever was recorded."""
     tree = Tree(state.works)
     if state.phase == DECOMPOSE:
         left = [{"id": one["id"], "why": "not wanted"} for one in tree.pending]

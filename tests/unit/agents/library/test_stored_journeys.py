@@ -1,4 +1,4 @@
-"""Journeys that were stored before their agents became folders of data: they go on with the agents of today."""
+"""Journeys stored before their agents became folders of data: they continue with today's agents."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ async def test_a_lesson_on_an_objective_that_was_not_diagnosed_passes_nothing() 
 
 
 async def test_objectives_that_need_each_other_hold_nobody_up() -> None:
-    """A calibration with such needs is not done, but a person may send the work on from there all the same."""
+    """A calibration with open needs is not complete, but a person may still send the work on from there."""
     works = {CALIBRATE: change(CALIBRATED, "objectives", 0, needs=["o2"])}
     assert (await judged(AGENT, "objective_diagnosed", DIAGNOSE, DIAGNOSED, works=works)).met
     assert lacks(await judged(AGENT, "objective_diagnosed", DIAGNOSE, SECOND, works=works), "o1 comes next")
@@ -750,7 +750,7 @@ async def test_teaching_is_resumed_within_its_budget_however_much_is_on_record()
 
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
-    """Return work that brings the journey on from where it stands, whatever was recorded."""
+    """Return work that leads the journey on from its present state, whatever was recorded."""
     course, at = Course(state.works), state.version
     if state.phase == CALIBRATE:
         gap = {"objectives": [objective("g1", f"Name {course.gap['prerequisite']}.", WATER)]} if course.gap else {}

@@ -1,4 +1,4 @@
-"""A long run is told from its frames in time that grows with their number, and not with its square."""
+"""Folding a long run takes time proportional to its frames, not to their square."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.runs.records import Walk
 
 
 class Counted(str):
-    """An id that counts how often it is compared."""
+    """An id that counts its comparisons."""
 
     __slots__ = ()
     compared = 0
@@ -52,7 +52,7 @@ def counted(frame: Frame) -> Frame:
 
 
 def comparisons(turns: int) -> tuple[int, int]:
-    """Return how many frames a run has, and how often ids of them are compared to fold it and to tell it to a model."""
+    """Return how many frames a run has, and how often their ids are compared to fold it and to make its messages."""
     run = long(turns)
     frames = [counted(frame) for frame in run.frames]
     Counted.compared = 0

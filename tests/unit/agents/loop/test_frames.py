@@ -1,4 +1,4 @@
-"""Frames, what they come to, and what is made of them. Pure."""
+"""Frames, what they fold to, and what is made of them. Pure."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_frames_take_no_time_without_a_zone() -> None:
 
 
 def wrongs(walk: Walk) -> list[tuple[str, Any]]:
-    """Return frames that do not fit after a call that waits for its result, with what is wrong about them."""
+    """Return frames that are invalid after a call without a result, each with its error."""
     place, call = walk.place(), walk.run.open_calls[0]
     result: dict[str, Any] = {"tool": call.tool, "success": True, "text": ""}
     return [
@@ -262,7 +262,7 @@ def test_time_in_which_a_person_is_waited_for_or_nobody_leads_does_not_count() -
     walk = Walk()
 
     def later(run: Run, seconds: float) -> Run:
-        """Return the run with its newest frame, and only that, so much later."""
+        """Return the run after its newest frame, and that frame alone, this much later."""
         return fold(run.header, [*run.frames[:-1], replace(run.frames[-1], at=run.frames[-1].at + seconds * SECOND)])
 
     walk.ask()

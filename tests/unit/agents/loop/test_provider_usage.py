@@ -1,4 +1,4 @@
-"""What was used, by conversation, and its cost where somebody said prices."""
+"""Tokens used, by conversation, and their cost if prices are set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_usage_adds_up_by_conversation_and_by_agent() -> None:
 
 
 def test_cost_is_what_the_team_says_and_unknown_otherwise() -> None:
-    """A price that nobody gave is not 0, and neither is what a server did not count."""
+    """A missing price is not 0, and neither is an uncounted number."""
     book = UsageBook({"big-*": Price(Decimal(3), Decimal(15), cached=Decimal("0.3"), written=Decimal("3.75"))})
     book.add(FIRST, "big-2", ModelUsage(1_000_000, 100_000, cached=400_000, written=200_000))
     assert book.cost(FIRST) == Decimal("1.2") + Decimal("0.12") + Decimal("0.75") + Decimal("1.5")
@@ -62,7 +62,7 @@ def test_what_has_no_price_of_its_own_costs_as_input() -> None:
 
 
 class Scripted:
-    """Answers once and refuses then."""
+    """Answers once and then refuses."""
 
     name, model = "scripted", "big"
 

@@ -1,4 +1,7 @@
-"""Wire formats of language models without a network: what is sent fits each vendor, and what comes is read whatever its ways."""
+"""Wire formats of language models without a network.
+
+Requests fit each vendor, and replies are read despite each one's quirks.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +55,14 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 SPENT_UP = "contract_spend_limit_reached"
 GEMINI_BUSY = "You exceeded your current quota, please check your plan and billing details.\nPlease retry in 45.5s."
-"""So it says of the requests of a minute. Source: https://github.com/continuedev/continue/issues/9570."""
+"""Its words about the limit of requests a minute. Source: https://github.com/continuedev/continue/issues/9570."""
 
 kinds = pytest.mark.parametrize("kind", WIRES)
 ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
 def events_of(kind: str, turn: Turn) -> list[Mapping[str, Any]]:
-    """Return the data of the events, as the vendors' packages hand them on."""
+    """Return the events' data, as the vendors' packages deliver it."""
     if kind == "chat":
         events = Chat().stream(turn, 1, MODEL, usage=True)
     else:
@@ -133,7 +136,7 @@ def test_servers_that_follow_the_vendor_only_nearly_are_understood(quirks: list[
 
 
 def test_ids_that_are_made_are_the_same_again_and_others_later_in_the_conversation() -> None:
-    """Mistral's servers take nine letters and digits."""
+    """Mistral's servers accept nine letters and digits."""
     turn = Turn(calls=(Call("a"), Call("b")), quirks=frozenset({"no_ids"}))
     later = replace(ASKED, messages=(*ASKED.messages, FromUser("and?")))
     first, again, other = (read("chat", turn, streamed=False, asked=asked) for asked in (ASKED, ASKED, later))
@@ -157,7 +160,7 @@ def test_a_last_event_without_its_output_is_filled_from_those_before() -> None:
 @ways
 @kinds
 def test_the_last_use_of_an_answer_that_was_cut_off_is_never_to_be_called(kind: str, *, streamed: bool) -> None:
-    """Its arguments may be valid JSON by chance, and still half of what was meant."""
+    """Its arguments may be valid JSON by chance, and still incomplete."""
     calls = (Call("kb_find", {"query": "a"}), Call("kb_find", {"query": "b"}))
     answer = read(kind, Turn(calls=calls, stop=LENGTH[kind]), streamed=streamed)
     assert answer.stop == "length"
@@ -197,7 +200,10 @@ def test_what_a_filter_stops_is_a_refusal(kind: str) -> None:
 
 
 def test_an_answer_of_blank_lines_is_read_in_steps_that_are_few() -> None:
-    """No timing: models that are to write JSON may write line breaks until they are cut off. Read with care for each, no test ends."""
+    """No timing: models that are to write JSON may write line breaks until they are cut off.
+
+    If each were parsed as a whole, no test would end.
+    """
     assert json_in("```json\n" + "\n" * 100_000) is None
     assert json_in("```" + " \n" * 100_000 + "x") is None
     assert json_in('```json \n\n\n{"a": 1}\n\n   ```') == {"a": 1}
@@ -237,7 +243,7 @@ def test_a_misfit_says_where_and_by_which_rule() -> None:
 
 
 def test_a_schema_is_closed_all_the_way_down_and_keeps_its_own_names() -> None:
-    """A property may be called as a keyword is."""
+    """A property may have a keyword's name."""
     schema = {
         "type": "object",
         "properties": {
@@ -268,7 +274,7 @@ some_arguments = st.dictionaries(st.text(max_size=3), st.none() | st.integers() 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Message, ...]:
-    """Draw a history as a loop could have it, over several vendors, the user's or a tool's word last."""
+    """Draw a history that a loop could have, over several vendors, with the last turn from the user or a tool."""
     messages: list[Message] = [FromUser("the goal")]
     for number in range(draw(st.integers(0, 4))):
         count = draw(st.integers(0, 3))
@@ -342,7 +348,7 @@ def test_thoughts_go_back_only_to_the_model_that_had_them() -> None:
 
 @pytest.mark.parametrize("kind", ["anthropic", "responses"])
 def test_thoughts_go_back_under_the_ids_that_a_caller_has_for_the_uses(kind: str) -> None:
-    """A loop may have ids of its own; and one whose arguments were unreadable is told with none."""
+    """A loop may have its own ids; a call with unreadable arguments is sent with empty ones."""
     turn = Turn("I look.", calls=(Call("kb_find", {"query": "a"}), Call("kb_find", "{not")), thoughts="hm")
     answer = read(kind, turn, streamed=True)
     uses = tuple(replace(use, id=f"mine-{number}") for number, use in enumerate(answer.uses))
@@ -370,14 +376,14 @@ def test_what_a_message_is_for_goes_back_with_it_where_there_was_no_thought() ->
 
 @pytest.mark.parametrize("tools", [(), (TOOL,)])
 def test_only_a_history_that_goes_on_is_kept_in_a_cache(tools: tuple[ToolDefinition, ...]) -> None:
-    """What is written there costs a quarter more: https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
+    """Cache writes cost a quarter more: https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
     request = WIRES["anthropic"].request(replace(ASKED, tools=tools), frozenset(), None, streamed=False)
     assert ("cache_control" in request.body, "cache_control" in request.parts) == (bool(tools), bool(tools))
 
 
 @pytest.mark.parametrize(("told", "whole"), [(1_000, 1_000), (3, 903)])
 def test_what_a_cache_had_is_part_of_what_was_used_however_it_is_told(told: int, whole: int) -> None:
-    """Told beside it, a run would cost less than nothing."""
+    """Counted in addition, a run would cost less than nothing."""
     details = {"cached_tokens": 700, "cache_write_tokens": 200}
     usage = {"prompt_tokens": told, "completion_tokens": 5, "prompt_tokens_details": details}
     assert WIRES["chat"].used({"usage": usage}) == ModelUsage(whole, 5, 700, 200)
@@ -499,7 +505,7 @@ def test_a_list_of_wrong_parts_is_read_where_others_have_a_sentence(body: object
 
 
 def test_only_words_of_a_vendor_are_told_and_no_sentences() -> None:
-    """A sentence may quote what was sent, and a key."""
+    """A sentence may quote the request, and a key."""
     failure = failure_of(
         400, {"error": {"type": "bad thing: the page says", "code": "sk-a b", "message": "secret"}}, {}, NOW
     )
@@ -548,7 +554,7 @@ odd_things = st.recursive(
 
 @given(odd_things)
 def test_no_reply_or_event_however_odd_makes_it_fall_over(odd: object) -> None:
-    """Whatever is no answer is told as unusable or refused; everything else would reach a person as a crash."""
+    """Anything that is no answer is reported as unusable or refused; otherwise a person would see a crash."""
     reply = odd if isinstance(odd, dict) else {"choices": odd, "content": odd, "output": odd}
     for wire in WIRES.values():
         assembly = wire.assembly()

@@ -1,4 +1,4 @@
-"""What a journey took and how it is told in words."""
+"""The cost of a journey and its description in words."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def told(walk: Walk) -> str:
 
 
 def note(walk: Walk, event: Event) -> None:
-    """Put something on record that moves nothing, or goes with the step before."""
+    """Record an event that moves nothing, or belongs to the previous step."""
     last = walk.log[-1]
     walk.log.append(Logged(last.seq + 1, last.version, last.at, ADA, event))
 
 
 def later(walk: Walk, by: timedelta, steps: tuple[Step, ...]) -> None:
-    """Record a step so long after the one before."""
+    """Record a step this long after the previous one."""
     last = walk.log[-1]
     walk.log += [Logged(last.seq + n, last.version + 1, last.at + by, ADA, step) for n, step in enumerate(steps, 1)]
 
@@ -169,7 +169,7 @@ def test_the_slowest_and_the_costliest_phase_are_found_with_their_averages() -> 
 
 
 def test_over_many_journeys_averages_are_of_those_that_came_to_the_phase() -> None:
-    """One came back to DECOMPOSE; the other one never left it."""
+    """One came back to DECOMPOSE; the other never left it."""
     walk, other = researched(), Walk()
     tables = [table(walk.state, walk.now), table(other.state, other.now + 9 * MINUTE)]
     found = {one.phase: one for one in averages(tables)}
@@ -304,7 +304,7 @@ OWN = re.compile(
     r"|None.$|Missing \(validation failures\):$)"
 )
 HELD = re.compile(r" *(- (?!#{1,6}(\s|$)|>|\||<|```|~~~|[-+*](\s|$)|[=-]+\s*$)|>( |$))")
-"""What somebody wrote stands in an item that it did not begin, or in a quotation."""
+"""People's text is inside an item that it did not begin, or in a quotation."""
 
 
 @given(HOSTILE, HOSTILE, JSONS)
@@ -362,7 +362,7 @@ def test_every_word_of_a_work_is_told(work: dict[str, Any]) -> None:
 
 
 def test_a_long_journey_has_a_report_that_ends() -> None:
-    """Sections are bounded; what is left out is named with its number."""
+    """Sections are bounded; the number of omitted items is given."""
     walk = Walk()
     for _ in range(60):
         walk.submit("tree_ready", content=QUESTIONS)
@@ -379,7 +379,7 @@ def test_a_long_journey_has_a_report_that_ends() -> None:
 
 
 def test_an_artefact_and_what_a_journey_began_with_stand_there_whole() -> None:
-    """A prompt that was trimmed says that the report has all of it; who checks an artefact saw nothing of its making."""
+    """A trimmed prompt says that the report has everything; a reviewer of an artefact must not see how it was made."""
     walk = Walk()
     artefact = "\n".join(f"line {number} of what was made" for number in range(900))
     walk.submit("tree_ready", content={**QUESTIONS, "made": artefact})

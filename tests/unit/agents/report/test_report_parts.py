@@ -1,4 +1,4 @@
-"""What a report tells of chains, conversations, typed feedback and answers."""
+"""The report's parts on chains, conversations, typed feedback and answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def section(text: str, title: str) -> list[str]:
 
 
 async def spend(led: Led, tokens_in: int, tokens_out: int, **work: object) -> None:
-    """Submit work that a host says cost so much."""
+    """Submit work with this usage reported by the host."""
     at = (await led.state()).version
     spent = Submission(work, (), StepUsage(tokens_in, tokens_out, "m"), "", 0.7, "it is so")
     await led.runner.submit(led.journey, at, spent, by=ADA)
@@ -133,7 +133,7 @@ def test_the_sums_of_parts_are_those_of_their_phases() -> None:
 
 
 async def test_a_move_by_the_last_way_of_several_says_so() -> None:
-    """Where there are other transitions, `always` is taken when no other condition is met."""
+    """If there are other transitions, `always` is taken when no other condition is met."""
     async with leading(inquiry()) as led:
         text = await said(led)
     assert "Moved from LOOK to ASK: any work leads there." in text

@@ -1,4 +1,4 @@
-"""Every event of a journey has a sentence and can be stored, also one that was added a moment ago."""
+"""Every event of a journey, the newest kind included, has a sentence and can be stored."""
 
 from __future__ import annotations
 

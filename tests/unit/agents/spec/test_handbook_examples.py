@@ -385,7 +385,7 @@ async def test_a_bad_submit_names_each_wrong_field_and_changes_nothing() -> None
     ("agent", "works"), [(DECIDE, [FRAMED, WEIGHED]), (REVIEW, [COLLECTED, EXPLAINED])], ids=["decide", "review"]
 )
 async def test_to_resume_costs_at_most_what_the_issue_allows(agent: Agent, works: Sequence[Mapping[str, Any]]) -> None:
-    """2,500 tokens; with a brief and texts as long as they may be told."""
+    """2,500 tokens; with a brief and texts of the greatest length."""
     inputs: dict[str, Any] = {"page": PAGE} if agent is DECIDE else {}
     async with leading(agent, brief="Why? " * DETAIL_TOKENS * 4, **inputs) as led:
         for work in works:
@@ -421,7 +421,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led: everything that was framed or explained meanwhile is covered."""
+    """Return work that leads on from any state of a walk: everything framed or explained meanwhile is covered."""
     work = dict(GOOD[state.phase])
     if state.phase == "WEIGH":
         options = state.work["FRAME"].content["options"]

@@ -1,7 +1,7 @@
-"""What somebody who writes a team's agents, or a host that works in them, can do to make the server stand still.
+"""How the author of a team's agents, or a host that works in them, could try to make the server hang.
 
-Promise: a file or a work as large as is taken costs a bounded number of steps, the answer says what is too much, and the other
-agents go on. Steps are calls of functions: they are the same on every machine.
+Promise: a file or work of the largest accepted size costs a bounded number of steps, the answer names what is too much,
+and the other agents continue. Steps are calls of functions: they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tests.support.agents.team_agents import write as write_agent
 from tests.unit.agents.spec.test_team_agents import catalogue, names
 
 MOST_STEPS = 1_500_000
-"""Half a second of Python; what is attacked here took ten to a thousand times as many, or never ended."""
+"""Half a second of Python; the attacks here took ten to a thousand times as many, or never ended."""
 
 
 def steps_of(act: Callable[[], object]) -> int:
-    """Return how many functions `act` calls; give up where that is far too many."""
+    """Return how many functions `act` calls; give up at far too many."""
     count = 0
 
     def seen(_frame: object, event: str, _argument: object) -> None:
@@ -134,7 +134,7 @@ def test_a_hostile_agent_is_refused_in_bounded_steps(kind: str) -> None:
 
 
 def test_what_stands_in_a_template_is_text_whatever_language_it_looks_like() -> None:
-    """Only names between double braces are filled in; nothing that stands there is carried out or formatted."""
+    """Only names between double braces are filled in; nothing in that text is executed or formatted."""
     looks = "{0.__class__} {brief.__init__.__globals__} ${brief} %(brief)s {% for x in y %} <%= 1 %> #{1}"
     said = SMALL.replace("Brief: {{ brief }}", looks).replace("prompt_again: notes/again.md\n    ", "")
     definition = defined(FILE, {FILE: said.encode(), "_agents/notes/verdict.json": VERDICT.encode()}, OWN_TOOLS)
@@ -143,7 +143,7 @@ def test_what_stands_in_a_template_is_text_whatever_language_it_looks_like() -> 
 
 
 async def test_a_file_that_explodes_keeps_no_other_agent_away(tmp_path: Path) -> None:
-    """Before, the error left the reader, and with it went every agent of the team."""
+    """Before, the error escaped the reader, and every agent of the team was lost with it."""
     write_agent(tmp_path)
     bomb = SMALL.replace("title: Review", "title: Bomb").replace(
         "work: notes/verdict.json", f"work: {json.dumps(CHAINED)}"
@@ -191,7 +191,7 @@ def test_a_hostile_work_is_checked_in_bounded_steps(kind: str) -> None:
 
 
 def test_what_was_not_checked_is_never_taken_for_good() -> None:
-    """The check gives up before it comes to the last item, which is the one that is wrong."""
+    """The check gives up before it reaches the last item, which is the wrong one."""
     form = form_of({"type": "array", "maxItems": 10**9, "items": {"type": "object", "properties": {"x": {"const": 1}}}})
     assert form.problems({"a": [{"x": 1}] * 100}) == ()
     assert form.problems({"a": [{"x": 1}] * 60_000 + [{"x": 2}]})[0] == TOO_MUCH

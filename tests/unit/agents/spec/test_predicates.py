@@ -1,4 +1,4 @@
-"""Conditions of a team's agents: for each predicate works that meet it, and near misses that do not and are told what is missing."""
+"""Conditions of a team's agents: for each predicate works that meet it, and near misses with the reported gaps."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def trying(predicate: str) -> Agent:
 
 @dataclass
 class Tried:
-    """A predicate, works that meet it, and near misses with what is told."""
+    """A predicate, works that meet it, and near misses with the reported gaps."""
 
     predicate: str
     meets: list[dict[str, Any]]
@@ -554,7 +554,7 @@ async def test_words_may_come_from_the_documents_of_the_journey() -> None:
 
 
 async def test_words_may_have_to_come_from_the_first_place_that_says_anything() -> None:
-    """Whoever is left a document rests on that, and on what it was asked only where nothing was left."""
+    """An agent with documents relies on them; the brief counts only if there is none."""
     places = "[documents, inputs, brief]"
     condition = trying(f"grounded: {{field: causes, words: what, of: {places}, first: true}}").conditions["tried"]
     both = causes({"what": "the roof bears the hives"})
@@ -616,7 +616,7 @@ async def test_all_tells_everything_that_is_missing() -> None:
 
 
 async def test_a_way_back_tells_what_it_is_about() -> None:
-    """The field that the condition names, or what the predicates found, for who comes back."""
+    """The field that the condition names, or the predicates' findings, as the re-entry detail."""
     named = "detail: gap.what\nall: [{given: gap}, {known_in: {field: gap.after, of: GATHER.events}}]"
     assert (await found(named, {"gap": {"after": "e1", "what": "who opened it"}})).detail == "who opened it"
     strange = await found("unknown_in: {field: causes.event, of: GATHER.events}", causes({"event": "e7"}))
@@ -673,7 +673,7 @@ NARROWED: list[tuple[str, Mapping[str, Any], bool]] = [
 
 @pytest.mark.parametrize(("predicate", "work", "holds"), NARROWED)
 async def test_a_path_narrows_to_the_items_that_are_so(predicate: str, work: dict[str, Any], *, holds: bool) -> None:
-    """What is asked of all items that are so holds where none is; that there are some is asked by `filled` and `at_least`."""
+    """A check of all items holds for no items; `filled` and `at_least` require that there are some."""
     assert (await judged(trying(predicate), "tried", "EXPLAIN", work, works=GATHERED)).met is holds
 
 
@@ -733,7 +733,7 @@ async def test_words_may_come_from_all_that_the_journey_was_given_and_not_from_i
 
 
 async def test_a_short_text_may_be_copied_whole() -> None:
-    """An answer may be "No", and a criterion one word: they are words of the person's all the same."""
+    """An answer may be "No", and a criterion one word: they are still the person's words."""
     grounded = trying("grounded: {field: causes, words: what, of: [answers, inputs]}").conditions["tried"]
     takes_up = trying("takes_up: {field: causes, words: what, of: [answers, inputs]}").conditions["tried"]
     answers = {"JOHARI": {"q1": {"question": "Honey?", "answer": "No."}}}

@@ -1,4 +1,4 @@
-"""A team's own agents are read from YAML: equal to built-in ones, and whatever is wrong is named with file and line."""
+"""A team's own agents are read from YAML: equal to built-in ones, and every mistake is named with file and line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.agents.small_agents import Only, noting
 from tests.support.agents.team_agents import FILE, HANDBOOK, OWN_TOOLS, SMALL, VERDICT, agent, read, write
 
 NAMES = ("a", "id", "x-a")
-"""What hypothesis calls properties, beside words of JSON Schema."""
+"""Names that hypothesis gives to properties, besides words of JSON Schema."""
 
 # --- what is read -----------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ MISTAKES = [
     json.loads(line)
     for line in (Path(__file__).parent / "team_mistakes.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-"""What of the small agent is replaced, by what, and what is told then."""
+"""A part of the small agent, its replacement, and the resulting message."""
 
 
 @pytest.mark.parametrize("case", MISTAKES, ids=[case["told"][:60] for case in MISTAKES])
@@ -192,7 +192,7 @@ def test_no_bytes_raise_anything(raw: bytes) -> None:
 @given(st.data())
 @settings(max_examples=60)
 def test_no_damage_to_a_file_raises_anything(data: st.DataObject) -> None:
-    """Lines that are lost, doubled or cut: the agent is there whole, or not at all and the problems say why."""
+    """Lines lost, doubled or cut: the agent is complete, or missing and the problems say why."""
     lines = SMALL.splitlines()
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(lines) - 1))
@@ -345,7 +345,7 @@ def test_a_model_is_shown_the_schema_without_references_and_with_the_way_to_remo
 
 
 class Seconds:
-    """A clock that is moved by hand."""
+    """A clock that is set by hand."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -355,7 +355,7 @@ class Seconds:
 
 
 def catalogue(folder: Path, clock: Seconds | None = None) -> TeamCatalogue:
-    """Return a catalogue that looks at the files each time, unless a clock says otherwise."""
+    """Return a catalogue that checks the files each time, unless a clock says otherwise."""
     files = VaultFiles(Vault.open(folder))
     every_s = 1.0 if clock else 0.0
     return TeamCatalogue(
@@ -606,7 +606,7 @@ async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and
 
 
 async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations() -> None:
-    """What the engine can, a team can."""
+    """A team's agent can do everything that the engine can."""
     question = {"id": "q1", "question": "How many hives?"}
     async with leading(agent(ASKING)) as led:
         asker = (await led.state()).conversation
@@ -635,7 +635,7 @@ async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations() -> No
 
 
 def test_a_schema_may_ask_for_text_that_shows_items_that_differ_and_null() -> None:
-    """The handbook, own agents: `x-text`, `x-distinct` and `x-null` are checked, and no model is shown them."""
+    """The handbook, own agents: `x-text`, `x-distinct` and `x-null` are checked, and not shown to models."""
     part = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
     properties = {
         "why": {"type": "string", "minLength": 1, "x-text": "visible"},
@@ -663,7 +663,7 @@ def test_a_schema_may_ask_for_text_that_shows_items_that_differ_and_null() -> No
 
 
 def test_a_schema_may_refer_to_an_id_and_a_line() -> None:
-    """The handbook, own agents: `#/$defs/id` and `#/$defs/line` stand for the usual forms of both."""
+    """The handbook, own agents: `#/$defs/id` and `#/$defs/line` are the usual forms of both."""
     text = SMALL.replace("text: {type: string}", 'text: {$ref: "#/$defs/line", description: What.}')
     form = agent(text.replace("id: {type: string}", 'id: {$ref: "#/$defs/id"}')).forms["NOTE"]
     assert form.problems({"notes": [{"id": "a", "text": "b"}]}) == ()

@@ -1,4 +1,4 @@
-"""States that a store remembers: handed out once, only if they are still the newest, and nobody else's."""
+"""States that a store caches: handed out once, only if they are still the newest, and to nobody else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of tasks: Markdown goes out as HTML that Plane keeps, comes back as Markdown that says the same, and loses no word."""
+"""Task texts: Markdown is sent as HTML that Plane keeps, comes back as equivalent Markdown, and loses no word."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ fast = settings(max_examples=100, deadline=None, suppress_health_check=list(Heal
 
 
 def words(text: str) -> str:
-    """Return all letters of some HTML, without the blanks between them."""
+    """Return all letters of some HTML, without the spaces between them."""
     return "".join(plain_text(parsed(text)).split())
 
 
@@ -105,14 +105,14 @@ def test_any_markdown_keeps_its_words_and_settles_after_one_round(text: str) -> 
 @fast
 @given(html)
 def test_any_html_becomes_markdown_with_the_same_words(text: str) -> None:
-    """Plane's comments are kept as they were sent, so anything may come."""
+    """Plane keeps comments as they were sent, so anything may come."""
     assert words(html_of(markdown_of(text))) == words(text)
 
 
 @fast
 @given(st.one_of(markdown, html))
 def test_nothing_that_acts_goes_out(text: str) -> None:
-    """Plane's own cleaning is not relied upon."""
+    """We don't rely on Plane's own sanitizing."""
     for element in _whole(html_of(text)).every():
         assert element.tag not in ("script", "style", "svg", "iframe", "object")
         assert not [name for name in element.attributes if name.startswith("on")]
@@ -133,7 +133,7 @@ def test_nothing_that_acts_goes_out(text: str) -> None:
     ],
 )
 def test_nothing_that_acts_comes_in(hostile: str) -> None:
-    """Also where a host shows Markdown together with the HTML in it."""
+    """Also if a host shows Markdown together with the HTML in it."""
     told = markdown_of(f"before {hostile}")
     assert "before" in told
     assert "](javascript:" not in told
@@ -183,7 +183,7 @@ def test_a_bare_address_becomes_a_link_without_the_mark_that_ends_the_sentence()
 
 
 def test_boxes_are_the_task_list_of_planes_editor() -> None:
-    """Source: packages/editor of github.com/makeplane/plane, which knows task lists by these attributes."""
+    """Source: packages/editor of github.com/makeplane/plane, which recognises task lists by these attributes."""
     sent = html_of("- [x] done\n- [ ] open")
     assert '<ul data-type="taskList">' in sent
     assert [item.attributes["data-checked"] for item in parsed(sent).every() if item.tag == "li"] == ["true", "false"]
@@ -233,7 +233,7 @@ def test_text_that_looks_like_markdown_stays_text(text: str) -> None:
 
 
 def test_a_text_nested_beyond_reason_is_kept_whole() -> None:
-    """markdown-it leaves out what is nested deeper than it looks."""
+    """markdown-it omits what is nested deeper than its limit."""
     assert "word" in html_of("> " * 3000 + "word")
     assert "word" in html_of("".join(f"{'  ' * depth}- x\n" for depth in range(300)) + "\nword")
     assert markdown_of("<ul><li>" * 5000 + "word").endswith("word")
@@ -250,7 +250,7 @@ def test_no_text_is_no_text() -> None:
 
 
 def _whole(text: str) -> Element:
-    """Return what is really there: the elements as they are, uncleaned."""
+    """Return the real structure: the elements as they are, uncleaned."""
     tree = _Tree()
     tree.feed(text)
     tree.close()
@@ -275,7 +275,7 @@ def test_a_line_that_is_too_long_to_be_read_again_keeps_its_words_and_acts_no_mo
     ids=["brackets behind an address", "one line", "marks"],
 )
 def test_a_text_that_was_made_to_take_long_does_not(html: str) -> None:
-    """Anybody may write a task; each of these took minutes once."""
+    """Anyone may write a task; each of these once took minutes."""
     begun = process_time()
     assert markdown_of(html)
     assert process_time() - begun < 5

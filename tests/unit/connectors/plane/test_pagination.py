@@ -1,4 +1,4 @@
-"""A list in pages is read to its end, whatever the pages do: 1,200 tasks, each once, and what may be missing is said."""
+"""A paged list is read to its end, whatever its pages do: 1,200 tasks, each once, and possible gaps are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 100
 
 @dataclass
 class Pages:
-    """Plane's way to page: by offset, with the end said twice. `odd` gives what goes wrong for a page, by its number."""
+    """Plane's paging: by offset, with the end marked twice. `odd` gives the fault of a page, by its number."""
 
     things: list[Label] = field(default_factory=lambda: list(ALL))
     odd: Callable[[int, ListPage[Label]], ListPage[Label]] = lambda _number, page: page
@@ -34,7 +34,7 @@ class Pages:
 
 
 def at(number: int, page: ListPage[Label]) -> Callable[[int, ListPage[Label]], ListPage[Label]]:
-    """Return what gives another page in one place."""
+    """Return a fault that replaces a page by another."""
     return lambda asked, real: page if asked == number else real
 
 
@@ -77,7 +77,7 @@ async def test_pages_that_lead_nowhere_end_and_it_is_said(
 
 
 async def test_two_cursors_that_lead_to_each_other_end() -> None:
-    """A-B-A, with something new on each page, so that only the cursors tell."""
+    """A-B-A, with something new on each page, so that only the cursors show it."""
     told = {None: "a", "a": "b", "b": "a"}
     asked: list[str | None] = []
 
@@ -97,7 +97,7 @@ async def test_a_circle_after_everything_came_leaves_nothing_to_say() -> None:
 
 
 async def test_a_list_that_grows_while_it_is_read_has_nothing_twice() -> None:
-    """Pages are counted from the start, so a new thing before it moves the last one of a page to the next page."""
+    """Pages are counted from the start, so a new item moves the last one of each page to the next page."""
     pages = Pages()
 
     async def page(cursor: str | None) -> ListPage[Label]:
@@ -112,7 +112,7 @@ async def test_a_list_that_grows_while_it_is_read_has_nothing_twice() -> None:
 
 
 async def test_pages_without_end_end() -> None:
-    """Each page has something new and leads on, for ever."""
+    """Each page has something new and a next page, forever."""
     asked: list[str | None] = []
 
     async def page(cursor: str | None) -> ListPage[Label]:
@@ -125,7 +125,7 @@ async def test_pages_without_end_end() -> None:
 
 
 async def test_not_more_is_read_than_was_asked_for() -> None:
-    """The note says how many there would be."""
+    """The note gives the total number."""
     pages = Pages()
     walked = await read_all(pages.page, most=250)
     assert walked.items == tuple(ALL[:250])

@@ -1,4 +1,4 @@
-"""The wire module of Plane: every recorded reply is read or judged, every request is the recorded one."""
+"""The wire module of Plane: every recorded reply is read or judged, every request equals the recorded one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ RUSSIAN = "02844c99-54b6-4b22-841c-843164fb2d84"
 
 
 def paged(read: Callable[[Any], Any]) -> Callable[[Any], ListPage[Any]]:
-    """Return the reader of a page of such things."""
+    """Return the reader of a page of these."""
     return lambda body: wire.read_page(body, read)
 
 
@@ -97,7 +97,7 @@ def of_page(page: ListPage[Any]) -> Any:
 
 
 def same(task: PlaneTask) -> Any:
-    """Return what every reading of one task has alike, whenever it was read."""
+    """Return the parts that all readings of one task share."""
     return task.id, task.number, task.project_id, task.state_id, set(task.assignee_ids), task.label_ids, task.html
 
 
@@ -232,7 +232,7 @@ BY_OTHERS = {
     "label_delete_204",
     "err_no_trailing_slash_post",
 }
-"""Replies to what is not asked by us, or not so; none of them passes for a task."""
+"""Replies to requests that we don't make, or not like this; none of them passes for a task."""
 
 NO_MEMBER = "there is no thing, or the key's owner is not a member there; guests can only read"
 NO_RIGHT = f"Plane denied the request (403: You do not have permission to perform this action); {NO_MEMBER}"
@@ -242,7 +242,7 @@ GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid
 
 
 def refused(status: int, why: str) -> tuple[type[ConnectorError], str]:
-    """Return the error of a request that does not fit."""
+    """Return the error of a wrong reply."""
     return ServiceRefused, f"Plane refused the request ({status}): {why}; nothing was done"
 
 
@@ -298,14 +298,14 @@ JUDGED: dict[str, tuple[type[ConnectorError], str]] = {
         "Plane accepts no more requests for now; nothing was done. Try again in 56 s",
     ),
 }
-"""Which error each recorded refusal is, word for word: without the values that Plane quotes."""
+"""The error that each recorded refusal becomes, word for word: without the values that Plane quotes."""
 
 GET = partial(ServiceRequest, "GET")
 POST = partial(ServiceRequest, "POST")
 
 
 def test_no_recorded_reply_is_left_out() -> None:
-    """Each file is read, judged, or known to answer what is not asked by us."""
+    """Each file is read, judged, or known to belong to a request that we don't make."""
     assert {path.stem for path in FOLDER.glob("*.json")} == set(READ) | set(JUDGED) | BY_OTHERS
     assert len(SAMPLES) == len(READ) + len(JUDGED) + len(BY_OTHERS)
 
@@ -338,7 +338,7 @@ def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(stat
 
 @pytest.mark.parametrize("name", sorted(BY_OTHERS))
 def test_what_was_answered_to_something_else_is_never_taken_for_a_task(name: str) -> None:
-    """A POST without the slash at its end is answered 200 by many clients' GET: nothing was created."""
+    """Many clients turn a POST without the final slash into a GET, which gets a 200: nothing was created."""
     sample = SAMPLES[name]
     reply_check.require_success(asked(sample), sample.reply, "thing")
     with pytest.raises(wire.UnreadableReply):
@@ -346,7 +346,7 @@ def test_what_was_answered_to_something_else_is_never_taken_for_a_task(name: str
 
 
 def asked(sample: Sample) -> ServiceRequest:
-    """Return the sample's request; what PUT was judged like is no other than PATCH."""
+    """Return the sample's request; PUT was judged like PATCH."""
     methods: dict[str, Method] = {"GET": "GET", "POST": "POST", "DELETE": "DELETE", "PATCH": "PATCH", "PUT": "PATCH"}
     return ServiceRequest(methods[sample.method], sample.path)
 
@@ -394,7 +394,7 @@ OUR_QUERY = {"per_page", "fields", "order_by", "limit", "external_source"}
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_request_is_the_recorded_one(name: str) -> None:
-    """Method, path with its slash, the query that finds something, and the body, but for what signs it as ours."""
+    """Method, path with its slash, the query, and the body, except for our signature."""
     sample, request = SAMPLES[name], ASKED[name]
     assert (request.method, request.path) == (sample.method, sample.path)
     for key, value in sample.query.items():
@@ -407,7 +407,7 @@ def test_a_request_is_the_recorded_one(name: str) -> None:
 
 @pytest.mark.parametrize("request_", ASKED.values(), ids=ASKED)
 def test_every_path_ends_in_a_slash_and_only_what_may_be_sent_twice_says_so(request_: ServiceRequest) -> None:
-    """Plane redirects what has no slash at its end; its check for a key is not one with the write."""
+    """Plane redirects a path without the final slash; its check for a key is not atomic with the write."""
     assert request_.path.startswith("/api/v1/")
     assert request_.path.endswith("/")
     assert request_.repeatable == (request_.method == "GET")
@@ -437,7 +437,7 @@ def test_what_is_not_named_is_not_sent_and_what_is_cleared_is_null() -> None:
 
 @pytest.mark.parametrize(("told", "sent"), [("a/b?c#d", "a%2Fb%3Fc%23d"), ("ключ", "%D0%BA%D0%BB%D1%8E%D1%87")])
 def test_a_name_in_a_path_names_one_thing(told: str, sent: str) -> None:
-    """Whatever somebody writes, it leads to no other path."""
+    """No text leads to another path."""
     assert wire.task_by_key(ACME, told).path == f"/api/v1/workspaces/acme/work-items/{sent}/"
 
 
@@ -468,7 +468,7 @@ def test_only_a_conflict_with_an_id_says_that_a_key_is_taken(name: str) -> None:
 
 
 def test_relations_are_read_with_the_project_and_without() -> None:
-    """Source: IssueRelationRefSerializer of github.com/makeplane/plane; older editions tell ids alone."""
+    """Source: IssueRelationRefSerializer of github.com/makeplane/plane; older editions return only ids."""
     empty = SAMPLES["relations_list"].body
     told = {**empty, "blocking": [{"project_id": KB, "issue_id": TASK}], "duplicate": [RUSSIAN], "later_kind": [TASK]}
     assert wire.read_relations(told) == (
@@ -478,7 +478,7 @@ def test_relations_are_read_with_the_project_and_without() -> None:
 
 
 def test_a_comment_of_ours_has_its_key() -> None:
-    """By it a comment whose reply was lost is found again."""
+    """It finds a comment whose reply was lost."""
     told = {**SAMPLES["comment_create_external"].body, "external_source": wire.SOURCE, "external_id": "kf-9"}
     assert wire.read_comment(told).external_id == "kf-9"
 
@@ -503,7 +503,7 @@ def test_a_reply_of_no_use_is_lost_for_what_writes_and_no_answer_for_what_asks()
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
 def test_a_page_for_people_says_that_the_address_may_be_wrong(status: int) -> None:
-    """A proxy in front of Plane answers so, or a server that is not Plane."""
+    """A proxy in front of Plane answers like this, or a server that is not Plane."""
     with pytest.raises(ServiceRefused, match="is PLANE_BASE_URL Plane's address"):
         reply_check.require_success(POST("/x/"), ServiceReply(status, {}, None, page=True), "task")
 
@@ -529,7 +529,7 @@ def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
     ],
 )
 def test_a_reason_is_short_and_printable_whatever_the_body_is(body: Any) -> None:
-    """Plane's own word is shown, and a page of text is no word."""
+    """Plane's own message is shown, and an HTML page is not one."""
     with pytest.raises(ServiceRefused) as caught:
         reply_check.require_success(POST("/x/"), ServiceReply(400, {}, body), "task")
     assert len(caught.value.why) <= reply_check.LONGEST_REASON
@@ -542,7 +542,7 @@ PARTIAL = {
     *("work_item_get_fields", "guest_list", "work_items_list_orderby"),
     *("work_items_list_default", "work_items_list_page1", "work_items_list_page2"),
 }
-"""Samples with fewer fields than we ever ask for, which our readers do not read."""
+"""Samples with fewer fields than our requests get, which our readers don't read."""
 
 
 @pytest.mark.parametrize("name", sorted(set(READ) - PARTIAL))
@@ -555,7 +555,7 @@ def test_a_reply_with_one_part_of_another_kind_is_read_or_unreadable(name: str) 
 
 
 def told_odd(read: Callable[[Any], Any], body: Any) -> str:
-    """Return what a reader says of a body that it cannot read, and nothing of one that it can."""
+    """Return a reader's message about a body that it can't read, and nothing for one that it can."""
     try:
         read(body)
     except wire.UnreadableReply as odd:
@@ -564,7 +564,7 @@ def told_odd(read: Callable[[Any], Any], body: Any) -> str:
 
 
 def broken_bodies(body: Any) -> Iterator[Any]:
-    """Yield bodies in which one part is something else, for each part down to the first element of lists."""
+    """Yield bodies with one part replaced, for each part down to the first element of lists."""
     others: list[Any] = [None, 7, "SURPRISE", [], {}, True, [7], ["SURPRISE"], [None]]
     for other in others:
         yield other
@@ -578,7 +578,7 @@ def broken_bodies(body: Any) -> Iterator[Any]:
 
 
 def paths_of(body: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the ways to all parts of a body."""
+    """Yield the paths to all parts of a body."""
     steps: Any = body.items() if isinstance(body, dict) else enumerate(body[:1]) if isinstance(body, list) else ()
     for step, inside in steps:
         yield (step,)
@@ -587,7 +587,7 @@ def paths_of(body: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def with_more(body: Any) -> Any:
-    """Return the body with a field that nobody knows in every object."""
+    """Return the body with an unknown field in every object."""
     if isinstance(body, dict):
         return {key: with_more(value) for key, value in body.items()} | {"from_a_later_version": {"x": [1]}}
     return [with_more(value) for value in body] if isinstance(body, list) else body

@@ -1,4 +1,4 @@
-"""Addresses of Zulip: made as its own web app makes them, and read back whatever anybody pastes."""
+"""Zulip addresses: made as its own web app makes them, and read in any form that people paste."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_conversation_is_addressed_by_its_people(
     ],
 )
 def test_whatever_web_app_made_an_address_it_is_read(fragment: str, link: ZulipLink) -> None:
-    """Old words stay in old messages."""
+    """Old messages keep the old names."""
     assert read_link(SITE, f" {SITE}/#{fragment} ") == link
 
 
@@ -96,6 +96,6 @@ def test_what_names_nothing_here_is_none(url: str) -> None:
     level=st.sampled_from([247, 469]),
 )
 def test_every_topic_is_read_back_as_it_was(channel: str, topic: str, level: int) -> None:
-    """Whatever letters it has."""
+    """In any letters."""
     message = _said(channel_id=25, channel=channel, topic=topic)
     assert read_link(SITE, link_to(SITE, ZulipServer("", "", level), message)) == ZulipLink(25, None, topic, 103)

@@ -1,4 +1,4 @@
-"""A text that is too long for one message is cut where it hurts least, and loses nothing."""
+"""A text too long for one message is cut where it hurts least, and loses nothing."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_hostile_texts_are_cut_fast(text: str) -> None:
 
 @st.composite
 def documents(draw: st.DrawFn) -> str:
-    """Draw a text of blocks, each word in it another one, so that it shows where each went."""
+    """Draw a text of blocks in which each word is unique, so that it shows where each went."""
     number = iter(range(100_000))
 
     def some(most: int) -> str:

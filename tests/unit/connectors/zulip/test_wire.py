@@ -1,4 +1,4 @@
-"""Every recorded reply of Zulip is read, and every request is made in the words that a server of that level knows."""
+"""Every recorded reply of Zulip is read, and every request uses the names that a server of that level knows."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ UNREAD = {
     "user_by_id",
     "user_presence",
 }
-"""Successes of which we need to know nothing more."""
+"""Successes whose contents we don't need."""
 ERRORS: dict[str, tuple[type[ConnectorError], str]] = {
     "err_404": (ServiceRefused, "ZULIP_SITE"),
     "err_405": (ServiceRefused, "Method Not Allowed"),
@@ -165,13 +165,13 @@ def _reply(name: str) -> ServiceReply:
 
 
 def test_every_sample_is_read_or_judged_here() -> None:
-    """A sample that nobody replays would be a reply that nobody knows how to read."""
+    """A sample that no test replays would be a reply that no code can read."""
     assert {path.stem for path in SAMPLES.glob("*.json")} == {*READS, *UNREAD, *ERRORS}
 
 
 @pytest.mark.parametrize("name", READS)
 def test_a_recorded_reply_is_read_as_our_own_values(name: str) -> None:
-    """Vendor words stop here."""
+    """Vendor names stop here."""
     read, right = READS[name]
     found = read(READ, _reply(name))
     assert right(found), found
@@ -179,7 +179,7 @@ def test_a_recorded_reply_is_read_as_our_own_values(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(UNREAD))
 def test_a_recorded_success_is_judged_as_one(name: str) -> None:
-    """Also of requests that we do not make."""
+    """Also for requests that we don't make."""
     assert wire.require_success(READ, _reply(name))["result"] == "success"
 
 
@@ -222,7 +222,7 @@ MADE = {
 
 @pytest.mark.parametrize("name", MADE)
 def test_our_requests_are_those_that_were_answered(name: str) -> None:
-    """The method, the path and every field that was sent then."""
+    """The recorded method, path and every field."""
     made, (method, path, sent) = MADE[name], _recorded(name)
     assert (made.method, made.path) == (method, path)
     ours = dict(made.query) | dict(made.form or {})
@@ -346,7 +346,7 @@ def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left
 
 @pytest.mark.parametrize("level", [{"zulip_feature_level": 119}, {}])
 def test_a_server_that_is_too_old_is_told_so(level: dict[str, int]) -> None:
-    """Before Zulip 5.0 one message could not be read whole; before 3.0 there were no feature levels."""
+    """Before Zulip 5.0 one message could not be read in full; before 3.0 there were no feature levels."""
     with pytest.raises(wire.TooOld, match="needs feature level 120"):
         wire.read_server(READ, ServiceReply(200, {}, {"result": "success", "zulip_version": "4.11", **level}))
 
@@ -364,7 +364,7 @@ def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
     "body", [None, [], {}, {"result": "success"}, {"result": "error"}, {"result": "success", "id": "x"}]
 )
 def test_what_is_no_reply_of_zulip_is_taken_for_nothing(body: object) -> None:
-    """For what writes it is then not known whether it happened."""
+    """For a writing request its outcome is then unknown."""
     with pytest.raises(ReplyLost):
         wire.read_sent(WRITE, ServiceReply(200, {}, body))
     with pytest.raises(NoAnswer):

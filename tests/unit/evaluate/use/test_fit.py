@@ -1,4 +1,7 @@
-"""Measures over labels, and when other weights are offered: only if questions left out of the choice show it beyond chance."""
+"""Measures over labels, and when other weights are offered.
+
+Only if held-out questions show an improvement beyond chance.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def test_a_gain_that_comes_from_choosing_the_luckiest_is_refused() -> None:
 
 
 def test_questions_about_one_page_are_one_observation() -> None:
-    """A hundred questions that led to one page, and got better together, are no proof."""
+    """A hundred improved questions that led to one page prove nothing."""
     made = [label(number) for number in range(30)] + [label(100 + number, page="same.md") for number in range(100)]
     draw = np.random.default_rng(1)
     better = [*draw.normal(0, 0.1, 30), *([0.3] * 100)]

@@ -1,4 +1,4 @@
-"""Which use becomes a label, and how much it counts: each line of the table in `labels.py`, and its limits."""
+"""Which use becomes a label, and its weight: each line of the table in `labels.py`, and its limits."""
 
 from __future__ import annotations
 

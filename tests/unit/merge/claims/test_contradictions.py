@@ -1,11 +1,11 @@
-"""Contradictions are found without a model, and little is called one that is none.
+"""Contradictions are found without a model, and few other pairs are called one.
 
 The labelled pairs are in `contradictions.jsonl`, each with its source: repository, path, commit. They were mined from
-successive revisions of public documentation; the sentences are ours, cut down to the claim, the figures are the sources'.
-Where `origin` is `written`, one side was made after the other. Words and limits were chosen on the pairs of redis/redis-doc,
-basecamp/handbook, contao/docs, prometheus/*, ethereum/EIPs and corona-warn-app/*; those of nginx/nginx.org,
-caddyserver/website, apache/couchdb-documentation, python/peps, 18F/handbook, etcd-io/website, bundestag/gesetze and
-evcc-io/docs were only tested on.
+successive revisions of public documentation; the sentences are ours, cut down to the claim, with the sources' figures.
+If `origin` is `written`, one side was made from the other. Words and limits were chosen on the pairs of
+redis/redis-doc, basecamp/handbook, contao/docs, prometheus/*, ethereum/EIPs and corona-warn-app/*; those of
+nginx/nginx.org, caddyserver/website, apache/couchdb-documentation, python/peps, 18F/handbook, etcd-io/website,
+bundestag/gesetze and evcc-io/docs were only tested on.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_contradictions_are_told_from_agreement_and_other_subjects(name: str) ->
 
 
 def test_the_labelled_set_is_as_wide_as_it_is_asked_to_be() -> None:
-    """At least 150 mined pairs of at least four domains in two languages, the source of each beside it."""
+    """At least 150 mined pairs of at least four domains in two languages, each with its source."""
     mined = [pair for pair in load() if pair.origin == "revisions"]
     assert len(mined) >= 150
     assert len({pair.domain for pair in mined}) >= 4
@@ -256,7 +256,7 @@ def test_code_headings_and_front_matter_are_no_statements() -> None:
 
 
 def test_what_the_page_says_in_so_many_words_is_not_held_against_it_elsewhere() -> None:
-    """The page disagrees with itself; what came in agrees with one of its places and adds nothing to that."""
+    """The page contradicts itself; the new text agrees with one of its places and adds nothing to that."""
     page = "The timeout is 30 seconds.\n\nText between.\n\nThe timeout is 60 seconds.\n"
     assert found_in(page, "The timeout is 60 seconds.\n") == []
 
@@ -316,7 +316,7 @@ def test_any_order_of_figures_units_and_signs_can_be_read(words: list[str]) -> N
 
 @pytest.mark.parametrize("part", ["[", "[[a|", "1.", "a.b-", "<a ", "| ", '"', "1 000 ", "not ", "> ", "(", "12:30 "])
 def test_repeated_signs_are_read_in_bounded_time(part: str) -> None:
-    """The time of a regular expression that goes back over its steps would be minutes here."""
+    """A backtracking regular expression would take minutes here."""
     text = part * 20_000
     assert relation(text, text + "5") in ("agree", "unrelated", "contradict")
 

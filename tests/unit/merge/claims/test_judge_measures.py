@@ -1,4 +1,4 @@
-"""What a judge adds is measured: more is found, and what the rules find stays found whatever it says."""
+"""The measured effect of a judge: more is found, and findings of the rules stay found whatever it says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def row(name: str, pairs: tuple[Pair, ...]) -> Row:
 
 
 async def test_a_judge_that_is_right_finds_what_no_rule_can_see() -> None:
-    """It adds. What it is not asked about, because it was not found near, counts as missed."""
+    """It adds. A contradiction that was not retrieved, and so not put to it, counts as missed."""
     found = await row("perfect", in_meaning())
     assert found.rules.recall == 0.0
     assert found.both.recall >= 0.9
@@ -30,7 +30,7 @@ async def test_a_judge_that_is_right_finds_what_no_rule_can_see() -> None:
 @pytest.mark.external
 @pytest.mark.parametrize("name", [name for name, _ in models()])
 async def test_whatever_a_judge_says_what_the_rules_find_is_found(name: str) -> None:
-    """It never overrules. One that is right makes nothing worse."""
+    """It never overrules. A correct judge makes nothing worse."""
     found = await row(name, labelled())
     assert found.kept == 1.0
     assert found.both.recall >= found.rules.recall

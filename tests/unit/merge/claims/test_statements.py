@@ -1,4 +1,4 @@
-"""A page says something already only if no word that decides differs."""
+"""A page already contains a statement only if no deciding word differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links are found where CommonMark finds them, and lead where they led when pages move."""
+"""Links are found where CommonMark finds them, and keep their targets when pages move."""
 
 from __future__ import annotations
 

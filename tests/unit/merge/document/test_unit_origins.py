@@ -40,7 +40,7 @@ def of(text: str) -> tuple[Unit, ...]:
 
 
 def origins(text: str, source: str = "code:a.py") -> list[Origin]:
-    """Return an origin of its own for each unit, told apart by revision."""
+    """Return a separate origin for each unit, distinguished by revision."""
     return [
         Origin(unit_digest(unit.text), unit.section, source, 0.9, NOW - timedelta(days=number), f"r{number}")
         for number, unit in enumerate(of(text))
@@ -48,7 +48,7 @@ def origins(text: str, source: str = "code:a.py") -> list[Origin]:
 
 
 def traced(before: str, after: str) -> dict[str, str | None]:
-    """Return, by the text of each unit after, the revision of its origin."""
+    """Return, by the text of each later unit, the revision of its origin."""
     found = trace_origins(of(after), origins(before), of(before))
     return {
         unit.text.strip(): origin.revision if origin else None for unit, origin in zip(of(after), found, strict=True)
@@ -130,7 +130,7 @@ def test_no_origin_is_given_twice_and_none_invented(before: str, after: str) -> 
 
 @given(PAGES, PAGES, PAGES, PAGES)
 def test_what_stayed_at_both_ends_is_looked_at_for_nothing(first: str, was: str, now: str, last: str) -> None:
-    """Leaving it out of the search changes no answer."""
+    """Omitting it from the search changes no answer."""
     text, after = (f"{first}\n\n{middle}\n\n{last}" for middle in (was, now))
     known = [replace(one, revision=f"{number % 2}") for number, one in enumerate(origins(text))]
     found = [trace_origins(of(after), known, before) for before in (of(text), None)]
@@ -146,7 +146,7 @@ def test_a_page_as_it_was_has_all_its_origins(text: str) -> None:
 
 @pytest.mark.external
 def test_five_thousand_units_of_which_every_one_was_edited_take_no_minutes() -> None:
-    """No timed promise: a quadratic search would not come back."""
+    """No time limit: a quadratic search would not return."""
     before = "".join(
         f"- Server {n} of the cluster keeps shard {n * 7} and answers in region {n % 9}.\n" for n in range(5000)
     )

@@ -1,4 +1,4 @@
-"""A document in pieces is the document, character for character, and its units are what a person would name."""
+"""The pieces of a document join to the document, character for character, and its units are what a person would name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_unit_stands_in_its_piece_where_it_says(text: str) -> None:
 @settings(max_examples=80)
 @given(_TEXTS.map(lambda text: text.replace("\r", "").replace("\x00", "")))
 def test_sections_are_those_that_reading_shows(text: str) -> None:
-    """What a caller read under a heading is merged under that heading."""
+    """Text that a caller read under a heading is merged under that heading."""
     seen = [(h.line, h.path) for h in parse("a.md", text.encode("utf-8", "replace")).headings]
     shown = text.encode("utf-8", "replace").decode()
     assert [(p.line, p.section) for p in cut(shown).pieces if p.kind == "heading"] == seen
@@ -88,7 +88,7 @@ def test_sections_cut_one_by_one_are_the_page_read_in_one_go(first: str, now: st
 
 
 def test_code_full_of_what_looks_like_headings_is_cut_in_linear_time() -> None:
-    """Each such line could end the code, and does not: the code is not cut once more for every one of them."""
+    """Each such line could end the code, and doesn't: the code is not cut again for each of them."""
     text = "# A\n\n```sh\n" + "# no heading\n" * 20_000 + "```\n\n# B\n"
     lines = 0
 
@@ -152,7 +152,7 @@ _KINDS = {
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(0, 6))
 def test_blocks_are_those_of_a_full_parser(seed: int, upset: int) -> None:
-    """Decision 22: markdown-it-py counts. Obsidian's comments are the one thing that it does not know."""
+    """Decision 22: markdown-it-py is the standard. Obsidian's comments are the one thing that it doesn't know."""
     maker = Maker(random.Random(seed))  # noqa: S311  (made-up pages, no secrets)
     text = printed([block for block in maker.page(8) if block.kind != "front"])
     text = (scrambled(maker, text, upset) if upset else text).replace("%%", "")

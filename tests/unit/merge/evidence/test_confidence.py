@@ -29,7 +29,7 @@ ANYTHING: st.SearchStrategy[object] = st.recursive(
 
 
 def test_the_handbook_s_example_comes_out() -> None:
-    """kb/concepts/confidence.md: a chat message of 360 days ago against the code of today."""
+    """kb/concepts/confidence.md: a chat message from 360 days ago against today's code."""
     old = confidence("zulip:ops/limits/1", NOW - timedelta(days=360), now=NOW)
     new = confidence("code:src/limits.py@4f2a", NOW, now=NOW)
     assert (old.recency, old.authority, old.corroboration) == (0.25, 0.3, 0.0)

@@ -60,7 +60,7 @@ def test_a_page_says_what_it_says_in_other_words_too(statement: str) -> None:
     ],
 )
 def test_a_page_that_says_less_or_otherwise_corroborates_nothing(statement: str) -> None:
-    """Only what the server could verify counts, so in doubt it does not."""
+    """Only what the server could verify counts, so a doubtful one doesn't."""
     assert not corroborates(cut(PAGE), statement)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of evidence whose contradiction with the page a person has dismissed."""
+"""Evidence whose contradiction with the page a person has dismissed."""
 
 from __future__ import annotations
 

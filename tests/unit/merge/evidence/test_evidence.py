@@ -80,7 +80,7 @@ def weighed(
     similarity: Similarity | None = None,
     answers: tuple[StatementAnswer, ...] = (),
 ) -> MergePlan:
-    """Return the plan for `content`, met by a page all of whose units come from `held_by`."""
+    """Return the plan for `content` against a page all of whose units come from `held_by`."""
     document = cut(page)
     if origins is None:
         origins = [
@@ -102,7 +102,7 @@ def words(plan: MergePlan) -> list[str]:
 
 
 def added(plan: MergePlan, page: str = PAGE) -> list[str]:
-    """Return the lines that the plan adds, blank ones left out; none of the page may be gone."""
+    """Return the lines that the plan adds, without blank ones; none of the page may be gone."""
     lines = iter(plan.text.split("\n"))
     found: list[str] = []
     for line in page.split("\n"):
@@ -351,7 +351,7 @@ def test_text_that_another_sentence_sent_is_more_like_is_not_what_it_may_be_a_ve
 
 
 def test_more_than_one_sentence_of_a_longer_text_is_not_put_beside_it_but_asked_about() -> None:
-    """Beside it the page would say the same twice; in its place the rest of that text would be gone."""
+    """Beside it the page would say the same twice; in its place the rest of that text would be lost."""
     old, new = "The scheduler logs every job to a file.", "The scheduler logs every job to a file, since version 3.2."
     page = f"# Scheduler\n\n{old} It never rotates that file.\n"
     plan = weighed(new, page=page)

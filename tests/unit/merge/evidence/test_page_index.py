@@ -16,7 +16,7 @@ print([old.unit for old in PageIndex(page, "en").near(new)])
 
 
 def test_of_equally_near_statements_every_process_finds_the_same() -> None:
-    """A plan that a person approved is made again, maybe in another process, and must come out the same."""
+    """An approved plan is made again, perhaps in another process, and must come out the same."""
     runs = [
         subprocess.Popen([sys.executable, "-c", LOOK], stdout=subprocess.PIPE, env={"PYTHONHASHSEED": seed})
         for seed in ("1", "2")

@@ -1,4 +1,4 @@
-"""What a language model doubts is held back for a person; everything else comes out as the rules say."""
+"""Text that a language model doubts is held back for a person; everything else follows the rules."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_what_is_said_already_or_flagged_by_a_rule_is_not_doubted() -> None:
 
 
 def test_what_becomes_of_the_rest_is_what_would_become_of_it_without_the_model() -> None:
-    """A statement that is held back makes no room for another one, which would not have been written there."""
+    """A statement that is held back doesn't justify another one, which would not have been written there."""
     page = "# Files\n\nEvery file is checked for viruses.\n\nUploads are slow on Mondays.\n"
     first, second = (
         "Every uploaded file is checked for viruses at once.",

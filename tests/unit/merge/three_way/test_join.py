@@ -1,4 +1,7 @@
-"""What two people change in a document is joined; what they both change stays as it is and is shown to them."""
+"""Two people's changes to a document are joined.
+
+If both changed the same part, it stays as it is and is shown to them.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ def test_changes_say_what_the_other_side_brought() -> None:
 
 @st.composite
 def versions(draw: st.DrawFn) -> tuple[str, str, str]:
-    """A page and two versions of it: real Markdown, then sometimes lines turned upside down, and texts that are no pages at all."""
+    """A page and two versions of it.
+
+    Real Markdown, then sometimes reversed lines, and texts that are no pages at all.
+    """
     maker = Maker(random.Random(draw(st.integers(0, 2**32))))  # noqa: S311  (made-up pages, no secrets)
     page = maker.page(draw(st.integers(1, 10)))
     end, bom, closed = draw(st.sampled_from(["\n", "\r\n", "\r"])), draw(st.booleans()), draw(st.booleans())
@@ -146,7 +152,7 @@ def test_disjoint_edits_give_exactly_the_page_with_both_in_either_order(
 @settings(max_examples=60)
 @given(versions())
 def test_without_a_conflict_every_line_is_there_as_often_as_both_sides_want_it(texts: tuple[str, str, str]) -> None:
-    """No line that one side added is lost or doubled. Lines put together from both sides are looked at elsewhere."""
+    """No line that one side added is lost or doubled. Other tests check lines composed from both sides."""
     found = joined(*texts)
     was, mine, other, after = (counted(text) for text in (*texts, found.text))
     if found.conflicts or after.keys() - mine.keys() - other.keys():

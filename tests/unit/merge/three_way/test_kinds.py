@@ -1,4 +1,4 @@
-"""Each kind of block is joined by what it is made of: rows, items, keys, sentences; what must be whole stays whole."""
+"""Each kind of block is joined by its parts: rows, items, keys, sentences; indivisible ones stay whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def clean(base: str, current: str, incoming: str) -> str:
 
 
 def conflict(base: str, current: str, incoming: str) -> tuple[str, str, str]:
-    """Return the one conflict; nothing is written where it is."""
+    """Return the one conflict; nothing is written in its place."""
     found = joined(base, current, incoming)
     (only,) = found.conflicts
     assert found.text == current
@@ -241,7 +241,7 @@ def test_what_is_not_joined_keeps_every_byte(end: str, bom: str) -> None:
 
 
 def test_lists_nested_as_deep_as_they_are_read_are_joined() -> None:
-    """Each level is a few calls deep; a hundred of them must not exhaust the stack."""
+    """Each level takes a few calls; a hundred of them must not exhaust the stack."""
     base = "".join("  " * depth + f"- level {depth}\n" for depth in range(95))
     ours, theirs = with_(base, ("level 93\n", "level 93 by us\n")), with_(base, ("level 91\n", "level 91 by them\n"))
     assert clean(base, ours, theirs) == with_(
@@ -257,7 +257,7 @@ def test_taking_out_more_and_less_of_the_same_is_taking_out_more() -> None:
 
 
 def test_what_was_joined_already_is_not_joined_again() -> None:
-    """A caller whose answer got lost sends the same again, against the same base."""
+    """A caller whose answer was lost sends the same again, against the same base."""
     ours = with_(TABLE, ("| 1 |", "| 11 |"), ("| c | 3 | z |\n", ""))
     theirs = with_(TABLE, ("| x |", "| xx |"), ("| b | 2 | y |\n", "| new | 0 | q |\n| b | 2 | y |\n"))
     once = clean(TABLE, ours, theirs)

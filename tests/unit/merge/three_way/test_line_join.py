@@ -1,4 +1,4 @@
-"""The line diff is right, finds the shortest edit where that is near, and does not grow slow where it is far."""
+"""The line diff is correct, finds the shortest edit if that is near, and stays fast if it is far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
 
 def longest(one: list[str], other: list[str]) -> int:
-    """Return the length of the longest common subsequence, by the book."""
+    """Return the length of the longest common subsequence, by the textbook."""
     rows = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
     for x, a in enumerate(one):
         for y, b in enumerate(other):
@@ -96,7 +96,7 @@ def test_two_insertions_at_one_place_both_stay_and_what_is_in_both_once() -> Non
 
 
 def test_fifty_thousand_lines_that_look_alike_are_compared_in_steps_that_are_counted() -> None:
-    """No timing: with a quadratic search this would not come back."""
+    """No time limit: a quadratic search would not return."""
     one, other = [str(at % 2) for at in range(50_000)], [str(at % 3) for at in range(50_000)]
     assert len(matches(one, other)) > 10_000
     assert len(matches(["x"] * 100_000, ["y", *["x"] * 99_000])) == 99_000

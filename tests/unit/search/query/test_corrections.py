@@ -10,7 +10,7 @@ from knowledge.search.query.corrections import Vocabulary
 
 
 def distance(a: str, b: str) -> int:
-    """Optimal string alignment, written to be read."""
+    """Optimal string alignment, written to be readable."""
     rows = [[max(i, j) if not i or not j else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
     for i in range(1, len(a) + 1):
         for j in range(1, len(b) + 1):

@@ -52,7 +52,7 @@ def test_parts_are_grouped_with_the_word_that_they_are_parts_of() -> None:
 
 
 async def test_a_compound_and_its_parts_share_the_weight_of_one_word() -> None:
-    """With a full weight for each, pages that introduce the name would come first whatever else was asked."""
+    """With a full weight for each, pages that introduce the name would come first for any question."""
     question = await asked("GitHub actions", "GitHub actions are here")
     assert weights(question) == {"github": 0.5, "git": 0.25, "hub": 0.25, "actions": 1.0}
 
@@ -72,7 +72,7 @@ async def test_neighbours_are_pairs_and_stop_words_between_them_are_left_out() -
 
 
 def test_a_language_of_a_few_pages_takes_no_words_away() -> None:
-    """Of English pages a few are always taken for Dutch, in which `door` is a stop word."""
+    """A few English pages are always detected as Dutch, in which `door` is a stop word."""
     english = question_languages("open the door sensor", {"en": 97, "nl": 3})
     assert english.stop == ("en",)
     assert not english.is_stop_word("door")

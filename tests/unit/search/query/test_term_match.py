@@ -1,4 +1,4 @@
-"""Which asked words a chunk says, and that ranking heeds it."""
+"""Which words of the question a chunk contains, and that ranking uses this."""
 
 from __future__ import annotations
 

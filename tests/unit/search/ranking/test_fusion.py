@@ -1,4 +1,4 @@
-"""The laws of fusion, and what counts as saying the same twice."""
+"""The laws of fusion, and what counts as a near-duplicate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scent: what is measured of an answer, how it is judged, and whether the next step can be taken."""
+"""Scent: the signs of an answer, its level, and whether the next step can be taken."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_lost_question_is_sent_to_the_directory_with_most_hits_and_told_its_wo
 
 
 def test_words_that_nothing_has_are_named_in_the_reason() -> None:
-    """A model should say that there is nothing about it rather than stitch something together."""
+    """A model should say that nothing was found instead of combining fragments."""
     assert "'undelete'" in judge(POOR, PLACES, indexed=True, directory="").reason
 
 
@@ -109,7 +109,7 @@ def test_a_long_heading_path_is_cut_from_the_front_so_that_the_call_stays_short(
 
 
 def test_a_word_that_no_page_has_makes_a_good_answer_doubtful() -> None:
-    """A terraform module for a network that nobody here wrote about is near all pages on terraform modules."""
+    """A terraform module for a network that no page covers is near all pages on terraform modules."""
     assert told(replace(GOOD, coverage=0.4, unknown=0.6, pairs=0.4, gap=0.4), PLACES)[0] == "partial"
 
 
@@ -179,7 +179,7 @@ def ranking(rows: list[ChunkRow], keyword: list[int], vectors: list[tuple[int, f
 
 
 async def test_words_are_counted_for_a_page_and_not_for_its_best_chunk() -> None:
-    """A page that says one thing in one section and the other in the next answers both."""
+    """A page with one part of the answer in one section and the other in the next answers both."""
     found = ranking([row(1, 1, "rotate it"), row(2, 2, "other"), row(3, 1, "the keys")], [1], [(1, 0.9)])
     assert (await signs_of(MemoryIndexStore(), asked("rotat", "key"), found, [1, 2, 3], documents=9)).coverage == 1.0
     apart = ranking([row(1, 1, "rotate it"), row(3, 2, "the keys")], [1], [(1, 0.9)])
@@ -207,7 +207,7 @@ async def test_words_with_accents_and_in_other_scripts_are_seen(language: str, w
 
 
 async def test_without_one_engine_the_other_is_believed_half() -> None:
-    """A keyword engine that is away must not make an answer look worse than no engine would, nor as good as two."""
+    """With its keyword engine away, an answer looks neither worse than without any engine nor as good as with two."""
     rows = [row(1, 1, "rotate it"), row(2, 2, "other")]
     both = ranking(rows, [1, 2], [(1, 0.9), (2, 0.1)])
     assert (await signs_of(MemoryIndexStore(), asked("rotat"), both, [1], documents=9)).agreement == 1.0
@@ -244,12 +244,12 @@ async def test_a_chunk_stands_apart_from_those_of_other_pages() -> None:
 
 
 def test_every_quote_of_the_labelled_questions_is_still_on_its_page_of_the_handbook() -> None:
-    """Who rewrites a page moves its label too: `tests/benchmarks/questions/kb.jsonl` names it."""
+    """After rewriting a page, update its label: `tests/benchmarks/questions/kb.jsonl` names it."""
     assert wrong(load("kb"), ROOT / "kb") == []
 
 
 async def test_scent_is_right_about_the_handbook(tmp_path: Path) -> None:
-    """Nine in ten that are called sufficient are, four in five without an answer are doubted."""
+    """Nine in ten answers called sufficient are, four in five unanswerable questions are doubted."""
     judged = await collect({"kb": ROOT / "kb"}, tmp_path)
     enough = [one for one in judged if level(one) == "sufficient"]
     without = [one for one in judged if not one.asked.answerable]

@@ -1,4 +1,4 @@
-"""The router with a real embedder and a real index: examples, a team's own, places that exist, and how often it is right."""
+"""The router with a real embedder and a real index: examples, a team's own, existing places, and its accuracy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def index_of(*records: DocumentRecord) -> MemoryIndexStore:
 
 
 class FrontMatter:
-    """The front matter of the root page, and how often it was asked for."""
+    """The root page's front matter, and how often it was read."""
 
     def __init__(self, metadata: Mapping[str, object]) -> None:
         self.metadata, self.asked = metadata, 0
@@ -58,7 +58,7 @@ class FrontMatter:
 
 
 class AwayEmbedder(MemoryEmbedder):
-    """An embedder that does not answer until it is told to."""
+    """An embedder that doesn't answer until it is released."""
 
     away = True
 
@@ -69,7 +69,7 @@ class AwayEmbedder(MemoryEmbedder):
 
 
 async def test_on_questions_it_never_saw_it_is_right_93_times_of_100() -> None:
-    """The promise of the first version of the router; half of the trivial rule's errors must be gone as well."""
+    """The promise of the router's first version; half of the trivial rule's errors must be gone as well."""
     test = await judged("test")
     before = sum(each.trivial != each.asked.label for each in test)
     assert accuracy(each.right for each in test) >= 0.93

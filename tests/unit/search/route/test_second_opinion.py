@@ -1,4 +1,4 @@
-"""Questions that the router is not sure of, and somebody who is asked about them: in time, seldom, and never more than heard."""
+"""Unclear questions get a second opinion: in time, seldom, and only within its bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWN = QuestionRoute("navigation", 0.55, "its own")
 
 
 class Somebody:
-    """Answers what a test says, and remembers what it was asked."""
+    """Gives a test's answers, and remembers its questions."""
 
     name = "somebody"
 
@@ -104,7 +104,7 @@ async def test_who_is_not_ready_yet_is_not_waited_for_and_asked_as_soon_as_he_is
 
 
 async def test_a_search_that_is_cancelled_is_cancelled() -> None:
-    """Waiting for an opinion must not swallow that: the host gave the call up."""
+    """Waiting for an opinion must not swallow that: the host cancelled the call."""
     model = Somebody()
     model.ever = True
     second = SecondOpinion(model)

@@ -1,4 +1,4 @@
-"""Rules and signs of a question's route, in every language they know."""
+"""Rules and signs of a question's route, in each of their languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded of the use of search, what is not, and that recording never fails a call."""
+"""What the use recorder records, what it doesn't, and that recording never fails a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Analysis: its own steps led to the end and back, and for each condition the near misses that it holds up."""
+"""Analysis: its own steps, forward to the end and back, and for each condition the near misses that it rejects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def upto(led: Led, phase: str) -> None:
 
 @dataclass(frozen=True)
 class Back:
-    """A way back: from where, by what, to where and why, what is missing there at first, and what is enough."""
+    """A way back: from where, by what work, to where and why, what is missing there at first, and what is enough."""
 
     source: str
     work: Mapping[str, Any]
@@ -228,7 +228,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led."""
+    """Return work that leads on from any state of a walk."""
     assumption, driver = BOUND["assumptions"][0], DRIVERS["drivers"][0]
     drivers = [
         {**driver, "id": f"d{n}", "part": part, "text": f"Driver {n}."} for n, part in enumerate(["p1", "p2", "p3"], 1)

@@ -1,4 +1,4 @@
-"""However much was recorded, each of our cognitive agents is told no more than its input budget, with its instructions whole."""
+"""However much was recorded, each built-in cognitive agent gets at most its input budget, with all its instructions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ REQUIRED = (
     "Related Research Terms",
     "Output Requirements",
 )
-"""What each prompt of theirs has, by their document, however little room there is."""
+"""The parts of each prompt, by their document, however little room there is."""
 FILLER = "of the keepers of the bees on the roof of the old brewery beyond the river, as it was told to us in March "
 
 
 def swollen(value: Any, tokens: int) -> Any:
-    """Return the value with its lists of objects and its texts grown until it has that many tokens."""
+    """Return the value with its lists of objects and its texts grown to that many tokens."""
     grown, number = value, 0
     while count_tokens(canonical(grown)) < tokens and number < 40:
         number += 1
@@ -57,7 +57,7 @@ def _longer(name: str, value: Any, number: int) -> Any:
 
 
 def full(state: JourneyState, tokens: int) -> JourneyState:
-    """Return the state with every work of a host as large as it may be."""
+    """Return the state with every work of a host at its largest size."""
     works = {
         phase: work if work.automatic else replace(work, content=swollen(work.content, tokens))
         for phase, work in state.work.items()
@@ -67,7 +67,7 @@ def full(state: JourneyState, tokens: int) -> JourneyState:
 
 @pytest.mark.parametrize("name", names())
 async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorded(name: str) -> None:
-    """Context budgets are enforced, trimmed by priority, and it is said so."""
+    """Context budgets are enforced, trimmed by priority, and the prompt says so."""
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {
         "domain": "bees",
@@ -109,7 +109,7 @@ LARGEST = PhaseSetting(
 
 @pytest.mark.parametrize("name", names())
 async def test_a_skill_that_says_as_much_as_it_may_leaves_no_agent_without_room(name: str) -> None:
-    """What a team writes into a skill is told at each step of an agent, however small its budget is."""
+    """Each step of an agent shows the team's text in its skill, however small its budget is."""
     agent, cast = as_agent(cognitive(name), LARGEST), Cast({"": name})
     steps = 0
     async with leading(agent, domain="bees") as led:

@@ -1,4 +1,4 @@
-"""Clarification: its own steps led to the end and back, and for each condition the near misses that it holds up."""
+"""Clarification: its own steps, forward to the end and back, and for each condition the near misses that it rejects."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led."""
+    """Return work that leads on from any state of a walk."""
     kept = {name: work.content for name, work in state.work.items()}
     phase, answers = state.phase, state.answers.get("ASK", {})
     questions = [one for one in kept.get("ASK", {}).get("questions", []) if one["id"] in answers]

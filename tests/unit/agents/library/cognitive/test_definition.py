@@ -1,4 +1,7 @@
-"""A cognitive agent is one folder of data: it is read whole, and every mistake in it is named with file and line."""
+"""A cognitive agent is one folder of data.
+
+It is read completely, and every mistake in it is named with file and line.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_no_way_passes_a_step_by() -> None:
-    """Skipping a step is impossible, and the file is where it would begin."""
+    """Skipping a step is impossible, and the file is where that would begin."""
     text = AGENT.replace(
         "  - {from: JUDGE, to: DONE, condition: judged}",
         "  - {from: JUDGE, to: DONE, condition: judged}\n  - {from: LOOK, to: DONE, condition: looked}",

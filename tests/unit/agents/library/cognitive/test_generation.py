@@ -1,4 +1,4 @@
-"""Generation: its own steps led to the end and back, and for each condition the near misses that it holds up."""
+"""Generation: its own steps, forward to the end and back, and for each condition the near misses that it rejects."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_each_condition_has_near_misses() -> None:
 
 
 async def test_no_step_takes_in_more_than_its_budget() -> None:
-    """Whatever is given: the table, 4,000 tokens."""
+    """For any input: the table, 4,000 tokens."""
     given = [f"{n}: not longer than a page. " * 9 for n in range(4)]
     much = "A calendar of the whole year. " * 300
     most = await dearest("generation", mended, constraints=given, specification=much, findings=much)
@@ -274,7 +274,7 @@ async def test_no_step_takes_in_more_than_its_budget() -> None:
 
 
 def mended(phase: str, scene: Scene) -> list[Act]:
-    """Return what the script does at last."""
+    """Return the script's last work."""
     return [Act("submit", MADE)] if phase == "PRODUCE" else acts(phase, scene)
 
 
@@ -288,7 +288,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led: what was specified meanwhile is planned and reviewed, too."""
+    """Return work that leads on from any state of a walk: new specifications are planned and reviewed, too."""
     work = dict(WORKS[state.phase])
     recorded = state.work.get("SPECIFY")
     ids = [item["id"] for item in recorded.content["items"]] if recorded else []

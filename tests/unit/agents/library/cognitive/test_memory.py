@@ -1,4 +1,4 @@
-"""The memory agent: its own steps led to the end and back, and for each condition the near misses that it holds up."""
+"""The memory agent: its own steps, forward to the end and back, and for each condition the near misses that it rejects."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_each_step_leaves_most_of_its_small_budget_to_what_it_looks_back_on() ->
 
 
 async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
-    """Started alone it looks back on what the brief tells."""
+    """Started alone, it looks back on the brief."""
     async with leading(MEMORY, brief="We have put two hives of bees on the roof.") as led:
         led.look.called.append(MERGED)
         script = {"OUTPUT": {**OUTPUT, "says": [{"id": "s1", "words": "two hives of bees"}]}}
@@ -81,7 +81,7 @@ async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
 
 
 async def upto(led: Led, phase: str) -> None:
-    """Submit good work up to that phase. The brief of the journey has what the output is taken from."""
+    """Submit good work up to that phase. The brief of the journey contains the text that the output is taken from."""
     led.look.called.append(MERGED)
     for name in before(WORKS, phase):
         await led.submit(**WORKS[name])
@@ -213,7 +213,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led."""
+    """Return work that leads on from any state of a walk."""
     says = [{"id": id_, "words": "bees on the roof"} for id_ in ("s1", "s2")]
     kept = {name: work.content for name, work in state.work.items()}
     left = [*kept.get("GOAL", {}).get("open", []), *kept.get("GAPS", {}).get("gaps", [])]

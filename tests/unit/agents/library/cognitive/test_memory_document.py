@@ -1,4 +1,4 @@
-"""A memory document is held to its form: four sections, each of which says something, and the closing marker."""
+"""A memory document must have its form: four non-empty sections and the closing marker."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_document_that_the_handbook_shows_is_sound() -> None:
 
 
 def test_a_document_of_nothing_but_headings_is_looked_at_once() -> None:
-    """It is looked at while others wait: looking at each heading for each other would take seconds."""
+    """Others wait during the check: comparing each heading with each other one would take seconds."""
 
     def seconds(headings: int) -> float:
         document = SOUND.replace("1. Ask the neighbours first.", "## a\n" * headings)

@@ -1,4 +1,4 @@
-"""Research: its own steps led to the end and back, and for each condition the near misses that it holds up."""
+"""Research: its own steps, forward to the end and back, and for each condition the near misses that it rejects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MORE = {**FIND, "more": {"question": "q2", "query": "hive shop catalogue"}}
 
 
 def seen(**scents: Any) -> Pages:
-    """Return a look in which search and contradictions were called."""
+    """Return a look-up in which search and contradictions were called."""
     return Pages(called=[Called("kb_search", "GATHER", {}), Called("kb_contradictions", "WEIGH", {})], **scents)
 
 
@@ -245,7 +245,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led."""
+    """Return work that leads on from any state of a walk."""
     search = {"question": "q3", "aim": "find", "where": "notes"}
     queries = ["oxalic acid", "winter losses statistics", "hive shop catalogue"]
     planned = [{**search, "id": f"s{n}", "query": query} for n, query in enumerate(queries, 7)]

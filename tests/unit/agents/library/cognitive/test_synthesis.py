@@ -1,4 +1,4 @@
-"""Synthesis: its own steps led to the end and back, and for each condition the near misses that it holds up."""
+"""Synthesis: its own steps, forward to the end and back, and for each condition the near misses that it rejects."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ async def test_a_conflict_may_keep_both_positions_each_for_its_case() -> None:
 
 
 async def test_no_step_takes_in_more_than_its_budget() -> None:
-    """Whatever is given: the seed's table, 3,000 tokens."""
+    """For any input: the seed's table, 3,000 tokens."""
     given = [f"{n}: nobody is stung on the roof. " * 9 for n in range(4)]
     most = await dearest("synthesis", acts, constraints=given, findings="They starve in spring. " * 800)
     assert 2_500 < most <= 3_000
@@ -320,7 +320,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led; where a person sent it on before time, it goes back and comes again."""
+    """Return work that leads on from any state of a walk; where a person sent it on early, it goes back and returns."""
     work = dict(WORKS[state.phase])
     if state.phase == "COLLECT":
         work["drop"] = ["t9", "p9"]

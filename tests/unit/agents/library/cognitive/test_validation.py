@@ -1,4 +1,4 @@
-"""Validation: its own steps led to the end and back, and for each condition the near misses that it holds up."""
+"""Validation: its own steps, forward to the end and back, and for each condition the near misses that it rejects."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def judgement(must: str, should: str) -> dict[str, Mapping[str, Any]]:
 
 @pytest.mark.parametrize(("must", "should"), list(product(["met", "partly", "not_met"], repeat=2)))
 async def test_exactly_one_verdict_follows_from_the_criteria(must: str, should: str) -> None:
-    """Pass if everything is met, fail if a must is not, else with conditions: whatever the model would rather say."""
+    """Pass if everything is met, fail if a must is not, otherwise with conditions: whatever the model would prefer."""
     open_ = [id_ for id_, verdict in (("k1", must), ("k2", should)) if verdict != "met"]
     follows = "pass" if not open_ else "fail" if must == "not_met" else "pass_with_conditions"
     to_do = [{"id": f"d{id_}", "criterion": id_, "what": "mend it"} for id_ in open_]
@@ -204,7 +204,7 @@ async def test_what_is_open_must_be_done_by_somebody() -> None:
 
 
 async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> None:
-    """Words of the artefact, a page, a tool that was called, or what the person answered; never the brief or its criteria."""
+    """Words of the artefact, a page, a called tool, or the person's answer; never the brief or its criteria."""
     condition = VALIDATION.conditions["evidence_for_each"]
     look = Pages(called=[Called("kb_search", "EXAMINE", {})])
 
@@ -235,7 +235,7 @@ async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> No
 
 
 async def test_after_generation_it_is_shown_the_artefact_itself() -> None:
-    """Its conversation is another than the maker's: what is not told is not seen."""
+    """Its conversation is not the maker's: it sees only what it is given."""
     maker = as_agent(cognitive("generation"), PhaseSetting(skill="check", phase="make", agent_mode=True))
     before_it = (Predecessor("generation", "make", "make.CLOSING"),)
     checker = as_agent(
@@ -264,7 +264,7 @@ async def test_after_generation_it_is_shown_the_artefact_itself() -> None:
 
 
 async def test_no_step_takes_in_more_than_its_budget() -> None:
-    """Whatever is given: the table, 2,500 tokens."""
+    """For any input: the table, 2,500 tokens."""
     inputs: dict[str, Any] = {
         "criteria": [f"{n}: names no person. " * 9 for n in range(4)],
         "artifact": "A page about bees. " * 700,
@@ -282,7 +282,7 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led."""
+    """Return work that leads on from any state of a walk."""
     more = "k9" in ids_in(state, "CRITERIA")
     evidence = [*EXAMINED["evidence"], *([{**EXAMINED["evidence"][1], "id": "v9", "criterion": "k9"}] if more else [])]
     judged = [*JUDGED["verdicts"], *([{**JUDGED["verdicts"][1], "id": "k9"}] if more else [])]

@@ -1,4 +1,4 @@
-"""Curate, once it acts: what is done, refused and verified is what the server has on record."""
+"""Curate, once it acts: the server's record decides what is done, refused and verified."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AGENT = agent("curate")
 
 
 async def test_what_no_listed_tool_could_do_is_not_chosen() -> None:
-    """Where Plane or Zulip is not configured the work must not end up waiting for an act that nobody can carry out."""
+    """If Plane or Zulip is not configured, the work must not end up waiting for an act that nobody can execute."""
     bare = Pages(listed=frozenset(tool for tool in TOOLS if tool.startswith("kb_")))
     for kind in ("task", "message"):
         found = await judged(AGENT, "act_chosen", REASON, reasoned(kind), bare, works=FOUND)
@@ -186,7 +186,7 @@ async def test_knowledge_has_not_changed_by_the_word_of_who_says_so(acts: list[J
 
 
 async def test_a_move_that_was_approved_is_about_the_new_path() -> None:
-    """The proposal names the page as it was; what it is now has to be verified later."""
+    """The proposal names the page as it was; its present text has to be verified later."""
     look = Pages(fates={"x1": Fate("kb_move", "done", path=BEES)})
     for path in (BEES, "notes/wasps.md"):
         found = await judged(

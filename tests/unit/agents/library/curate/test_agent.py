@@ -1,4 +1,4 @@
-"""Curate: its graph, and each way through it."""
+"""Curate: its graph, and each path through it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_each_phase_has_words_for_coming_and_for_coming_back_and_they_differ() -
 
 
 def test_prompts_name_only_tools_of_their_phase() -> None:
-    """What a prompt tells to call would be refused otherwise; the last phase calls nothing, it names what a person may want."""
+    """Other calls named in a prompt would be refused; the last phase calls nothing, it names what a person may want."""
     for phase in AGENT.graph.phases:
         for text in (AGENT.texts[phase.prompt], AGENT.texts.get(phase.prompt_again, "")):
             tools = set(
@@ -103,7 +103,7 @@ NEW_LINE = "We treat again in August when more than ten mites a day fall on the 
 
 
 def merge_into_bees(look: Pages) -> dict[str, Json]:
-    """Write into the page of bees, as kb_merge would, and return a quote of what was written."""
+    """Write into the page of bees, as kb_merge would, and return a quote of the new text."""
     look.texts[BEES] += f"\n{NEW_LINE}\n"
     return {"path": BEES, "section": "Counting mites", "quote": NEW_LINE}
 

@@ -71,7 +71,7 @@ def much() -> Pages:
 
 
 async def costly(led: Led, costs: dict[str, int], at: str, **work: Json) -> JourneyState:
-    """Submit after a long word of a person, and note what it costs to resume then."""
+    """Submit after a person's long note, and record the cost of resuming then."""
     await led.decide("answer", LONG * 3)
     state = await led.submit(**work)
     costs[f"{at}, then {state.phase}"] = cost(await led.position())
@@ -134,7 +134,7 @@ async def test_acting_is_resumed_within_its_budget_however_much_is_on_record() -
 
 
 def seen() -> Pages:
-    """Return a look at what happened in every visit: pages were read, acts carried out, proposals decided."""
+    """Return a look-up with the events of every visit: pages read, acts executed, proposals decided."""
     return Pages(
         called=[
             call("kb_map"),
@@ -154,7 +154,7 @@ def seen() -> Pages:
 
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
-    """Return work that brings the journey on from where it stands, whatever was recorded."""
+    """Return work that leads the journey on from its present state, whatever was recorded."""
     record = CurationRecord(state.works)
     gone = [item["id"] for items in (record.candidates, record.targets, record.acts) for item in items]
     if state.phase == ROUTE:

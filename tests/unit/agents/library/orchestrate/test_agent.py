@@ -1,4 +1,4 @@
-"""Orchestrate: its graph, and each way through it."""
+"""Orchestrate: its graph, and each path through it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_each_phase_has_words_for_coming_and_for_coming_back_of_its_own_tools() 
 
 
 def conversations(events: Sequence[object]) -> list[tuple[str, str]]:
-    """Return the phases that were entered, each with the conversation in which it goes on."""
+    """Return the phases entered, each with its conversation."""
     return [(e.target, e.conversation) for e in events if isinstance(e, PhaseChanged)]
 
 

@@ -1,4 +1,7 @@
-"""The validator of plans: what each rule finds, rules of teams and journeys, and what is said of those that cannot be read."""
+"""The validator of plans.
+
+The findings of each rule, rules of teams and journeys, and messages about unreadable ones.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ def told(
 
 
 def rules_of(*rules: str) -> tuple[Rule, ...]:
-    """Return the rules that stand in that many items of a team's file."""
+    """Return that many rules as a team's file would give them."""
     text = "rules:\n" + "".join(f"  - {{{rule}}}\n" for rule in rules)
     found, problems = rules_in(text.encode(), TEAM_FILE)
     assert list(map(str, problems)) == []
@@ -202,7 +205,10 @@ def test_the_longest_chain_is_a_chain_and_no_other_is_longer(needs: dict[str, li
 
 
 def test_thousands_of_steps_are_ordered_in_no_time() -> None:
-    """Steps that all wait for each other in one line, and in one circle: nothing recurses, nothing is looked at twice."""
+    """Steps that all depend on each other in one line, and in one circle.
+
+    Nothing recurses, nothing is visited twice.
+    """
     names = [f"s{n}" for n in range(3_000)]
     line = {name: [names[n - 1]] if n else [] for n, name in enumerate(names)}
     began = time.process_time()
@@ -314,7 +320,7 @@ def test_what_breaks_a_rule_is_named_with_what_to_do(plan: Work, said: str) -> N
 
 
 def test_each_of_our_rules_is_broken_by_one_of_these_tests() -> None:
-    """A rule that nothing breaks would hold nobody to anything."""
+    """A rule that nothing can break would be useless."""
     marks = test_what_breaks_a_rule_is_named_with_what_to_do.pytestmark  # type: ignore[attr-defined]  # pytest puts it there
     named = {said.partition(":")[0] for mark in marks if mark.name == "parametrize" for _, said in mark.args[1]}
     elsewhere = {"reused-step", "limit-taken", "long-steps"}
@@ -640,7 +646,7 @@ async def test_a_team_s_broken_file_is_told_and_stops_nothing() -> None:
 
 @dataclass
 class Locked(Pages):
-    """Pages whose files cannot be read now."""
+    """Pages whose files can't be read now."""
 
     error: KnowledgeError = field(default_factory=lambda: NoSuchPath(TEAM_FILE, "it is locked"))
 

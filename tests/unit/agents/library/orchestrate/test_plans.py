@@ -30,7 +30,7 @@ from tests.support.agents.orchestrate_works import (
 
 @pytest.mark.parametrize("plan", [PLAN, BROKEN, {"steps": [{"id": "s1"}]}])
 async def test_whatever_is_a_plan_is_validated(plan: Work) -> None:
-    """What is wrong with it is for the rules to say."""
+    """The rules decide what is wrong with it."""
     assert (await judge("planned", PLANNING, plan)).met
 
 

@@ -146,11 +146,11 @@ BEES: Work = {
         {"id": "r2", "text": "On the roof", "words": "on the roof"},
     ],
 }
-"""A plan for what walks are asked to do."""
+"""A plan for the brief of walks."""
 
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
-    """Return work that brings the journey on from where it stands, whatever was recorded."""
+    """Return work that leads the journey on from its present state, whatever was recorded."""
     u = of_state(state)
     new = f"v{state.version}"
     if state.phase == PLANNING:

@@ -37,11 +37,11 @@ from tests.support.agents.team_agents import HANDBOOK, OWN_TOOLS
 from tests.unit.agents.spec.test_handbook_examples import AGREED, COLLECTED, EXPLAINED
 
 Scripts = Mapping[str, tuple[str, Script]]
-"""The agent of each phase of a skill, and what is done there. The memory agent comes after each."""
+"""The agent of each phase of a skill, and the work there. The memory agent runs after each."""
 
 
 def failing_once(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a check that fails the first time."""
+    """Return the work of a check that fails the first time."""
     return (validation.failing if scene.visit == 1 else validation.acts)(phase, scene)
 
 
@@ -49,7 +49,7 @@ FAILING: Scripts = {"write": ("generation", generation.acts), "check": ("validat
 
 
 async def played(led: Led, scripts: Scripts) -> JourneyState:
-    """Do in the present phase what its script says."""
+    """Do the script's work in the present phase."""
     state = await led.state()
     part, _, phase = state.phase.rpartition(".")
     agent, script = (FOLLOWING, memory.acts) if part.endswith(f".{FOLLOWING}") else scripts[part]
@@ -72,7 +72,10 @@ async def follow(led: Led, scripts: Scripts, until: str = "COMPLETE") -> Journey
 
 
 async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_helped() -> None:
-    """A team's agent, then two of ours: each is given what the one before left, and the way back is shown to be needed."""
+    """A team's agent, then two of ours.
+
+    Each gets its predecessor's document, and the way back is shown to be needed.
+    """
     skill = await team_catalogue(Vault.open(HANDBOOK)).agent("incident-to-runbook")
     async with leading(skill, brief="A swarm left the hive.", system="hive 2") as led:
         await led.submit(**COLLECTED)

@@ -1,4 +1,4 @@
-"""Skills as data: what stands in a file, what is wrong with it, and what becomes of it."""
+"""Skills as data: a file's contents, its mistakes, and the skill made from it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ MISTAKES = [
     json.loads(line)
     for line in (Path(__file__).parent / "skill_mistakes.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-"""What of the small skill is replaced, by what, and what is told then."""
+"""A part of the small skill, its replacement, and the resulting message."""
 TWO = {"notes": [{"id": "1", "text": "the hive hums"}, {"id": "2", "text": "the hive is warm"}]}
-"""What the small agents ask for."""
+"""The work that the small agents require."""
 
 
 # --- what stands in a file --------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_what_the_skill_says_of_an_input_counts_and_joins_what_its_agents_take()
 
 
 async def _second(led: Led) -> None:
-    """Lead the first agent to its end, as it is led alone."""
+    """Lead the first agent to its end, as it runs alone."""
     await led.submit(**TWO)
     await led.decide("approve")
     await led.submit(text="Bees are fine.")
@@ -327,7 +327,7 @@ async def test_what_follows_gets_the_documents_that_its_pattern_names() -> None:
 
 
 async def test_a_phase_that_comes_back_is_given_what_came_after_it() -> None:
-    """By `all` who comes back from a later agent has that agent's document before them."""
+    """With `all`, an agent re-entered from a later one sees that one's document."""
     async with leading(skill(), topic="bees") as led:
         await _second(led)
         await led.submit(**TWO)
@@ -410,7 +410,7 @@ FIRST = {"id": "first", "agent": "noting"}
 
 @pytest.mark.parametrize("name", [entry.name for entry in main_entries()])
 async def test_whoever_begins_in_a_skill_is_told_no_more_than_fits(name: str) -> None:
-    """Instructions as long as a skill may give them, and a long document from the agent before."""
+    """Instructions as long as a skill may give them, and a long document from the previous agent."""
     long = "word " * 119
     focus, terms = [f"{n} {long[:110]}" for n in range(5)], [f"{n} {long[:50]}" for n in range(10)]
     said = {"id": "second", "agent": name, "instructions": long, "output": long, "focus": focus, "terms": terms}
@@ -440,7 +440,7 @@ ID = re.compile(r"(.+)_iter(\d+)_(\w+)")
 
 
 async def test_the_same_agent_goes_on_in_another_conversation_in_each_of_its_places() -> None:
-    """Nobody goes on in the context of the agent before, nor in that of its own other place."""
+    """No agent continues in the context of the previous one, nor in that of its own other position."""
     async with leading(skill(), topic="bees") as led:
         spoken = [(await led.state()).conversation]
         while (state := await led.state()).status != "complete":
@@ -634,7 +634,7 @@ async def test_a_skill_begins_by_itself_and_asks_first_of_all() -> None:
 
 
 async def test_a_quote_still_has_to_stand_where_it_says() -> None:
-    """What conditions look at is told to the agents of a skill as it is to agents alone."""
+    """The agents of a skill see the same facts for their conditions as agents alone."""
     async with leading(skill(), topic="bees") as led:
         state = await led.submit(**TWO, quotes=[ALTERED])
         assert (state.status, state.phase) == ("active", "first.COLLECT")
@@ -642,7 +642,7 @@ async def test_a_quote_still_has_to_stand_where_it_says() -> None:
 
 
 def test_a_list_makes_no_agent_of_a_skill() -> None:
-    """Lists are asked for while a host starts: names, titles and summaries cost no more than reading them."""
+    """A host asks for lists while it starts: names, titles and summaries cost no more than reading them."""
     script = """
 import sys, anyio
 from pathlib import Path
