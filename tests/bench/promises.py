@@ -1,4 +1,4 @@
-"""`promises`: runs the long version of each proof, and writes what came out to kb/reference/promises.md."""
+"""`promises`: runs the long version of each proof, and writes the results to kb/reference/promises.md."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def promise(path: str) -> str:
 
 
 def prove(path: str) -> tuple[str, bool]:
-    """Run the file's slow tests; return how they ended in a few words, and whether all of them passed."""
+    """Run the file's slow tests; return their result in a few words, and whether all of them passed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", "slow", f"--junitxml={report}", path]

@@ -27,7 +27,7 @@ def add(programs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the draw, one sentence a line, behind the name of its file."""
+    """Print the draw, one sentence a line, each after the name of its file."""
     for path, sentence in draw(given.kind, given.count, given.seed):
         print(f"{path}: {sentence}")
     return 0

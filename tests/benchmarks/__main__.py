@@ -80,12 +80,12 @@ def prepared(size: int, *, keep_index: bool = False) -> Base:
 
 
 def say(what: str) -> None:
-    """Say on stderr what takes the time."""
+    """Report on stderr what takes the time."""
     print(what, file=sys.stderr, flush=True)
 
 
 def main() -> int:
-    """Measure, print the promises, and return 1 if one is not kept."""
+    """Measure, print the promises, and return 1 if one is broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--sizes", default="1000,10000,100000", help="chunks of the knowledge bases to measure")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")

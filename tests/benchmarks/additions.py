@@ -1,4 +1,4 @@
-"""What router, reading ledger, scent and typo expansion add to one search, measured inside the server's process."""
+"""The cost of router, reading ledger, scent and typo expansion in one search, measured inside the server's process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Watch:
         self.spent: dict[str, float] = {}
 
     def put_around(self, owner: object, name: str, part: str) -> Callable[[], None]:
-        """Time what `owner` calls `name`, and return what takes the watch off again."""
+        """Time the function `name` of `owner`, and return a function that stops this."""
         original = getattr(owner, name)
 
         async def awaited(*args: Any, **other: Any) -> Any:
@@ -67,7 +67,7 @@ class _Watch:
 
 
 async def additions(base: Base) -> Additions:
-    """Ask the labelled questions of an indexed knowledge base and return what the parts took."""
+    """Ask the labelled questions of an indexed knowledge base and return the parts' times."""
     async with open_app(load({"kb": str(base.kb), "state_dir": str(base.state_dir)}), indexing=False) as app:
         watch = _Watch()
         # The parts have no other seams than these names, and a measurement must not make them.

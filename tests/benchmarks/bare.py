@@ -1,8 +1,8 @@
-"""What the server is measured against: a plain SDK server with three tools of the same shape, and nothing behind them.
+"""The server for comparison: a plain SDK server with three tools of the same shape, and nothing behind them.
 
     python -m tests.benchmarks.bare [ANSWER.json]
 
-With a file, `kb_map` answers what the file holds; `noop` is there then as well.
+With a file, `kb_map` answers with its contents, and there is also `noop`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Hit(BaseModel):
 
 
 class Route(BaseModel):
-    """How the question was taken."""
+    """The question's route."""
 
     mode: str
     confidence: float
@@ -90,7 +90,7 @@ class Route(BaseModel):
 
 
 class Scent(BaseModel):
-    """Whether it is enough."""
+    """Whether the answer is enough."""
 
     level: str
     reason: str
@@ -127,7 +127,7 @@ def build(answer: Path | None) -> MCPServer[Any]:
 
     @server.tool()
     async def kb_map(path: str = "", depth: Annotated[int, Field(ge=1, le=4)] = 1) -> MapView:  # noqa: ARG001 - listed only
-        """Start here. Shows what lies in a directory: title, summary, and one line for each page and subdirectory."""
+        """Start here. Shows a directory's contents: title, summary, and one line for each page and subdirectory."""
         return view
 
     @server.tool()
@@ -138,7 +138,7 @@ def build(answer: Path | None) -> MCPServer[Any]:
         revision: str | None = None,
         offset: Annotated[int, Field(ge=0)] = 0,  # noqa: ARG001 - listed only
     ) -> Reading:
-        """Reads one page. A short page comes whole; of a long one you get metadata, outline and beginning."""
+        """Reads one page. A short page is returned in full; for a long one you get metadata, outline and beginning."""
         raise LookupError(f"nothing behind {path} {section} {revision}")
 
     @server.tool()

@@ -35,7 +35,7 @@ CENTER_FLOAT16 = (
 
 
 def center() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Return the weighted mean of the vectors of all words of the handbook, as often as they occur."""
+    """Return the weighted mean of the vectors of all words of the handbook, by their frequency."""
     lexicon = _Lexicon()
     chunks = [chunk for page in sorted(KB.rglob("*.md")) for chunk in cut(parse(page.name, page.read_bytes()))]
     counts = Counter(word for chunk in chunks for word in words(chunk.indexed_text))

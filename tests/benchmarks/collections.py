@@ -1,10 +1,10 @@
 """How well the default engine finds, on public test collections: `python -m tests.benchmarks.collections PATH...`.
 
-Each is written as a knowledge base, indexed and asked through the real engines: words alone (plain BM25), vectors alone,
-and the whole search; the last two also with one typing error in every question, five times with other errors. The measures
-are of pages, a page standing where its first chunk stands. Grades are used as they are (linear gain). Questions are halved at
-random, the same way each time, to see by how much a number depends on the questions: both halves were looked at when
-parameters were chosen, so neither is an untouched witness.
+Each is written as a knowledge base, indexed and asked through the real engines: words alone (plain BM25), vectors
+alone, and the whole search; the last two also with one typing error in every question, five times with other errors.
+The measures are of pages; a page's place is that of its first chunk. Grades are used as they are (linear gain).
+Questions are halved at random, the same way each time, to show how much a number depends on the questions: parameters
+were chosen on both halves, so neither is untouched.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def mistyped_all(asked: Mapping[str, str], seed: int) -> Mapping[str, str]:
 
 
 class Gain(NamedTuple):
-    """How good the answer to a question is."""
+    """The quality of the answer to a question."""
 
     ndcg: float
     recall: float
@@ -160,7 +160,7 @@ def by_words(base: KnowledgeBase) -> Search:
 
 
 def by_vectors(base: KnowledgeBase) -> Search:
-    """Search by the angle between vectors alone."""
+    """Search by vectors alone."""
 
     async def search(query: str) -> Sequence[str]:
         engines = await base.engines()
@@ -172,7 +172,7 @@ def by_vectors(base: KnowledgeBase) -> Search:
 
 
 def whole(base: KnowledgeBase) -> Search:
-    """Search as the tool does, short of cutting the list to what an answer has room for."""
+    """Search as the tool does, without cutting the list to the room of an answer."""
     near = Vocabularies(StaticEmbedder().is_usual_word).near
     questions, ranker = Questions(base.index, near), Ranker(base.index, base.engines)
 

@@ -1,8 +1,10 @@
-"""Test collections as they are published, read into one shape. To measure with; none of them is a part of this project.
+"""Test collections as they are published, read into one shape.
 
-`read(path)` -> a `Collection`. `path` is a work tree or a bare git directory (its HEAD counts) and says by its files
-what it holds: Cranfield (`data/cran/`), NPL (`npl/`), the BEIR form (`corpus.jsonl`), or Markdown pages, whose own
-headings are then the questions.
+For measuring only; none of them is a part of this project.
+
+`read(path)` -> a `Collection`. `path` is a work tree or a bare git directory (at HEAD), whose files show what it holds:
+Cranfield (`data/cran/`), NPL (`npl/`), the BEIR form (`corpus.jsonl`), or Markdown pages, whose own headings are then
+the questions.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ MOST_OF_A_PAGE = 2
 """Headings of one page that become questions."""
 FEWEST_WORDS = 3
 FEWEST_LETTERS_BELOW = 200
-"""A section with less text says nothing by which its missing heading could be found."""
+"""A section with less text contains nothing by which its missing heading could be found."""
 SEED = 1
 
 
@@ -52,17 +54,16 @@ class Collection:
 
 
 class UnknownCollection(Exception):
-    """A folder holds no collection that we can read."""
+    """A folder holds no collection in a known form."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"no collection in {path}: looked for {CRANFIELD}, {NPL}, {BEIR} and Markdown pages")
 
 
 def read(path: Path) -> Collection:
-    """Return what `path` holds.
+    """Return the collection at `path`.
 
-    Raises:
-        UnknownCollection: nothing that we know.
+    Raises: UnknownCollection: it has no known form.
     """
     files = _Files(path)
     names = frozenset(files.names())
@@ -101,7 +102,7 @@ class _Files:
 def _cranfield(files: _Files) -> Collection:
     """Return Cranfield with a grade of 4 for a complete answer (code 1 in its files) down to 1 for minimum interest (4).
 
-    Its judgements number the queries by their place, not by the numbers that the queries bear; `-1` is no code.
+    Its judgements number the queries by position, not by their own numbers; `-1` is no code.
     """
     pages = {
         fields["I"]: Page(_line(fields.get("T", "")), _lines(fields.get("W", "")))
@@ -162,7 +163,7 @@ def _rows(text: str) -> Iterator[dict[str, str]]:
 
 
 def _handbook(files: _Files, names: Sequence[str]) -> Collection:
-    """Return Markdown pages; some of their headings are taken out of them and asked for, and their page is the answer."""
+    """Return Markdown pages; some of their headings are removed and become questions, and their page is the answer."""
     chance = random.Random(SEED)
     pages: dict[str, Page] = {}
     queries: dict[str, str] = {}
@@ -179,7 +180,7 @@ def _handbook(files: _Files, names: Sequence[str]) -> Collection:
 
 
 def _askable(name: str, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the headings (not the first, the title) that say something and stand above some text."""
+    """Yield line and text of the headings (except the first, the title) that are informative and followed by text."""
     headings = parse(name, "\n".join(lines).encode()).headings
     ends = [*(heading.line - 1 for heading in headings), len(lines)][1:]
     for heading, end in list(zip(headings, ends, strict=True))[1:]:
@@ -194,5 +195,5 @@ def _line(text: str) -> str:
 
 
 def _lines(text: str) -> str:
-    """Return the lines without the blanks around them: in Markdown an indented line may be code."""
+    """Return the lines without leading and trailing spaces: in Markdown an indented line may be code."""
     return "\n".join(line.strip() for line in text.strip().splitlines())

@@ -1,10 +1,10 @@
-"""What other servers for Plane and Zulip do in the same trouble.
+"""How other servers for Plane and Zulip behave under the same faults.
 
     python -m tests.benchmarks.connector_peers --plane PYTHON --zulip PYTHON [--write-doc]
 
-PYTHON are interpreters in whose environments `plane-mcp-server` and `zulipchat-mcp` are installed. Every server is asked over
-stdio by the same client and works on a double of its own, whose faults are the same. A host that hears of an error calls again;
-so do we. What is counted is what lies in Plane and Zulip afterwards.
+PYTHON are interpreters in whose environments `plane-mcp-server` and `zulipchat-mcp` are installed. Every server is
+called over stdio by the same client and works on a double of its own, with the same faults. A host that gets an error
+calls again; so does this program. The counts are of what exists in Plane and Zulip afterwards.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PROJECT = "KB"
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a caller is told: whether it is an error, the text of the answer, and its JSON where it is one."""
+    """A caller's answer: whether it is an error, its text, and its JSON if it is one."""
 
     error: bool
     text: str
@@ -54,7 +54,7 @@ Asking = Callable[[str, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a server is called for one thing: the tool, and its arguments for what is given."""
+    """How a server does one thing: the tool, and its arguments for the given values."""
 
     tool: str
     arguments: Callable[..., dict[str, Any]]
@@ -62,7 +62,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one server is started, and how it is asked for what all are asked for."""
+    """How one server is started, and how it does each thing."""
 
     name: str
     command: Sequence[str]
@@ -73,7 +73,7 @@ class Dialect:
 
 
 def ours() -> Dialect:
-    """Return how this project's server is asked."""
+    """Return the calls of this project's server."""
     return Dialect(
         OURS,
         (sys.executable, "-m", "mcp_server", "serve"),
@@ -88,7 +88,7 @@ def ours() -> Dialect:
 
 
 def peer_of_plane(python: str) -> Dialect:
-    """Return how Plane's own server is asked; it takes ids."""
+    """Return the calls of Plane's own server; it takes ids."""
     ids = {GUS.first: GUS.id}
 
     def project(own: Team) -> str:
@@ -124,7 +124,7 @@ def peer_of_plane(python: str) -> Dialect:
 
 
 def peer_of_zulip(python: str, home: Path) -> Dialect:
-    """Return how that server is asked."""
+    """Return the calls of that server."""
 
     def environment(own: Team) -> dict[str, str]:
         bot = own.zulip.world.user(BOT)
@@ -145,7 +145,7 @@ def peer_of_zulip(python: str, home: Path) -> Dialect:
 
 @asynccontextmanager
 async def connected(dialect: Dialect, own: Team) -> AsyncIterator[Client]:
-    """Start that server and connect the SDK's client to it; what it writes on stderr is not shown."""
+    """Start that server and connect the SDK's client to it; its stderr is not shown."""
     where = ["--kb", str(own.kb), "--state-dir", str(own.state_dir)] if dialect.name == OURS else []
     environment = {"PATH": os.environ["PATH"], **dialect.environment(own)}
     command = ["-c", 'exec "$@" 2>/dev/null', "sh", *dialect.command, *where]
@@ -154,7 +154,7 @@ async def connected(dialect: Dialect, own: Team) -> AsyncIterator[Client]:
 
 
 async def heard(client: Client, way: Way, *given: Any) -> Heard:
-    """Return what the caller hears."""
+    """Return the caller's answer."""
     result = await client.call_tool(way.tool, way.arguments(*given))
     text = "".join(part.text for part in result.content if isinstance(part, TextContent))
     try:
@@ -165,11 +165,11 @@ async def heard(client: Client, way: Way, *given: Any) -> Heard:
 
 
 Row = tuple[str, str]
-"""What was tried, and what came of it."""
+"""A fault, and its result."""
 
 
 async def tried(dialect: Dialect) -> list[Row]:
-    """Return what comes of each trouble with that server."""
+    """Return the result of each fault with that server."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         async with team(Path(folder)) as own, connected(dialect, own) as client:
@@ -287,7 +287,7 @@ def lines(tables: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Compare, print, and write the section of the handbook if that is asked."""
+    """Compare, print, and write the section of the handbook if requested."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plane", required=True, metavar="PYTHON", help=f"an interpreter that has {PEER_OF_PLANE}")
     parser.add_argument("--zulip", required=True, metavar="PYTHON", help=f"an interpreter that has {PEER_OF_ZULIP}")

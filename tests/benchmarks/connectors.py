@@ -1,8 +1,8 @@
-"""What the tools for Plane and Zulip cost: `python -m tests.benchmarks.connectors [--write-doc]`.
+"""The cost of the tools for Plane and Zulip: `python -m tests.benchmarks.connectors [--write-doc]`.
 
-The server is a process of its own, asked over stdio; Plane and Zulip are the doubles of the tests on sockets of this machine,
-which answer as real servers were recorded to. So requests are counted as they arrive there, and times hold the double's own
-work, but neither a network nor a real service: what a way costs is told by its requests, and by the ratios taken in one run.
+The server is a process of its own, called over stdio; Plane and Zulip are the tests' doubles on sockets of this
+machine, which answer as real servers were recorded to. So requests are counted as they arrive there, and times include
+the double's own work, but neither a network nor a real service: compare requests, and ratios within one run.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ BOT = "Zulip Default Bot"
 CHANNEL = "launch"
 
 Arguments = Callable[[int], dict[str, Any]]
-"""The arguments of one call; those after the first get numbers of their own."""
+"""The arguments of one call; later calls get numbers of their own."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """A Plane and a Zulip with a team's things in them, a knowledge base, and how a server is started for them."""
+    """A Plane and a Zulip with a team's data, a knowledge base, and the way to start a server for them."""
 
     plane: Plane
     at_plane: Double
@@ -81,7 +81,7 @@ class Team:
 
 @asynccontextmanager
 async def team(home: Path) -> AsyncIterator[Team]:
-    """Serve a project of 1,200 tasks and a channel of 500 messages, and let a host in who may act."""
+    """Serve a project of 1,200 tasks and a channel of 500 messages, and admit a host that may act."""
     zulip = Zulip()
     async with plane_served() as (at_plane, plane), on_a_socket(zulip) as at_zulip:
         _fill(plane, zulip)
@@ -135,7 +135,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a call costs: in a process that was asked nothing before, and the median of those that follow."""
+    """A call's cost: the first in a new process, and the median of the following ones."""
 
     name: str
     first_requests: int
@@ -231,7 +231,7 @@ class Listing:
 
 
 async def listing(own: Team) -> Listing:
-    """List 1,200 tasks to the end; the same requests are sent by nothing but httpx, too."""
+    """List 1,200 tasks to the end; send the same requests with plain httpx, too."""
     async with served(own.arguments, own.environment) as server:
         await server.timed("kb_search", {"query": "who may approve what"})
         await anyio.sleep(QUIET_S)  # until the knowledge base is indexed, which takes more memory than all that follows
@@ -262,7 +262,7 @@ async def listing(own: Team) -> Listing:
 
 
 def _sent_alone(address: str, sent: Sequence[Seen]) -> float:
-    """Return the seconds that the same requests take when they are only sent, one by one, and their JSON is read."""
+    """Return the seconds for the same requests when they are only sent, one by one, and their JSON is parsed."""
     with httpx.Client(base_url=address, trust_env=False) as client:
         client.get("/")
         began = time.perf_counter()
@@ -273,14 +273,14 @@ def _sent_alone(address: str, sent: Sequence[Seen]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The same with Plane and Zulip in the settings and without, taken by turns: medians."""
+    """The same with Plane and Zulip in the settings and without, alternating: medians."""
 
     with_them: float
     without: float
 
     @property
     def ratio(self) -> float:
-        """Return how many times as much it is with them."""
+        """Return the ratio of with to without."""
         return self.with_them / self.without
 
 
@@ -304,7 +304,7 @@ async def reading(own: Team) -> Beside:
 
 
 def starts(own: Team) -> tuple[Beside, Beside, int]:
-    """Return seconds to the first list of tools, the most memory until it settled, and the requests made meanwhile."""
+    """Return seconds to the first list of tools, the peak memory until it settled, and the requests made meanwhile."""
     plain = {"FORGE_ENROLMENT": own.environment["FORGE_ENROLMENT"]}
     for environment in (own.environment, plain):
         first_listing(own.arguments, 0, environment)
@@ -319,7 +319,7 @@ def starts(own: Team) -> tuple[Beside, Beside, int]:
 
 
 def tokens(configured: Sequence[str]) -> tuple[int, int, int]:
-    """Return how many tools are listed with these services, and the tokens of what they take and of what they answer."""
+    """Return how many tools are listed with these services, and the tokens of their inputs and of their outputs."""
     specs = chosen(declared(), configured=configured)
     taken = sum(_tokens(spec.name, spec.description, spec.input_schema) for spec in specs)
     return len(specs), taken, sum(_tokens(spec.output_schema) for spec in specs)
@@ -411,7 +411,7 @@ _LISTS: tuple[tuple[str, Sequence[str]], ...] = (
 
 
 def main() -> None:
-    """Measure, print, and write the section of the handbook if that is asked."""
+    """Measure, print, and write the section of the handbook if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write-doc", action="store_true")
     args = parser.parse_args()

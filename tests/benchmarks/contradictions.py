@@ -1,9 +1,9 @@
-"""How well contradictions are told from agreement and from other subjects, beside a trivial baseline.
+"""How well contradictions are distinguished from agreement and from other subjects, beside a trivial baseline.
 
     python -m tests.benchmarks.contradictions
 
-The labelled pairs are in `tests/unit/merge/claims/contradictions.jsonl`; half of their source repositories was only ever tested on.
-The baseline calls it a contradiction when half of the words are the same and the figures are not.
+The labelled pairs are in `tests/unit/merge/claims/contradictions.jsonl`; half of their source repositories were only
+used for testing. The baseline calls it a contradiction if half of the words are the same and the figures are not.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ PAGE_LINES, NEW_UNITS, ROUNDS = 2_000, 20, 9
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two statements and how a person says that they stand to each other.
+    """Two statements and a person's label for the pair.
 
-    `source` is repository, path and commit; `origin` says whether both sides stood there (`revisions`), in successive
-    revisions or beside each other, or one was written after the other (`written`).
+    `source` is repository, path and commit; `origin` says whether both sides existed there (`revisions`), in successive
+    revisions or beside each other, or one was written from the other (`written`).
     """
 
     existing: str
@@ -62,13 +62,13 @@ class Pair:
 
     @property
     def is_held_out(self) -> bool:
-        """Return whether it comes from a repository that was only tested on."""
+        """Return whether it comes from a repository that was only used for testing."""
         return self.source.split()[0] in HELD_OUT
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of the pairs called contradictions the share that are, and of those that are the share that was called so."""
+    """Precision, the share of pairs called contradictions that are, and recall, the share of contradictions found."""
 
     pairs: int
     precision: float
@@ -89,7 +89,7 @@ def load() -> tuple[Pair, ...]:
 
 @cache
 def verdict(pair: Pair) -> tuple[str, str]:
-    """Return how the server says that the two stand to each other, and what differs."""
+    """Return the server's label for the two, and what differs."""
     found = compare(pair.existing, pair.new)
     return found.relation, found.kind
 
@@ -115,14 +115,14 @@ def figures(pairs: Iterable[Pair], judge: Callable[[Pair], bool]) -> Figures:
 
 
 def of_kind(kind: str) -> Figures:
-    """Return precision and recall of what is called a contradiction of that kind, and of what is one."""
+    """Return precision and recall for contradictions of that kind."""
     called = [pair.label == "contradict" for pair in load() if verdict(pair) == ("contradict", kind)]
     there = [ours(pair) for pair in load() if pair.kind == kind]
     return Figures(len(there), sum(called) / len(called) if called else 1.0, sum(there) / len(there))
 
 
 def rows() -> list[tuple[str, Figures, Figures]]:
-    """Return the lines of the table: of what, ours, and the baseline's."""
+    """Return the table's lines: the set, our figures, and the baseline's."""
     pairs = load()
     groups: list[tuple[str, Sequence[Pair]]] = [
         ("all", pairs),
@@ -135,18 +135,18 @@ def rows() -> list[tuple[str, Figures, Figures]]:
 
 
 def kinds() -> list[tuple[str, Figures]]:
-    """Return the lines of the second table: what differs, and how well that is found."""
+    """Return the second table's lines: the kind of difference, and how well it is found."""
     return [(name, of_kind(name)) for name in sorted({pair.kind for pair in load() if pair.kind})]
 
 
 def forget() -> None:
-    """Keep nothing of what was read."""
+    """Forget all parsed texts."""
     unread_statements.cache_clear()
     claim.cache_clear()
 
 
 def compare_ms() -> float:
-    """Return the CPU milliseconds of comparing two statements that were never met, the median over the pairs."""
+    """Return the CPU milliseconds of comparing two new statements, the median over the pairs."""
     spent = []
     for pair in load():
         forget()
@@ -157,7 +157,10 @@ def compare_ms() -> float:
 
 
 def page_ms() -> tuple[float, float]:
-    """Return the CPU milliseconds of 20 units against a page of 2,000 lines: claims read first, and claims known."""
+    """Return the CPU milliseconds of 20 units against a page of 2,000 lines.
+
+    With claims to parse, and with known ones.
+    """
     pages = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "kb").rglob("*.md"))]
     page = units(cut("\n".join("\n\n".join(pages).splitlines()[:PAGE_LINES])))
     said = [unit for unit in page if unit.kind in ("paragraph", "item")]

@@ -20,7 +20,7 @@ from tests.benchmarks.shapes import BLOCKS, paragraph
 from tests.benchmarks.vocabulary import STEMS, TOPIC_EXPONENT, Topic, Vocabulary, Weighted, build, zipf
 
 CHUNK_CHARACTERS = 900
-"""Fitted to how sections are cut; only the estimate of chunks rests on it."""
+"""Fitted to the way sections are cut; only the estimate of chunks depends on it."""
 SECTIONS_MEDIAN, SECTIONS_SIGMA, SECTIONS_MOST = 5.0, 0.8, 150
 WORDS_MEDIAN, WORDS_SIGMA, WORDS_MOST = 85.0, 0.6, 1_500
 PAGES_A_DIRECTORY = 28
@@ -45,7 +45,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What was written where."""
+    """The files written, and their contents."""
 
     root: str
     seed: int
@@ -89,13 +89,13 @@ def write(root: Path, chunks: int, seed: int = 1) -> Corpus:
 
 
 def load(root: Path) -> Corpus:
-    """Return what `write` said of the corpus under `root`."""
+    """Return what `write` recorded about the corpus under `root`."""
     said = json.loads((root / BOOK / "corpus.json").read_text(encoding="utf-8"))
     return Corpus(**{**said, "root": str(root), "queries": tuple(Query(**query) for query in said["queries"])})
 
 
 class _Reservoir:
-    """A fair sample of pages, however many come."""
+    """A fair sample of pages, however many there are."""
 
     def __init__(self, rng: Random, size: int) -> None:
         self._rng, self._size, self._seen = rng, size, 0

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.docs_corpus DEST MIRROR...
 
-MIRROR is a git directory (bare or not) or a plain folder, one for each source of `questions/docs_corpus.json`, which states
-repository, commit and folders; it is told apart by having `owner+name` or `owner/name` in its path, or say `NAME=PATH`.
+MIRROR is a git directory (bare or not) or a plain folder, one for each source of `questions/docs_corpus.json`, which
+states repository, commit and folders; its path contains `owner+name` or `owner/name`, or you give `NAME=PATH`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Part of a public repository: its pages lie below `name` in the corpus, without the folder they have in common."""
+    """Part of a public repository: its pages are below `name` in the corpus, without the folder that they share."""
 
     name: str
     repository: str
@@ -35,13 +35,13 @@ class Source:
 
 
 def sources() -> list[Source]:
-    """Return what the corpus is made of."""
+    """Return the sources of the corpus."""
     listed = json.loads(SOURCES.read_text(encoding="utf-8"))["sources"]
     return [Source(s["name"], s["repository"], s["commit"], tuple(s["folders"])) for s in listed]
 
 
 def lay_out(dest: Path, mirrors: Sequence[str]) -> dict[str, int]:
-    """Write the pages of every source that has a mirror below `dest`, anew, and return how many each has."""
+    """Write the pages of every source with a mirror below `dest`, replacing older ones, and return how many each has."""
     found = {}
     for source in sources():
         mirror = _mirror_of(source, mirrors)
@@ -79,7 +79,7 @@ def _mirror_of(source: Source, mirrors: Sequence[str]) -> Path | None:
 
 
 def _pages(source: Source, mirror: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield every page's path and bytes, at the stated commit where `mirror` is a git directory that has it."""
+    """Yield every page's path and bytes, at the stated commit if `mirror` is a git directory that has it."""
     shared = _shared(source.folders)
     if not (mirror / "objects").is_dir() and not (mirror / ".git").exists():
         for folder in source.folders:
@@ -125,7 +125,7 @@ def _git(mirror: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
 
 
 def main() -> int:
-    """Lay out the corpus and print what it is made of."""
+    """Lay out the corpus and print its sources."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.docs_corpus", description=__doc__)
     parser.add_argument("dest", type=Path)
     parser.add_argument("mirrors", nargs="+", metavar="MIRROR")

@@ -37,7 +37,7 @@ EVERY_S = 5.0
 
 @dataclass
 class Flood:
-    """What came of it: answers by kind, and how large the state was after so many seconds."""
+    """The result: answers by kind, and the size of the state at each of these seconds."""
 
     answers: Counter[str] = field(default_factory=Counter)
     sizes: list[tuple[float, int, int]] = field(default_factory=list)
@@ -54,7 +54,7 @@ def files(folder: Path) -> tuple[int, int]:
 
 
 async def flooded(folder: Path, hosts: int, seconds: float, page_kb: int) -> Flood:
-    """Let the hosts do it for so long."""
+    """Let the hosts flood the server for this long."""
     page = folder / "kb" / PAGE
     page.parent.mkdir(parents=True, exist_ok=True)
     text = "# Flooded\n\n" + SENTENCE * (page_kb * 1000 // len(SENTENCE))
@@ -104,7 +104,7 @@ def _count(flood: Flood, what: str, result: object) -> None:
 
 
 async def put_largest(folder: Path) -> str:
-    """Put the largest proposal that may wait beside the others, as a host that is not bounded by time would, and return its id."""
+    """Make the largest proposal that may wait, as a host without time limits would, and return its id."""
     lines = (LONGEST - 2_000_000 - 500_000) // (2 * (len(SENTENCE) + 2))
     head = f"--- {PAGE}\n+++ {PAGE}\n@@ -1,{lines} +1,{lines} @@\n"
     diff = head + f"-{SENTENCE}" * lines + f"+{SENTENCE.replace('ten', 'twenty')}" * lines
@@ -125,7 +125,7 @@ async def put_largest(folder: Path) -> str:
 
 
 async def look(folder: Path, proposal_id: str) -> None:
-    """Print, from a process of its own, what opening the pages takes."""
+    """Print, from a process of its own, the cost of opening the pages."""
     async with shown(folder, {}) as place:
         await _looked(place, proposal_id)
 
@@ -147,7 +147,7 @@ async def _looked(place: Place, proposal_id: str) -> None:
 
 
 def _peak_mb() -> float:
-    """Return the most memory that this process had. What `getrusage` says may be the parent's."""
+    """Return this process's peak memory. `getrusage` may report the parent's."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) / 1000
 

@@ -1,7 +1,8 @@
-"""What the gate costs: `python -m tests.benchmarks.gate [--write-doc]`.
+"""The cost of the gate: `python -m tests.benchmarks.gate [--write-doc]`.
 
-The same server answers the same calls, once through the gate and once by a way that only parses, runs and prints. Both take
-turns in one process, so that the difference is the gate's: knowing the caller, what it holds, deciding. Prints processor time.
+The same server answers the same calls, once through the gate and once by a path that only parses, runs and prints. Both
+alternate in one process, so that the difference is the gate's: identifying the caller, reading its level, deciding.
+Prints processor time.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Cost:
 
 
 def ungated(app: App) -> Any:
-    """Return an interceptor that runs the tool without asking anybody."""
+    """Return an interceptor that runs the tool without a gate."""
     me = Principal(os_user(), "bench")
 
     async def intercept(
@@ -69,7 +70,7 @@ def ungated(app: App) -> Any:
 
 
 async def measured(rounds: int = ROUNDS) -> Cost:
-    """Return what a call costs, with the gate and without."""
+    """Return the cost of a call, with the gate and without."""
     with tempfile.TemporaryDirectory() as home:
         settings = Settings(kb=write(Path(home) / "kb"), state_dir=Path(home) / "state")
         async with open_state(settings) as state:

@@ -1,4 +1,4 @@
-"""How search time grows with the knowledge base, for the embedded engines and for server engines that are given.
+"""How search time grows with the knowledge base, for the embedded engines and for the given server engines.
 
 python -m tests.benchmarks.growth [--sizes 10000,...,1000000] [--qdrant URL] [--meili URL] [--json FILE] [--write-doc]
 
@@ -51,7 +51,7 @@ class Point:
 
 
 def indexed(base: Base, engine: str, environment: Mapping[str, str]) -> float:
-    """Index `base` with these engines in a process of its own, and return the seconds that took."""
+    """Index `base` with these engines in a process of its own, and return its seconds."""
     say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: indexing")
     began = time.perf_counter()
     command = ["index", "--kb", str(base.kb), "--state-dir", str(base.state_dir), "--json"]
@@ -63,7 +63,7 @@ def indexed(base: Base, engine: str, environment: Mapping[str, str]) -> float:
 
 
 def measured(base: Base, engine: str, environment: Mapping[str, str], indexing_s: float) -> Point:
-    """Ask the indexed `base` with these engines, in a process of its own."""
+    """Search the indexed `base` with these engines, in a process of its own."""
     surroundings = {**os.environ, **environment}
     say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: searching")
     asked = [sys.executable, "-m", "tests.benchmarks.growth", "--ask", str(base.kb), str(base.state_dir)]
@@ -114,12 +114,12 @@ def _resident_mb() -> float:
 
 
 def _about(chunks: int) -> int:
-    """Return the size that was asked for: what comes out of the generator is near it."""
+    """Return the requested size: the generator's result is near it."""
     return int(float(f"{chunks:.0e}"))
 
 
 def drawn(points: Sequence[Point], picture: Path) -> None:
-    """Write the plot: search time over chunks, both axes logarithmic, p50 solid and p95 dashed, a colour an engine."""
+    """Write the plot: search time over chunks, both axes logarithmic, p50 solid, p95 dashed, one colour an engine."""
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -1,4 +1,4 @@
-"""The page of the handbook that shows what was measured: each program writes its own section, between its marks."""
+"""The handbook's page of measurements: each program writes its own section, between its marks."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What hostile texts cost, and what the others notice of them.
+"""The cost of hostile texts, and their effect on other callers.
 
 python -m tests.benchmarks.hostile sizes [--sizes "1 kB,16 kB"] [--families headings,...] [--tools ...]
 python -m tests.benchmarks.hostile flood [--inputs 200] [--callers 3]
 
-`sizes` asks one server, over HTTP, every tool that takes or reads text with every family of
-`tests.support.knowledge_bases.hostile_markdown`, and prints seconds to the answer against size, the slowest family of each.
-`flood` sends hostile texts from several hosts at once while another one reads a small page, and says how long that took
-beside its quiet time, the most memory of the server and its workers, and how long a worker lived after its call was
-cancelled.
+`sizes` calls every tool of one server that takes or reads text, over HTTP, with every family of
+`tests.support.knowledge_bases.hostile_markdown`, and prints seconds to the answer against size, for the slowest family
+of each. `flood` sends hostile texts from several hosts at once while another one reads a small page, and reports how
+long that took compared with a quiet server, the peak memory of the server and its workers, and how long a worker lived
+after its call was cancelled.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Host:
         self.journey = str((begun.structured_content or {})["journey_id"])
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[float, str]:
-        """Return the seconds until the answer, and the error that it was, "" if it was none."""
+        """Return the seconds until the answer, and its error, "" if there is none."""
         mine = {"journey_id": self.journey} if "journey_id" in arguments else {}
         began = time.perf_counter()
         result = await self.client.call_tool(tool, {**arguments, **mine})
@@ -112,12 +112,12 @@ class Place:
             yield host
 
     def workers(self) -> list[int]:
-        """Return the processes that work for the server now."""
+        """Return the server's worker processes."""
         listed = Path(f"/proc/{self.process}/task/{self.process}/children").read_text(encoding="ascii")
         return [int(one) for one in listed.split()]
 
     def memory_mb(self) -> tuple[float, float]:
-        """Return what the server and what all its workers hold now."""
+        """Return the memory of the server and of all its workers."""
         held = []
         for process in self.workers():
             with suppress(OSError, LookupError):
@@ -202,7 +202,7 @@ def _page(family: str, size: str) -> str:
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of a flood."""
+    """The measurements during a flood."""
 
     slowest: tuple[float, str] = (0.0, "")
     errors: dict[str, int] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Seen:
 
 
 async def flood(inputs: int, callers: int) -> None:
-    """Print what another caller notices of hostile texts."""
+    """Print the effect of hostile texts on another caller."""
     texts = _texts(inputs)
     hosts = [f"mallory-{number}" for number in range(callers)]
     pages = {_page(family, size): FAMILIES[family](SIZES[size]) for _, family, size in texts}
@@ -292,7 +292,7 @@ async def _watch(served: Place, seen: Seen) -> None:
 
 
 async def _cancelled(served: Place, name: str) -> float:
-    """Return how long a worker went on after its call was cancelled."""
+    """Return how long a worker ran after its call was cancelled."""
     text = FAMILIES["paragraphs nearly equal"](2_000_000)
     async with served.host(name) as host, anyio.create_task_group() as tasks:
         before = set(served.workers())
@@ -326,7 +326,7 @@ def _p95(times: Sequence[float]) -> float:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the requested measurement."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.hostile", description=__doc__)
     parser.add_argument("what", choices=("sizes", "flood"))
     parser.add_argument("--sizes", default="1 kB,4 kB,16 kB,64 kB")

@@ -1,9 +1,10 @@
-"""What a step of a journey costs: `python -m tests.benchmarks.journeys [--langgraph PYTHON] [--write-doc] [STEPS...]`.
+"""The cost of a journey's step: `python -m tests.benchmarks.journeys [--langgraph PYTHON] [--write-doc] [STEPS...]`.
 
-*Submit* is the whole path of a submit in the process, `Runner.submit`: key, state, form, conditions, record, answer. *Store* is its
-part that reads where the journey stands and appends. Every step is on disk before the next begins. `--langgraph` names an interpreter
-that has `langgraph`, `langgraph-checkpoint-sqlite`, `langgraph-checkpoint-postgres` and `psycopg[binary]`; it then does the same steps
-of an equal graph in the same run. All take turns, some steps each, so that what else the machine does meets them alike.
+*Submit* is the whole path of a submit in the process, `Runner.submit`: key, state, form, conditions, record, answer.
+*Store* is its part that reads the journey's state and appends. Every step is on disk before the next begins.
+`--langgraph` names an interpreter that has `langgraph`, `langgraph-checkpoint-sqlite`, `langgraph-checkpoint-postgres`
+and `psycopg[binary]`; it then does the same steps of an equal graph in the same run. All take turns, some steps each,
+so that other load on the machine affects them alike.
 """
 
 from __future__ import annotations
@@ -45,12 +46,15 @@ from tests.support.state.postgres import PostgresServer, programs
 
 STEPS = (10, 100, 1_000)
 BLOCK = 20
-"""Steps that each takes before it is the next one's turn."""
+"""Steps of one turn."""
 TEXT = "x" * 200
 READS, WARM_UP = 20, 500
-"""The second: steps of another journey that come before: the database's log grows to its usual size, and is then written over."""
+"""Preceding steps of another journey, to warm up.
+
+The database's log grows to its usual size, and is then overwritten.
+"""
 GOAL, PROMISED_ON = 3.0, "SQLite"
-"""So many times LangGraph's steps a second, there."""
+"""The ratio to LangGraph's steps a second, there."""
 SUBMIT, STORE, LANGGRAPH = "submit", "store", "LangGraph"
 BRIEF = "Go round."
 Way = Callable[[JourneyStore, str, Json], Awaitable[None]]
@@ -67,7 +71,7 @@ THREE = PhaseGraph(
     "first",
     ("done",),
 )
-"""Three phases, round and round."""
+"""Three phases in a circle."""
 
 
 class Text(PhaseWork):
@@ -94,9 +98,11 @@ AGENT = Agent(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What so many steps of one kind cost: steps a second; processor milliseconds (not the database server's) and bytes each.
+    """The cost of this many steps of one kind: steps a second.
 
-    `resume_ms`: milliseconds to read where the journey stands.
+    Processor milliseconds (not the database server's) and bytes each.
+
+    `resume_ms`: milliseconds to read the journey's state.
     """
 
     per_second: float
@@ -107,27 +113,27 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The cost of each kind for so many steps in one database."""
+    """The cost of each kind for this many steps in one database."""
 
     database: str
     steps: int
     costs: Mapping[str, Cost]
 
     def times(self, kind: str) -> float | None:
-        """Return how many times LangGraph's steps a second that kind does, where LangGraph was there."""
+        """Return that kind's ratio to LangGraph's steps a second, if LangGraph was measured."""
         theirs = self.costs.get(LANGGRAPH)
         return self.costs[kind].per_second / theirs.per_second if theirs else None
 
 
 class Contender(Protocol):
-    """Somebody who takes steps in a database of their own, of which the first ones came before and do not count."""
+    """A stepper in its own database, whose warm-up steps don't count."""
 
     async def steps(self, count: int) -> tuple[float, float]:
-        """Take so many more steps, and return the seconds and processor seconds that they took."""
+        """Take this many more steps, and return their seconds and processor seconds."""
         ...
 
     async def end(self) -> tuple[int, float]:
-        """Return the bytes that the steps take on disk, and the milliseconds to read where the journey stands."""
+        """Return the steps' bytes on disk, and the milliseconds to read the journey's state."""
         ...
 
 
@@ -140,7 +146,7 @@ class Ours:
 
     @classmethod
     async def ready(cls, where: str, name: str, way: Way) -> Ours:
-        """Return it once as many steps were taken as make a database one that has been in use."""
+        """Return it after enough steps to make the database a used one."""
         made = cls(await open_shared(where, name), where, name, way)
         for journey, steps in (("before", WARM_UP), ("measured", 0)):
             made._journey = journey
@@ -152,7 +158,7 @@ class Ours:
         return made
 
     async def steps(self, count: int) -> tuple[float, float]:
-        """Take so many more steps."""
+        """Take this many more steps."""
         began, cpu_began = time.perf_counter(), time.process_time()
         for _ in range(count):
             self._taken += 1
@@ -160,7 +166,7 @@ class Ours:
         return time.perf_counter() - began, time.process_time() - cpu_began
 
     async def end(self) -> tuple[int, float]:
-        """Return what they left."""
+        """Return the bytes and milliseconds afterwards."""
         await self._state.close()
         return size(self._where, self._name) - self._before, await resuming(self._where, self._name)
 
@@ -190,12 +196,12 @@ class Theirs:
         return self._told()
 
     async def steps(self, count: int) -> tuple[float, float]:
-        """Take so many more steps."""
+        """Take this many more steps."""
         told = self._ask(count)
         return told["seconds"], told["cpu_s"]
 
     async def end(self) -> tuple[int, float]:
-        """Return what they left."""
+        """Return the bytes and milliseconds afterwards."""
         told = self._ask(0)
         with self._process:
             return told["bytes"], told["resume_ms"]
@@ -210,7 +216,7 @@ async def stored(journeys: JourneyStore, journey: str, content: Json) -> None:
 
 
 class Led:
-    """Takes steps as a server does; a host knows the version that the step before led to."""
+    """Takes steps as a server does; a host knows the version after the previous step."""
 
     def __init__(self) -> None:
         self._versions: dict[str, int] = {}
@@ -228,7 +234,7 @@ class Led:
 
 
 async def resuming(where: str, name: str) -> float:
-    """Return the milliseconds of reading where a journey stands."""
+    """Return the milliseconds to read a journey's state."""
     reads = []
     for _ in range(READS):
         state = await open_shared(where, name)
@@ -242,7 +248,7 @@ async def resuming(where: str, name: str) -> float:
 
 
 def size(where: str, name: str) -> int:
-    """Return how large the tables of journeys are, indexes included, once everything is in its place."""
+    """Return the size of the tables of journeys, indexes included, after a vacuum."""
     if where.startswith("postgresql://"):
         with psycopg.connect(where, autocommit=True) as connection:
             tables = f"{name}.journey", f"{name}.journey_event"
@@ -259,13 +265,13 @@ def size(where: str, name: str) -> int:
 
 
 class Comparison:
-    """Lets all kinds take steps in one place by turns, and tells what came of it."""
+    """Lets all kinds take steps in one place by turns, and returns the results."""
 
     def __init__(self, python: str | None) -> None:
         self._python, self._names, self.version = python, count(1), ""
 
     async def measure(self, database: str, where: str, steps: int) -> Measured:
-        """Return what so many steps cost there, each kind in turn, block by block."""
+        """Return the cost of this many steps there, each kind in turn, block by block."""
         contenders: dict[str, Contender] = {
             SUBMIT: await Ours.ready(where, f"steps_{next(self._names)}", Led()),
             STORE: await Ours.ready(where, f"steps_{next(self._names)}", stored),
@@ -301,7 +307,7 @@ def rows(measured: Measured) -> list[str]:
 
 
 def on_postgres(comparison: Comparison, counts: Sequence[int]) -> list[Measured]:
-    """Return what a real server takes that writes every commit to disk."""
+    """Return the cost with a real server that writes every commit to disk."""
     server = PostgresServer(Path(tempfile.mkdtemp(prefix="forge-pg-")), programs())
     try:
         with (server.data / "postgresql.conf").open("a", encoding="utf-8") as file:
@@ -336,7 +342,7 @@ def section(all_measured: Sequence[Measured], version: str, load: float) -> list
 
 
 def growth(all_measured: Sequence[Measured]) -> list[str]:
-    """Return what the length of a journey does to resuming, and whether the goal was met, a sentence for each database."""
+    """Return how a journey's length affects resuming, and whether the goal was met, a sentence for each database."""
     told = []
     for database in dict.fromkeys(measured.database for measured in all_measured):
         some = sorted((one for one in all_measured if one.database == database), key=lambda one: one.steps)
@@ -357,7 +363,7 @@ def _verdict(times: float) -> str:
 
 
 def main() -> None:
-    """Measure in a folder that is thrown away; name one on a real disk with TMPDIR."""
+    """Measure in a temporary folder; name one on a real disk with TMPDIR."""
     asked = argparse.ArgumentParser()
     asked.add_argument("--langgraph", metavar="PYTHON")
     asked.add_argument("--without-postgres", action="store_true")

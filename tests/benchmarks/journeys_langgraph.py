@@ -1,8 +1,8 @@
 """The same three phases and the same steps in LangGraph, for `tests.benchmarks.journeys`, run by an interpreter that has it.
 
-`python -P journeys_langgraph.py FOLDER|URL NAME` uses its SQLite checkpointer in a file of that folder, or its Postgres checkpointer
-in a database of that name on that server. It reads numbers of steps to take, a line each, and answers each with what they took; 0
-ends it, with what they left. Every answer is a JSON object on a line. It imports nothing of ours.
+`python -P journeys_langgraph.py FOLDER|URL NAME` uses its SQLite checkpointer in a file of that folder, or its Postgres
+checkpointer in a database of that name on that server. It reads numbers of steps to take, a line each, and answers each
+with their cost; 0 ends it, with the final sizes. Every answer is a JSON object on a line. It imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TEXT = "x" * 200
 READS = 20
 TABLES = ["checkpoints", "checkpoint_blobs", "checkpoint_writes"]
 WARM_UP = 100
-"""Steps of another thread that come before: the first ones load and compile, and the database's log grows to its usual size."""
+"""Warm-up steps of another thread: the first ones load and compile, and the database's log grows to its usual size."""
 
 
 class State(TypedDict, total=False):
@@ -45,7 +45,7 @@ class Place(Protocol):
         ...
 
     def size(self) -> int:
-        """Return the bytes that its tables take, once everything is in its place."""
+        """Return the bytes of its tables, after a vacuum."""
         ...
 
 
@@ -66,7 +66,7 @@ class Sqlite:
             yield saver
 
     def size(self) -> int:
-        """Return the size of the file once all of its log is in it; the log's own file stays, to be written over."""
+        """Return the size of the file after a checkpoint; the log's own file stays, to be overwritten."""
         with closing(sqlite3.connect(self._path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
         return self._path.stat().st_size
@@ -123,19 +123,19 @@ def graph_over(saver: Any) -> Any:
 
 
 def config(thread: str) -> dict[str, Any]:
-    """Return how a thread is named."""
+    """Return the thread's configuration."""
     return {"configurable": {"thread_id": thread}}
 
 
 class Thread:
-    """A thread that goes round the graph."""
+    """A thread that circles through the graph."""
 
     def __init__(self, graph: Any, name: str) -> None:
         self._graph, self._config, self._taken = graph, config(name), 0
         graph.invoke({}, self._config, durability="sync")
 
     def steps(self, count: int) -> dict[str, float]:
-        """Take so many more steps, and return what they took."""
+        """Take this many more steps, and return their cost."""
         began, cpu_began = time.perf_counter(), time.process_time()
         for _ in range(count):
             self._taken += 1
@@ -144,7 +144,7 @@ class Thread:
 
 
 def resuming(place: Place) -> float:
-    """Return the milliseconds of reading where a thread stands."""
+    """Return the milliseconds to read a thread's state."""
     reads = []
     for _ in range(READS):
         with place.saver() as saver:
@@ -161,7 +161,7 @@ def say(**told: object) -> None:
 
 
 def main(where: str, name: str) -> None:
-    """Take steps as asked."""
+    """Take the requested steps."""
     place: Place = Postgres(where, name) if where.startswith("postgresql://") else Sqlite(where, name)
     with place.saver() as saver:
         graph = graph_over(saver)

@@ -1,11 +1,12 @@
-"""What a language model as judge adds to the rules, with models whose opinion is known, or with the one that is configured.
+"""What a language model as judge adds to the rules, with models of known opinion, or with the configured one.
 
     python -m tests.benchmarks.judged              models that are perfect, silent, noisy, contrary, or flag everything
-    python -m tests.benchmarks.judged --model      the model that FORGE_MODEL and its key name; costs a few cents
+    python -m tests.benchmarks.judged --model      the model named by FORGE_MODEL and its key; costs a few cents
 
-Each labelled pair is merged into a page with other statements around it: `existing` stands there, `new` comes from another
-source. What the judge is not asked about, because it was not found near, counts as missed. Two sets: the pairs that the rules are
-measured with, and `tests/unit/merge/claims/contradictions_in_meaning.jsonl`, whose contradictions no rule can see.
+Each labelled pair is merged into a page with other statements around it: `existing` is on the page, `new` comes from
+another source. A pair that is not retrieved, and so not put to the judge, counts as missed. Two sets: the pairs that
+the rules are measured with, and `tests/unit/merge/claims/contradictions_in_meaning.jsonl`, whose contradictions no rule
+can see.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ AROUND = 30
 ERRORS = 0.1
 """How often the noisy model is wrong."""
 PATIENCE_S = 60.0
-"""What a measurement waits for one answer, which is longer than a merge does."""
+"""A measurement's limit for one answer, longer than a merge's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A labelled pair on a page, and what the judge is asked when it is merged."""
+    """A labelled pair on a page, and the judge's input when it is merged."""
 
     pair: Pair
     page: str
@@ -61,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table: of what the rules and the judge flag, of what the rules flag, and how much of that still is."""
+    """A row of the table: what the rules and the judge flag, what the rules flag, and how much of that still is."""
 
     name: str
     both: Figures
@@ -74,7 +75,7 @@ words = cache(StaticEmbedder)
 
 @cache
 def in_meaning() -> tuple[Pair, ...]:
-    """Return the pairs whose contradictions lie in what is meant, all of them written for this."""
+    """Return the pairs whose contradictions are in the meaning, all of them written for this."""
     rows = map(json.loads, IN_MEANING.read_text(encoding="utf-8").splitlines())
     return tuple(
         Pair(**row, kind="", domain="team", source=f"written {at}", origin="written") for at, row in enumerate(rows)
@@ -83,7 +84,7 @@ def in_meaning() -> tuple[Pair, ...]:
 
 @cache
 def labelled() -> tuple[Pair, ...]:
-    """Return the pairs that the rules are measured with; without rows of tables, which no model is asked about."""
+    """Return the pairs for measuring the rules; without table rows, which are never put to a model."""
     return tuple(pair for pair in load() if not pair.existing.lstrip().startswith("|"))
 
 
@@ -109,7 +110,7 @@ def _case(pair: Pair, chance: random.Random, pairs: Sequence[Pair]) -> Case:
 
 
 def merged(case: Case, doubts: Sequence[Doubt] = ()) -> MergePlan:
-    """Return what becomes of the page when the new statement is merged into it."""
+    """Return the plan for merging the new statement into the page."""
     return weigh(
         cut(case.page),
         cut(case.pair.new),
@@ -141,7 +142,7 @@ def models() -> Iterator[tuple[str, Opinion]]:
 
 
 async def measured(name: str, provider: Callable[[], Awaitable[Provider]], pairs: tuple[Pair, ...]) -> Row:
-    """Return what is found with this model as judge.
+    """Return the results with this model as judge.
 
     Raises:
         RuntimeError: it gives no answer.
@@ -192,7 +193,7 @@ async def rows(pairs: tuple[Pair, ...], *, configured: bool = False) -> list[Row
 
 
 def near(pairs: tuple[Pair, ...]) -> tuple[int, int]:
-    """Return how many contradictions no rule finds, and of how many of them the judge is asked."""
+    """Return how many contradictions no rule finds, and how many of those are put to the judge."""
     right = truth()
     missed = [case for case in cases(pairs) if case.pair.label == "contradict" and not merged(case).contradictions]
     return len(missed), sum(any(right(one.existing, one.new) for one in case.asked) for case in missed)

@@ -1,4 +1,4 @@
-"""Cost of putting acts on record, in time and space: `python -m tests.benchmarks.ledger [acts]`."""
+"""The cost of recording acts, in time and space: `python -m tests.benchmarks.ledger [acts]`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EDITS = 1_000
 
 
 def page(size: int) -> list[str]:
-    """Return lines of the handbook, so many bytes of them: real prose, tables and code."""
+    """Return this many bytes of the handbook's lines: real prose, tables and code."""
     text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "kb").rglob("*.md")))
     return text.encode()[:size].decode("utf-8", "ignore").splitlines(keepends=True)
 
@@ -45,12 +45,12 @@ def edited(lines: Sequence[str], draw: random.Random) -> list[str]:
 
 
 def origins(count: int) -> tuple[Origin, ...]:
-    """Return where so many units come from: some dozens of places, a few sources."""
+    """Return this many units' origins: some dozens of places, a few sources."""
     return tuple(origin(f"unit {n}", section=("A", str(n % 40)), source=f"zulip:a/{n % 7}") for n in range(count))
 
 
 async def acts(ledger: Ledger, path: str, count: int, units: Sequence[Origin]) -> tuple[list[float], list[float]]:
-    """Return the milliseconds of each intend and of each commit of so many edits of one page."""
+    """Return the milliseconds of each intend and of each commit of this many edits of one page."""
     draw, lines = random.Random(path), page(PAGE_BYTES)
     begun, ended = [], []
     for n in range(count):
@@ -72,7 +72,7 @@ def told(name: str, spent: Sequence[float]) -> None:
 
 
 async def alone(folder: Path, count: int) -> None:
-    """Print what one process pays for an act, and what it costs to verify them all."""
+    """Print one process's cost of an act, and the cost of verifying them all."""
     store = await SqliteStateStore.open(folder / "alone.db")
     begun, ended = await acts(store.ledger, "a.md", count, origins(UNITS))
     told("intend, alone", begun)
@@ -99,7 +99,7 @@ def _writer(path: Path, name: str, count: int, barrier: Any, answers: Any) -> No
 
 
 def at_once(folder: Path, count: int) -> None:
-    """Print what each of several processes pays that write as fast as they can."""
+    """Print the cost for each of several processes that write as fast as they can."""
     spawn = multiprocessing.get_context("spawn")
     barrier, answers = spawn.Barrier(PROCESSES + 1), spawn.Queue()
     path = folder / "shared.db"
@@ -121,7 +121,7 @@ def at_once(folder: Path, count: int) -> None:
 
 
 async def space(folder: Path) -> None:
-    """Print what a revision of a long page takes, with each level of compression, and in the database."""
+    """Print the size of a long page's revision, with each level of compression, and in the database."""
     draw, lines = random.Random(1), page(LONG_PAGE_BYTES)
     raw = "".join(lines).encode()
     for level in (1, 2, 3, 6, 9):
@@ -146,7 +146,7 @@ async def space(folder: Path) -> None:
 
 
 def units() -> None:
-    """Print what the origins of a very long page take."""
+    """Print the size of a very long page's origins."""
     many = origins(MANY_UNITS)
     started = time.perf_counter()
     packed = packed_origins(many)
@@ -163,7 +163,7 @@ def units() -> None:
 
 
 def main(count: int) -> None:
-    """Measure everything in a folder that is thrown away; name one on a real disk with TMPDIR."""
+    """Measure everything in a temporary folder; name one on a real disk with TMPDIR."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         asyncio.run(alone(folder, count))

@@ -1,4 +1,4 @@
-"""What is measured, one function a promise. Each returns plain numbers with their units in their names."""
+"""The measurements, one function for each promise. Each returns plain numbers with their units in their names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUIET_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A knowledge base under measurement: its pages, where its state lies, and what is asked of it."""
+    """A knowledge base under measurement: its pages, the location of its state, and its questions."""
 
     kb: Path
     state_dir: Path
@@ -44,7 +44,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """A first index, from the start of the process to its end."""
+    """A first index, from the process's start to its end."""
 
     documents: int
     chunks: int
@@ -53,7 +53,7 @@ class Indexing:
 
 
 def index(base: Base) -> Indexing:
-    """Build the index of `base` anew in a process of its own, and return what that took."""
+    """Rebuild the index of `base` in a process of its own, and return its cost."""
     began = time.perf_counter()
     said = subprocess.run(
         [sys.executable, "-m", "mcp_server", "index", "--kb", base.kb, "--state-dir", base.state_dir, "--json"],
@@ -70,7 +70,7 @@ def index(base: Base) -> Indexing:
 
 @dataclass(frozen=True, slots=True)
 class StartUp:
-    """Medians of starts taken in turns with the bare server, and their ratios."""
+    """Medians of starts that alternate with the bare server's, and their ratios."""
 
     seconds: float
     bare_seconds: float
@@ -81,7 +81,7 @@ class StartUp:
 
 
 def start_up(base: Base) -> StartUp:
-    """Start the server on an indexed knowledge base and the bare one by turns."""
+    """Start the server on an indexed knowledge base and the bare one alternately."""
     first_listing(base.serve, 0)  # byte code and the file cache are warm for both
     first_listing(bare(), 0)
     taken = [(first_listing(base.serve, SETTLE_S), first_listing(bare(), 0)) for _ in range(STARTS)]
@@ -101,7 +101,7 @@ class MapCost:
 
 
 async def map_cost(base: Base, folder: Path) -> MapCost:
-    """Call `kb_map` on a directory of 20 pages, and the bare tool, by turns of a hundred."""
+    """Call `kb_map` on a directory of 20 pages, and the bare tool, alternating every hundred calls."""
     async with served(base.serve) as server:
         _, view = await server.timed("kb_map", {"path": TWENTY})
         answer = folder / "map.json"
@@ -127,7 +127,7 @@ async def _calls(side: Served, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SearchTimes:
-    """What a client waits for `kb_search`, and what of it is not the wire: a no-op call's p50 taken off."""
+    """A client's wait for `kb_search`, and the same without the wire: less the p50 of a no-op call."""
 
     noop_p50_ms: float
     p50_above_ms: float
@@ -139,7 +139,7 @@ class SearchTimes:
 
 
 async def searches(base: Base) -> SearchTimes:
-    """Ask the labelled questions, a no-op call of the bare server before each."""
+    """Ask the labelled questions, each after a no-op call of the bare server."""
     first = statistics.median([await _first_search(base, query) for query in base.corpus.queries[:COLD_SEARCHES]])
     questions = _questions(base.corpus.queries)
     empty = base.state_dir.parent / "empty-map.json"
@@ -184,12 +184,12 @@ async def _first_search(base: Base, query: Query) -> float:
 
 
 def _questions(queries: Sequence[Query]) -> list[Query]:
-    """Return as many queries as are asked, going round again where there are fewer."""
+    """Return the requested number of queries, repeating them if there are fewer."""
     return [queries[number % len(queries)] for number in range(SEARCHES)]
 
 
 def _rank(answer: dict[str, Any], path: str) -> int:
-    """Return at which place, from 1, the expected page stands among the pages found; 0 if it does not."""
+    """Return the place, from 1, of the expected page among the pages found; 0 if it is missing."""
     pages = list(dict.fromkeys(hit["path"] for hit in answer["hits"]))
     return pages.index(path) + 1 if path in pages else 0
 
@@ -215,7 +215,10 @@ class Freshness:
 
 
 async def freshness(base: Base) -> Freshness:
-    """Change pages under a running server; ask until the new word is found. Then count the work without asking."""
+    """Change pages under a running server; search until the new word is found.
+
+    Then measure the work without searches.
+    """
     pages = [base.kb / query.path for query in base.corpus.queries if query.kind == "title"]
     before = {page: page.read_bytes() for page in pages[:CHANGES]}
     try:
@@ -242,7 +245,7 @@ async def _until_found(server: Served, page: Path, number: int) -> float:
 
 
 async def _work(server: Served, pages: Sequence[Path]) -> float:
-    """Return the processor seconds of one change, what an idle server uses in the same time taken off."""
+    """Return the processor seconds of one change, less those of an idle server in the same time."""
     await anyio.sleep(SETTLE_S)
     idle = cpu_s(server.pid)
     await anyio.sleep(CHANGES * QUIET_S)
@@ -255,7 +258,7 @@ async def _work(server: Served, pages: Sequence[Path]) -> float:
 
 
 def _save(page: Path, word: str) -> float:
-    """Add a line with `word` to `page` and return when that was done."""
+    """Add a line with `word` to `page` and return the time of that."""
     with page.open("a", encoding="utf-8") as file:
         file.write(f"\nThe word {word} was added.\n")
     return time.perf_counter()

@@ -1,4 +1,4 @@
-"""What one merge costs in CPU: `python -m tests.benchmarks.merge_core`."""
+"""The CPU cost of one merge: `python -m tests.benchmarks.merge_core`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ RUNS = 40
 
 @dataclass(frozen=True, slots=True)
 class MergeCosts:
-    """Milliseconds of CPU, means: one merge into a page of `lines` lines with base and current cut already, and with nothing cut.
+    """Mean milliseconds of CPU.
 
-    `worst_s` are seconds for texts that are made to be slow, by what they are.
+    One merge into a page of `lines` lines with base and current already parsed, and with nothing parsed.
+
+    `worst_s` are seconds for texts made to be slow, by their kind.
     """
 
     lines: int
@@ -31,7 +33,7 @@ class MergeCosts:
 
 
 def merge_costs() -> MergeCosts:
-    """Return what merges cost on this machine now."""
+    """Return the cost of merges on this machine."""
     base, ours, theirs = _page_with_edits()
     before, current = cut(base), cut(ours)
     return MergeCosts(
@@ -107,7 +109,7 @@ def _mean_ms(run: Callable[[], object]) -> float:
 
 
 def _forget() -> None:
-    """Forget every cut text: what is measured is cutting too."""
+    """Forget every parsed text: parsing is measured too."""
     _cut_once.cache_clear()
     units.cache_clear()
 
@@ -119,7 +121,7 @@ def _seconds(base: str, ours: str, theirs: str) -> float:
 
 
 def main() -> None:
-    """Print what merges cost."""
+    """Print the cost of merges."""
     found = asdict(merge_costs())
     for name, seconds in found.pop("worst_s").items():
         print(f"{name}: {seconds} s")

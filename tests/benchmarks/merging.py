@@ -1,7 +1,7 @@
-"""What becomes of edits when many hosts write one note: `python -m tests.benchmarks.merging [SEED]`.
+"""The outcome of edits when many hosts write one note: `python -m tests.benchmarks.merging [SEED]`.
 
-Each host has a server process and a client of its own; an editor that takes no locks saves the same file meanwhile, half of
-the time from a buffer that is not new any more. Prints a Markdown table.
+Each host has its own server process and client; an editor that takes no locks saves the same file meanwhile, half of
+the time from an old buffer. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Scene:
 
 
 def scenes(seed: int) -> list[Scene]:
-    """Return the loads that are measured, the lightest first."""
+    """Return the loads, the lightest first."""
     return [
         Scene("one host", Load(1, EDITS, 0, seed)),
         Scene("8 hosts, an edit every 1.5 seconds each, an editor", Load(HOSTS, EDITS, SAVES, seed, PAUSE_S)),
@@ -41,7 +41,7 @@ def scenes(seed: int) -> list[Scene]:
 
 
 def table(played: Sequence[tuple[str, Played]]) -> str:
-    """Return what came of each scene, a row each."""
+    """Return the outcome of each scene, a row each."""
     head = (
         "acknowledged", "lost", "doubled", "refused", "saves", "unrecoverable", "overlaps answered",
         "p50, ms", "p95, ms", "merges a second", "processor each, ms",
@@ -58,7 +58,7 @@ def table(played: Sequence[tuple[str, Played]]) -> str:
 
 
 async def main(seed: int) -> None:
-    """Play every scene and print what came of it."""
+    """Play every scene and print the outcomes."""
     print(f"seed {seed}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} before")
     found = []
     for scene in scenes(seed):

@@ -1,4 +1,4 @@
-"""Server processes under measurement: started, asked over stdio, and weighed by what the kernel says of them."""
+"""Server processes under measurement: started, called over stdio, and measured by the kernel's figures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cpu_s(pid: int) -> float:
 
 
 def memory_mb(pid: int, what: str) -> float:
-    """Return `VmRSS` (now) or `VmHWM` (the most there ever was) of `pid` in megabytes."""
+    """Return `VmRSS` (now) or `VmHWM` (the peak) of `pid` in megabytes."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith(what + ":"):
             return int(line.split()[1]) / MEGABYTE
@@ -48,7 +48,7 @@ def memory_mb(pid: int, what: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start: seconds to the first `tools/list` answer, and the most memory it took until it settled."""
+    """One start: seconds to the first `tools/list` answer, and the peak memory until it settled."""
 
     seconds: float
     peak_mb: float
@@ -118,7 +118,7 @@ class Served:
 async def served(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> AsyncIterator[Served]:
     """Start a server over stdio with the SDK's client connected to it; both are gone afterwards.
 
-    It gets the few variables that the SDK hands on, and `environment`.
+    It gets the few variables that the SDK passes on, and `environment`.
     """
     before = children()
     given = None if environment is None else dict(environment)
@@ -130,7 +130,7 @@ async def served(arguments: Sequence[str], environment: Mapping[str, str] | None
 
 
 def children() -> set[int]:
-    """Return the processes that this one started and that still live."""
+    """Return this process's living children."""
     own = str(os.getpid())
     found = set()
     for entry in Path("/proc").iterdir():

@@ -1,8 +1,8 @@
-"""Labelled questions: what is asked, of which corpus, and the phrase that holds the answer, or that there is none.
+"""Labelled questions: the question, its corpus, and the phrase that contains the answer, or none.
 
     python -m tests.benchmarks.question_set kb=kb docs=FOLDER
 
-checks that every phrase stands on every page that is said to have it.
+checks that every phrase is on each of its pages.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Half = Literal["calibrate", "test"]
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A question. `answers` are pages and, for each, a phrase on it that holds the answer; none if the corpus has none.
+    """A question. `answers` are pages and, for each, a phrase on it with the answer; none if the corpus has none.
 
-    `distance` says how far an unanswerable question lies from the corpus: `far` another world, `domain` the same trade,
-    `near` shares words with pages that do not say it.
+    `distance` says how far an unanswerable question is from the corpus: `far` another world, `domain` the same trade,
+    `near` shares words with pages that don't answer it.
     """
 
     id: str
@@ -37,11 +37,11 @@ class Labelled:
 
     @property
     def half(self) -> Half:
-        """Return which half it belongs to, for good: the hash of its id decides."""
+        """Return which half it belongs to, permanently: the hash of its id decides."""
         return "test" if hashlib.sha256(self.id.encode()).digest()[0] & 1 else "calibrate"
 
     def answered_by(self, path: str, text: str) -> bool:
-        """Return whether `text`, seen of the page at `path`, holds the answer."""
+        """Return whether `text`, shown from the page at `path`, contains the answer."""
         quotes = [quote for page, quote in self.answers if page == path]
         seen = plain(text) if quotes else ""
         return any(plain(quote) in seen for quote in quotes)
@@ -54,12 +54,12 @@ def load(corpus: str) -> list[Labelled]:
 
 
 def plain(text: str) -> str:
-    """Return `text` with every run of white space as one blank: a quote may be broken over lines."""
+    """Return `text` with every run of white space as one space: a quote may be broken over lines."""
     return " ".join(text.split())
 
 
 def wrong(questions: Sequence[Labelled], folder: Path) -> list[str]:
-    """Return what does not hold of `questions` about the pages below `folder`, a sentence each."""
+    """Return the wrong labels of `questions` about the pages below `folder`, a sentence each."""
     found = []
     for asked in questions:
         if asked.answerable != bool(asked.answers):

@@ -1,7 +1,7 @@
 """How many of the true nearest neighbours vector search finds: `python -m tests.benchmarks.recall KB STATE_DIR`.
 
-The knowledge base must be indexed. The questions are headings of its own pages; the truth is the product with every
-stored vector.
+The knowledge base must be indexed. The questions are headings of its own pages; the truth is an exact search of all
+stored vectors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def headings(base: KnowledgeBase, seed: int = 1) -> list[str]:
 
 
 async def measure(kb: Path, state_dir: Path) -> None:
-    """Print recall at 10 and the median time for several numbers of vectors that are read."""
+    """Print recall at 10 and the median time for several numbers of rescored vectors."""
     async with open_base(Settings(kb=kb, state_dir=state_dir)) as base:
         rows = (await base.index.delta(IndexPosition("", 0), limit=10**9, codes=True)).codes
         halves = await base.index.halves([row.seq for row in rows])

@@ -1,4 +1,4 @@
-"""What was measured as a page of the handbook: the promise beside the number."""
+"""The measurements as a page of the handbook: the promise beside the number."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 COMMAND = "python -m tests.benchmarks --write-doc"
 Results = Mapping[str, Any]
-"""`machine`, `sizes` (results by number of chunks asked for), and what is measured once: `start_up`, `map`."""
+"""`machine`, `sizes` (results by requested number of chunks), and what is measured once: `start_up`, `map`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One promise. `limit` is its bound; at most that, or at least that where `least`."""
+    """One promise. `limit` is its bound; an upper one, or a lower one if `least`."""
 
     what: str
     value: float
@@ -33,7 +33,7 @@ class Line:
 
 
 def promises(results: Results) -> list[Line]:
-    """Return the promises with what was measured; those of a size are judged at the largest that was measured."""
+    """Return the promises with their measurements; those that depend on size are judged at the largest."""
     largest = max(results["sizes"], key=int)
     at = results["sizes"][largest]
     size = f" at {int(largest):,} chunks"
@@ -71,7 +71,7 @@ BEGIN, END = "<!-- speed: written by the command below, not by hand -->", "<!-- 
 
 
 def page(results: Results, before: str) -> str:
-    """Return the page `before` with what this program measures put between its marks; the other sections are kept."""
+    """Return the page `before` with this program's results between its marks; the other sections are kept."""
     head, begin, rest = before.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:

@@ -1,7 +1,7 @@
-"""What it costs to look what all runs took in the last 24 hours: `python -m tests.benchmarks.run_day [postgresql://...]`.
+"""The cost of summing all runs of the last 24 hours: `python -m tests.benchmarks.run_day [postgresql://...]`.
 
-Ten thousand runs are on record, begun evenly over a hundred days, each with some thousand characters that it was told and that a tool
-answered. Of the hundred that were begun the day before every fifth waited for a person and goes on now.
+Ten thousand runs are recorded, begun evenly over a hundred days, each with some thousand characters of messages and
+tool results. Of the hundred begun the day before, every fifth waited for a person and continues now.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class At(Walk):
 
 
 async def fill(runs: RunStore, now: datetime) -> None:
-    """Put the runs on record, oldest first."""
+    """Record the runs, oldest first."""
     for number in range(RUNS):
         at = now - (RUNS - number) * DAYS * DAY / RUNS
         walk = At(begun(header(f"r-{number}", begun_at=at, context=CHARACTERS)), since=at)
@@ -57,7 +57,7 @@ async def fill(runs: RunStore, now: datetime) -> None:
 
 
 async def milliseconds(runs: RunStore, since: datetime) -> tuple[float, int]:
-    """Return the median of so many looks, and how many runs were summed."""
+    """Return the median of this many queries, and how many runs were summed."""
     took = []
     for _ in range(TIMES):
         began = time.perf_counter()

@@ -1,8 +1,8 @@
-"""What a run costs beside the time of its model: `python -m tests.benchmarks.runs [--write-doc]`.
+"""The cost of a run besides its model's time: `python -m tests.benchmarks.runs [--write-doc]`.
 
-The model answers at once, without any network, so what is left is the server's: telling the model, the gate, the frames on disk.
-A bare call of the same tool through the same gate takes turns with it. Then processes are started with a model configured and
-without, by turns, and one with a model on a socket carries a goal through.
+The model answers at once, without any network, so the rest is the server's: making messages, the gate, the frames on
+disk. A bare call of the same tool through the same gate alternates with it. Then processes are started with a model
+configured and without, alternating, and one with a model on a socket runs a goal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HOST = "bench"
 
 
 class AtOnce:
-    """A model that calls the tool so often, and then answers."""
+    """A model that calls the tool this often, and then answers."""
 
     name, model = "openai", "some-model"
 
@@ -73,7 +73,7 @@ class AtOnce:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds, as a clock on the wall and as the processor has them."""
+    """Milliseconds of wall time, and of processor time."""
 
     wall_ms: float
     processor_ms: float
@@ -81,7 +81,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one call costs through the gate, and a run of so many steps; medians."""
+    """The cost of one call through the gate, and of a run with this many steps; medians."""
 
     call: Times
     runs: dict[int, Times]
@@ -97,7 +97,7 @@ async def opened(home: Path) -> AsyncIterator[App]:
 
 
 async def costs(rounds: int = ROUNDS) -> Costs:
-    """Return what calls and runs cost that take turns."""
+    """Return the cost of alternating calls and runs."""
     with tempfile.TemporaryDirectory() as home:
         async with opened(Path(home)) as app:
             calls: list[Times] = []
@@ -137,7 +137,7 @@ async def _run(app: App, steps: int, number: int) -> Times:
 
 
 async def _bytes(app: App) -> float:
-    """Return how many bytes the frames of a step take."""
+    """Return the bytes of a step's frames."""
     from agents.loop.record.frames import frame_text
 
     run = await app.services.runs.store.run(f"r-{STEPS[-1]}-0")
@@ -150,7 +150,7 @@ def _median(times: list[Times]) -> Times:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """What a model that is configured costs a process: before anybody asks it, and afterwards."""
+    """The cost of a configured model for a process: before its first use, and afterwards."""
 
     start_s: float
     start_without_s: float
@@ -160,12 +160,12 @@ class Processes:
 
     @property
     def start(self) -> float:
-        """Return by what a start takes longer, as a ratio."""
+        """Return the start's slowdown, as a ratio."""
         return self.start_s / self.start_without_s
 
 
 def processes(starts: int = STARTS) -> Processes:
-    """Return it of processes that are started by turns."""
+    """Measure it with processes that are started alternately."""
     with tempfile.TemporaryDirectory() as home, serving(model := Model()) as place:
         where = Path(home)
         settings = Settings(kb=write(where / "kb"), state_dir=where / "state")

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.scent kb=kb docs=FOLDER [--fit] [--write-doc]
 
-An answer is right if a shown chunk holds the quote. With `--fit` the weights are fitted on the calibrating half, and the
-constants for `knowledge/search/ranking/scent.py` are printed; without it the constants that are there are measured. The other half
-is only ever measured.
+An answer is right if a shown chunk holds the quote. With `--fit` the weights are fitted on the calibrating half, and
+the constants for `knowledge/search/ranking/scent.py` are printed; without it the present constants are measured. The
+other half is only ever measured.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WRONG_COSTS = 9
 """One wrong answer among those judged sufficient needs nine right ones to keep the promise."""
 CHANCES = tuple(n / 100 for n in range(60, 96))
 MOST_LOST = 0.08
-"""Of the answers that are right, so many may be called lost."""
+"""The greatest share of right answers that may be called lost."""
 COLUMNS = (
     "with answer",
     "answer in the hits",
@@ -60,7 +60,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A question, the signs of its answer, whether a shown chunk, and a shown snippet, holds the quote."""
+    """A question, its answer's signs, and whether a shown chunk, and a shown snippet, contains the quote."""
 
     asked: Labelled
     signs: ScentSigns
@@ -70,7 +70,7 @@ class Judged:
 
 @contextmanager
 def noted() -> Iterator[list[ScentSigns]]:
-    """Keep the signs of every answer that the server judges meanwhile."""
+    """Collect the signs of every answer that the server judges meanwhile."""
     kept: list[ScentSigns] = []
     judge: Callable[..., Scent] = vars(search)["judge"]
 
@@ -86,7 +86,7 @@ def noted() -> Iterator[list[ScentSigns]]:
 
 
 async def collect(corpora: dict[str, Path], state: Path | None = None) -> list[Judged]:
-    """Return all labelled questions on `corpora` with what was found; `state` as in `served`."""
+    """Return all labelled questions on `corpora` with their results; `state` as in `served`."""
     judged = []
     with noted() as kept:
         for corpus, folder in corpora.items():
@@ -105,12 +105,12 @@ def _lines(server: Served, hit: dict[str, Any]) -> str:
 
 
 def level(judged: Judged) -> ScentLevel:
-    """Return the level of an answer by the constants that are in force."""
+    """Return an answer's level by the present constants."""
     return level_of(judged.signs)
 
 
 def fit(judged: Sequence[Judged]) -> list[str]:
-    """Return the constants that suit `judged` best, as lines of Python."""
+    """Return the constants that fit `judged` best, as lines of Python."""
     signs = np.array([_numbers(j.signs) for j in judged])
     right = np.array([j.right for j in judged], dtype=float)
     bias, *weights = _logistic(signs, right)
@@ -126,7 +126,7 @@ def fit(judged: Sequence[Judged]) -> list[str]:
 
 
 def _worth(right: Numbers) -> float:
-    """Return the right answers, less what the wrong ones cost."""
+    """Return the right answers, less the cost of the wrong ones."""
     return float(right.sum() - WRONG_COSTS * (1 - right).sum())
 
 
@@ -135,7 +135,7 @@ def _numbers(signs: ScentSigns) -> tuple[float, ...]:
 
 
 def _logistic(signs: Numbers, right: Numbers) -> Numbers:
-    """Return bias and weights by Newton's method with a ridge on standardised signs, given for the signs as they are."""
+    """Return bias and weights by Newton's method with a ridge on standardised signs, converted to raw signs."""
     middle, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
     x = np.column_stack([np.ones(len(signs)), (signs - middle) / spread])
     ridge = PENALTY * np.diag([1e-9] + [1.0] * signs.shape[1])
@@ -149,7 +149,7 @@ def _logistic(signs: Numbers, right: Numbers) -> Numbers:
 
 
 def table(judged: Sequence[Judged]) -> list[str]:
-    """Return a Markdown table: how scent does on each half of each corpus."""
+    """Return a Markdown table: scent's results on each half of each corpus."""
     lines = [f"| half | corpus | {' | '.join(COLUMNS)} |", "| --- | --- |" + " ---: |" * len(COLUMNS)]
     halves: tuple[Half, ...] = ("calibrate", "test")
     corpora = list(dict.fromkeys(j.asked.corpus for j in judged))
@@ -184,7 +184,7 @@ def _share(values: Iterator[bool]) -> str:
 
 
 def main() -> int:
-    """Print constants or numbers; 1 if a promise is not kept on the half that nothing was fitted on."""
+    """Print constants or numbers; 1 if a promise is broken on the held-out half."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scent", description=__doc__)
     parser.add_argument("corpora", nargs="+", metavar="CORPUS=FOLDER")
     parser.add_argument("--fit", action="store_true", help="print the constants that suit the calibrating half")

@@ -1,4 +1,4 @@
-"""A knowledge base behind the real server, asked by an in-memory client: what a model would see, to the character."""
+"""A knowledge base behind the real server, called by an in-memory client: the exact text that a model would see."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One answer: parsed, and the tokens that it costs a model to read; an error's text is under `error`."""
+    """One answer: parsed, and its tokens for a model; an error's text is under `error`."""
 
     said: dict[str, Any]
     tokens: int
@@ -38,7 +38,7 @@ class Served:
         self._client, self.folder = client, folder
 
     async def call(self, tool: str, **arguments: object) -> Seen:
-        """Return what `tool` answers; the text is what counts, as not every host shows structured content."""
+        """Return the answer of `tool`; the text is what counts, as not every host shows structured content."""
         result = await self._client.call_tool(tool, arguments)
         text = "".join(part.text for part in result.content if isinstance(part, TextContent))
         said = {"error": text} if result.is_error else json.loads(text)
@@ -47,7 +47,10 @@ class Served:
 
 @asynccontextmanager
 async def served(folder: Path, state: Path | None = None) -> AsyncIterator[Served]:
-    """Yield the server over `folder`, an absolute path, once all there is indexed; without `state` it is kept for later."""
+    """Yield the server over `folder`, an absolute path, once everything is indexed.
+
+    With `state` it is kept for later.
+    """
     state = state or STATES / hashlib.sha256(str(folder).encode()).hexdigest()[:12]
     async with open_app(Settings(kb=folder, state_dir=state)) as app, Client(app.server) as client:
         asker = Served(client, folder)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 Draw = Callable[[int], list[str]]
-"""Returns so many words of the page's topic."""
+"""Returns this many words of the page's topic."""
 
 CALLOUTS = ("note", "tip", "warning", "important", "info", "question")
 LANGUAGES = ("python", "bash", "json", "yaml", "sql", "")
 
 
 def sentence(rng: Random, words: list[str], links: Sequence[str]) -> str:
-    """Return `words` as a sentence, now and then with emphasis, code, or a wiki link to one of `links`."""
+    """Return `words` as a sentence, occasionally with emphasis, code, or a wiki link to one of `links`."""
     words[0] = words[0].capitalize()
     at = rng.randrange(len(words))
     ornament = rng.random()
@@ -29,7 +29,7 @@ def sentence(rng: Random, words: list[str], links: Sequence[str]) -> str:
 
 
 def paragraph(rng: Random, draw: Draw, links: Sequence[str], words: int) -> list[str]:
-    """Return about `words` words as sentences on one line, as editors that wrap softly store them."""
+    """Return about `words` words as sentences on one line, as editors with soft wrapping store them."""
     drawn = draw(words)
     parts = []
     while drawn:
@@ -70,7 +70,7 @@ def table(rng: Random, draw: Draw, _links: Sequence[str]) -> list[str]:
 
 
 def fence(rng: Random, draw: Draw, _links: Sequence[str]) -> list[str]:
-    """Return a code fence; some hold what looks like headings and blank lines, which must not be cut at."""
+    """Return a code fence; some contain lines like headings and blank lines, where it must not be cut."""
     lines = ["```" + rng.choice(LANGUAGES)]
     for _ in range(rng.randint(3, 12)):
         first, second = draw(2)

@@ -1,8 +1,8 @@
-"""What a step of a skill of six agents costs, early and late: `python -m tests.benchmarks.skills [--write-doc]`.
+"""The cost of a step of a skill of six agents, early and late: `python -m tests.benchmarks.skills [--write-doc]`.
 
-`deliver` is led to its end by the scripts of its agents, in the process, on SQLite. A submit is `Runner.submit` with all that
-belongs to it (form, conditions, automatic phases, record); the prompt is what answers it. Each step is set beside a submit of a
-small agent with one phase, taking turns on the same disk.
+`deliver` is led to its end by its agents' scripts, in the process, on SQLite. A submit is the whole of `Runner.submit`
+(form, conditions, automatic phases, record); the prompt is its answer. Each step is compared with a submit of a small
+agent with one phase, alternating on the same disk.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ CAST = Cast.skill(CHAIN)
 
 @dataclass(frozen=True)
 class Taken:
-    """One step: milliseconds of the submit, of telling what is next, and of the small agent's submit beside it; bytes of state."""
+    """One step: milliseconds of the submit, of the next prompt, and of the small agent's submit beside it.
+
+    Bytes of state.
+    """
 
     submit_ms: float
     told_ms: float
@@ -66,7 +69,7 @@ async def journeys_at(folder: Path) -> AsyncIterator[JourneyStore]:
 
 
 async def led_to_the_end(folder: Path) -> list[Taken]:
-    """Return what each step of the skill took, in order."""
+    """Return the cost of each step of the skill, in order."""
     taken = []
     async with (
         journeys_at(folder / "deliver") as store,
@@ -100,7 +103,7 @@ async def _step(led: Led, small: Led, work: Mapping[str, Json]) -> Taken:
 
 
 async def _beside(small: Led) -> float:
-    """Return the milliseconds of one submit of an agent with one phase, which is not enough to leave it."""
+    """Return the milliseconds of one submit that doesn't leave the phase of an agent with one phase."""
     here = await small.state()
     began = time.perf_counter()
     await small.runner.submit(small.journey, here.version, Submission({"notes": []}), by=ADA)
@@ -125,7 +128,7 @@ def rows(taken: list[Taken]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, print, and write the section of the handbook if that is asked."""
+    """Measure, print, and write the section of the handbook if requested."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--write-doc", action="store_true")
     args = parser.parse_args()

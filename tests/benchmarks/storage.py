@@ -51,7 +51,7 @@ async def timed(name: str, act: Callable[[], Awaitable[object]], times: int) -> 
 
 
 async def main(documents: int) -> None:
-    """Fill an index, then ask it what a search asks."""
+    """Fill an index, then query it as a search does."""
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteIndexStore.open(Path(folder) / "index.db")
         await store.begin(IndexIdentity("bench", 256, 1))

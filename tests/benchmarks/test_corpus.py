@@ -1,4 +1,4 @@
-"""The generated knowledge bases are what the measurements take them for."""
+"""The generated knowledge bases are as the measurements assume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measuring programs themselves: labels that do not hold are told, and a suggested step is taken as written."""
+"""The measuring programs themselves: wrong labels are reported, and a suggested step is taken as written."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""How many tokens a model reads until it has seen the answer, by three ways of looking for it.
+"""How many tokens a model reads until it has seen the answer, by three ways of searching.
 
     python -m tests.benchmarks.tokens kb=kb docs=FOLDER [--json FILE] [--write-doc]
 
 - *whole files*: search, then read the whole file of hit 1, 2, ... until the quote was seen;
 - *sections*: search, then read the section of hit 1, 2, ...;
-- *circles*: a search with few hits; if no snippet has it, what `scent.next` says if that is a page; then the next hits; then
-  page by page: a short one is read, in a long one is searched.
+- *circles*: a search with few hits; if no snippet has it, the page that `scent.next` names; then the next hits; then
+  page by page: a short one is read, a long one is searched.
 
 Each may make the same number of calls. Tokens are the characters of the answers' JSON text / 4.
 """
@@ -34,9 +34,9 @@ CALLS = 6
 FEW = 4
 """Hits of the first search of the circles."""
 MORE = 6
-"""Hits of the next searches, which are narrower or go on."""
+"""Hits of the next searches, which are narrower or continue the list."""
 LONG_TOKENS = 1500
-"""A page of more is searched and not read."""
+"""A longer page is searched instead of read."""
 AT = (0.25, 0.5, 0.75, 0.95)
 SIZES_AT = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 MOST_OF_WHOLE_FILES = 0.4
@@ -60,7 +60,7 @@ with the phrase that answers it, are beside it.
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one way needed for one question; `hit` is False if the answer was not seen within the calls."""
+    """One way's calls and tokens for one question; `hit` is False if the answer was not seen within the calls."""
 
     id: str
     corpus: str
@@ -74,7 +74,7 @@ Steps = AsyncIterator[tuple[str, dict[str, object]]]
 
 
 class Reader:
-    """A model that reads what tools answer and stops as soon as it has seen the answer."""
+    """A model that reads tools' answers and stops as soon as it has seen the answer."""
 
     def __init__(self, server: Served, asked: Labelled, *, snippets_count: bool) -> None:
         self._server, self._asked, self._snippets_count = server, asked, snippets_count
@@ -82,11 +82,11 @@ class Reader:
 
     @property
     def may_go_on(self) -> bool:
-        """Return whether the answer was not seen yet and there are calls left."""
+        """Return whether the answer is still unseen and calls are left."""
         return not self.hit and self.calls < CALLS
 
     async def search(self, **arguments: object) -> dict[str, Any]:
-        """Return what kb_search answers; its snippets are looked at if they count for this way."""
+        """Return the answer of kb_search; its snippets are checked if they count for this way."""
         seen = await self._call("kb_search", {"query": self._asked.question, **arguments})
         if self._snippets_count:
             self._look((hit["path"], hit["snippet"]) for hit in seen.said.get("hits", ()))
@@ -106,7 +106,7 @@ class Reader:
             first = False
 
     async def follow(self, step: str) -> str | None:
-        """Take the step that an answer suggests, written as a call; return the page that is done with, if one is."""
+        """Take the step that an answer suggests, written as a call; return the page that is finished by it, if any."""
         tool, arguments = parsed(step) or ("", {})
         if not self.may_go_on:
             return None
@@ -129,7 +129,7 @@ class Reader:
 
 
 async def whole_files(reader: Reader) -> None:
-    """Search, then read every page that was hit from beginning to end."""
+    """Search, then read every page found from beginning to end."""
     answer = await reader.search()
     for path in dict.fromkeys(hit["path"] for hit in answer["hits"]):
         if reader.may_go_on:
@@ -137,7 +137,7 @@ async def whole_files(reader: Reader) -> None:
 
 
 async def sections(reader: Reader) -> None:
-    """Search, then read every section that was hit."""
+    """Search, then read every section found."""
     answer = await reader.search()
     for path, section in dict.fromkeys((hit["path"], hit["section"]) for hit in answer["hits"]):
         if reader.may_go_on:
@@ -145,7 +145,7 @@ async def sections(reader: Reader) -> None:
 
 
 async def circles(reader: Reader) -> None:
-    """Search for few and take the step that the answer suggests; then see further hits, and go page by page."""
+    """Search for few hits and take the suggested step; then see further hits, and go page by page."""
     answer = await reader.search(limit=FEW)
     done = await reader.follow(answer["scent"]["next"])
     pages = list(answer["pages"])
@@ -166,11 +166,11 @@ WAYS: dict[str, tuple[Callable[[Reader], Awaitable[None]], bool]] = {
     "whole files, or a snippet": (whole_files, True),
     "sections, or a snippet": (sections, True),
 }
-"""Each way, and whether an answer that stands in a snippet ends the search; the first two read on to be sure."""
+"""Each way, and whether an answer in a snippet ends the search; the first two read on to be sure."""
 
 
 def parsed(step: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the tool and arguments of a step that begins as a call, `kb_read('a.md', section='B')`."""
+    """Return the tool and arguments of a suggested step that begins with a call, `kb_read('a.md', section='B')`."""
     for end in range(len(step), 0, -1):
         if step[end - 1] != ")":
             continue
@@ -187,7 +187,7 @@ def parsed(step: str) -> tuple[str, dict[str, Any]] | None:
 
 
 async def measure(corpora: dict[str, Path]) -> list[Found]:
-    """Return what every way needed for every question that has an answer."""
+    """Return every way's cost for every question that has an answer."""
     found = []
     for corpus, folder in corpora.items():
         async with served(folder) as server:
@@ -218,7 +218,7 @@ def table(found: Sequence[Found]) -> list[str]:
 
 
 def page_sizes(corpora: dict[str, Path]) -> list[str]:
-    """Return a Markdown table of how long the pages of each corpus are."""
+    """Return a Markdown table of the page lengths of each corpus."""
     lines = [
         "| corpus | pages | " + " | ".join(f"tokens of a page, {q:.0%}" for q in SIZES_AT) + " |",
         "| --- |" + " ---: |" * (len(SIZES_AT) + 1),
@@ -232,7 +232,7 @@ def page_sizes(corpora: dict[str, Path]) -> list[str]:
 
 
 def kept(found: Sequence[Found]) -> bool:
-    """Return whether the circles keep what was promised: tokens against both other ways, at no fewer answers seen."""
+    """Return whether the circles keep their promise: tokens against both other ways, at no fewer answers seen."""
     spent, seen = _sums(found)
     return (
         spent["circles"] <= MOST_OF_WHOLE_FILES * spent["whole files"]
@@ -258,7 +258,7 @@ def _sums(found: Sequence[Found]) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def main() -> int:
-    """Measure and print the table; 1 if the circles cost more than was promised."""
+    """Measure and print the table; 1 if the circles break their promise."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.tokens", description=__doc__)
     parser.add_argument("corpora", nargs="+", metavar="CORPUS=FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what each question needed there")

@@ -1,9 +1,9 @@
-"""How well pages in scripts without blanks are found by words alone, for each way of cutting them.
+"""How well pages in scripts without spaces are found by keywords alone, for each way of cutting them.
 
     python -m tests.benchmarks.unspaced
 
-The judged sets in `languages/` were written for this: 26 short pages and 18 questions a language, one page answers each.
-`long` puts six pages at random into each of eighty, as chunks of real pages hold more than one thing.
+The judged sets in `languages/` were written for this: 26 short pages and 18 questions a language, each answered by one
+page. `long` puts six pages at random into each of eighty, because chunks of real pages have more than one subject.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def short(language: str, cut: Cut) -> float:
 
 
 def long(language: str, cut: Cut) -> float:
-    """Return nDCG@10 over pages that hold six of them each, the mean of four drawings."""
+    """Return nDCG@10 over pages composed of six of them each, the mean of four drawings."""
     pages, asked = load(language)
     found = []
     for seed in range(SEEDS):
@@ -53,7 +53,7 @@ def long(language: str, cut: Cut) -> float:
 
 
 def measured(pages: Mapping[str, str], judged: Judged, cut: Cut) -> float:
-    """Return the mean nDCG@10 of `judged` questions, ranked by BM25 over what `cut` makes of a text."""
+    """Return the mean nDCG@10 of `judged` questions, ranked by BM25 over the terms that `cut` makes of a text."""
     counts = {name: Counter(cut(text)) for name, text in pages.items()}
     lengths = {name: sum(found.values()) for name, found in counts.items()}
     average = mean([float(length) for length in lengths.values()])
@@ -78,7 +78,7 @@ def ours(language: str) -> Cut:
 
 
 def code_points(text: str) -> list[str]:
-    """Return every character and every pair of them, marks counted as characters: how it was done before."""
+    """Return every character and every pair of them, marks counted as characters: the earlier way."""
     return [run[at : at + n] for run in re.findall(r"[^\s.,?0-9]+", text) for at in range(len(run)) for n in (1, 2)]
 
 

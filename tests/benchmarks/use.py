@@ -1,11 +1,11 @@
-"""Measures whether use can stand in for judgements, on the labelled questions about this handbook.
+"""Measures whether use can replace judgements, on the labelled questions about this handbook.
 
     python -m tests.benchmarks.use
 
-Readers are simulated: they ask questions whose answers are known, look at a hit with a chance that falls with its rank, and read it
-with a chance that depends on whether it answers. Their events become labels by the rule that `eval --from-use` has. Measured is how
-well the labels order ranking variants, compared with the judgements, and what fitting does: with good weights in use, with bad ones,
-and with readers who read at random.
+Readers are simulated: they ask questions with known answers, look at a hit with a probability that falls with its rank,
+and read it with one that depends on whether it answers. Their events become labels by the rules of `eval --from-use`.
+Measured is how well the labels order ranking variants, compared with the judgements, and the effect of fitting: with
+good weights in use, with bad ones, and with readers who read at random.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Truth:
     """By question and variant."""
 
     def repeated(self, times: int) -> Truth:
-        """Return so many times as many questions of the same kind, each about pages of its own."""
+        """Return this many times as many questions of the same kind, each about pages of its own."""
 
         def named(number: int, pages: Sequence[str]) -> list[str]:
             return [f"{number}/{page}" for page in pages]
@@ -87,9 +87,11 @@ class Truth:
 
 @dataclass(frozen=True)
 class Readers:
-    """How readers behave: the chance to look at rank r is r ** -`bias`; the chances to read what answers and what does not.
+    """How readers behave: the probability of looking at rank r is r ** -`bias`.
 
-    One who has found no answer finds it by other means with the chance `persistence`.
+    The other two are those of reading an answer and a non-answer.
+
+    One who has found no answer finds it by other means with the probability `persistence`.
     """
 
     bias: float = 1.0
@@ -119,7 +121,7 @@ def questions() -> tuple[list[str], list[Mapping[str, float]]]:
 
 
 async def truth(folder: Path) -> Truth:
-    """Return what every variant finds for every question about the handbook."""
+    """Return every variant's results for every question about the handbook."""
     texts, grades = questions()
     variants = list(dict.fromkeys([*candidates(DEFAULT_WEIGHTS), *IN_USE.values()]))
     settings = Settings(kb=ROOT / "kb", state_dir=folder)
@@ -135,7 +137,7 @@ async def truth(folder: Path) -> Truth:
 
 
 def used(known: Truth, in_use: int, readers: Readers, seed: int, visits: int = VISITS) -> list[UseLabel]:
-    """Return the labels of so many questions that simulated readers ask while the variant `in_use` answers."""
+    """Return the labels from this many questions that simulated readers ask while the variant `in_use` answers."""
     draw = np.random.default_rng(seed)
     asked: list[AskedQuestion] = []
     uses: list[PageUse] = []
@@ -184,7 +186,7 @@ def tau(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 
 
 def agreement(known: Truth, in_use: int, readers: Readers, visits: int) -> tuple[float, float, float]:
-    """Return tau with the judgements of corrected and of uncorrected labels, and the number of labels, as means over seeds."""
+    """Return tau with the judgements (corrected and uncorrected labels), and the number of labels, as means over seeds."""
     true = known.quality.mean(axis=0)
     found = []
     for seed in range(SEEDS):
@@ -201,7 +203,7 @@ def agreement(known: Truth, in_use: int, readers: Readers, visits: int) -> tuple
 def fitted(
     known: Truth, in_use: int, readers: Readers, visits: int, seeds: int = SEEDS
 ) -> tuple[float, float, float, float]:
-    """Return how often weights were offered, their true gain (mean, worst), and the gain that fitting reported."""
+    """Return how often weights were offered, their true gain (mean, worst), and the reported gain."""
     true = known.quality.mean(axis=0)
     tried = candidates(known.variants[in_use])
     columns = [known.variants.index(one) for one in tried]

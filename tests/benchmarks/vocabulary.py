@@ -1,4 +1,4 @@
-"""The words that the benchmark corpora are made of: English where it is frequent, derived and compounded where it is rare."""
+"""The vocabulary of the benchmark corpora: English words if frequent, derived and compound ones if rare."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STEMS = _STEMS_TEXT.split()
 SUFFIXES = ("s", "ed", "ing", "er", "able", "ment", "less", "ward", "ship", "ness")
 ZIPF_EXPONENT = 1.07
 TOPIC_EXPONENT = 0.6
-"""A page returns to its subject's words more evenly than a language to its articles."""
+"""A page repeats its subject's words more evenly than a language its articles."""
 TOPICS = 64
 WORDS_A_TOPIC = 90
 
@@ -75,7 +75,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a directory is about: its name, and the words its pages prefer."""
+    """A directory's subject: its name, and its pages' preferred words."""
 
     name: str
     words: Weighted
@@ -83,7 +83,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Everything a page is written with."""
+    """The words of everything on a page."""
 
     common: Weighted
     topics: Sequence[Topic]
@@ -107,7 +107,7 @@ def build(rng: Random, size: int = 30_000) -> Vocabulary:
 
 
 def derive(stem: str, suffix: str) -> str:
-    """Return `stem` with `suffix`, spelled as English mostly does."""
+    """Return `stem` with `suffix`, mostly spelled as in English."""
     if suffix != "ing" and len(stem) > 2 and stem[-1] == "y" and stem[-2] not in "aeou":
         return stem[:-1] + ("ies" if suffix == "s" else "i" + suffix)
     if suffix[0] in "eia" and stem.endswith("e"):
@@ -116,7 +116,7 @@ def derive(stem: str, suffix: str) -> str:
 
 
 def compounds(rng: Random, count: int) -> list[str]:
-    """Return `count` different words of two stems: the long tail, where names of products and systems live."""
+    """Return `count` different words of two stems: the long tail, such as names of products and systems."""
     found: dict[str, None] = {}
     while len(found) < count:
         first, second = rng.sample(STEMS, 2)

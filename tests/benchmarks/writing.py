@@ -1,6 +1,6 @@
-"""What writing costs and what it keeps: `python -m tests.benchmarks.writing [--write-doc]`.
+"""The cost of writing and what it preserves: `python -m tests.benchmarks.writing [--write-doc]`.
 
-Many hosts on one note beside an editor, the core alone on a page of 2,000 lines, and how well contradictions are told.
+Many hosts on one note beside an editor, the core alone on a page of 2,000 lines, and how well contradictions are found.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def _played(seed: int) -> list[tuple[str, Played]]:
 
 
 def main() -> int:
-    """Measure and print; 1 if anything was lost, doubled, refused or cannot be brought back."""
+    """Measure and print; 1 if anything was lost, doubled, refused or cannot be restored."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.writing", description=__doc__)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="by which places are drawn")
     parser.add_argument("--write-doc", action="store_true", help="write the section of the handbook")

@@ -1,6 +1,4 @@
-"""`kill -9` for a server while it acts in Plane and Zulip.
-
-Each act exists once, and no act that was done is reported as failed.
+"""`kill -9` for a server acting in Plane and Zulip: each act exists once, and no done act is reported as failed.
 
 The real program with doubles on real sockets, killed at the moment when a request arrives there, or a moment later. A
 host asks again from another process; any process finishes what a person approved. `FORGE_TEST_KILLS` sets how many

@@ -1,7 +1,4 @@
-"""Processes that fill Qdrant are killed inside each kind of request.
-
-The next one makes the server equal to the store.
-"""
+"""Processes filling Qdrant are killed inside each kind of request; the next makes the server equal to the store."""
 
 from __future__ import annotations
 

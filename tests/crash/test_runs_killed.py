@@ -1,6 +1,4 @@
-"""`kill -9` for a process that leads a run, at each step.
-
-Another one continues, no tool is called twice, nothing is lost.
+"""`kill -9` for a process leading a run, at each step: another continues, no tool is called twice, nothing is lost.
 
 By default each process is a fork of the test; `-m external` also uses whole programs.
 """

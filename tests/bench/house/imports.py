@@ -1,4 +1,4 @@
-"""Who imports whom, where in the file, and in which circles."""
+"""Which file imports which, from where in it, and in which circles."""
 
 from __future__ import annotations
 
@@ -70,9 +70,10 @@ def _targets(node: ast.Import | ast.ImportFrom, source: Source) -> list[str]:
 
 
 def circles(found: Iterable[Import], *, where: Callable[[Import], bool] = lambda _: True) -> list[list[str]]:
-    """Return the circles: files from each of which every other one is reached by imports. The largest first, sorted within.
+    """Return the circles: sets of files that all reach each other by imports. The largest first, sorted within.
 
-    They are the strongly connected components with more than one file of the graph of those imports for which `where` is true.
+    They are the strongly connected components with more than one file, in the graph of the imports for which `where` is
+    true.
     """
     edges: dict[str, set[str]] = {}
     for one in found:

@@ -31,7 +31,7 @@ class Source:
 
     @property
     def room(self) -> str:
-        """Return the package, or the folder right below it, that the file is in."""
+        """Return the file's package, or its folder right below one."""
         folders = self.path.split("/")[:-1]
         return "/".join(folders[:2])
 
@@ -42,7 +42,7 @@ class Source:
 
     @property
     def length(self) -> int:
-        """Return how many lines the file has, of any kind."""
+        """Return the file's number of lines, of any kind."""
         return len(self.text.splitlines())
 
     @cached_property

@@ -20,17 +20,20 @@ import apsw
 from tests.bench.house.source import LAYERS
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
-"""Who is watching. The SDK, task groups and worker threads all carry the caller's context on; other tasks don't have it."""
+"""Who is watching.
+
+The SDK, task groups and worker threads all pass on the caller's context; other tasks don't have it.
+"""
 _RESUME_PLACE = 3
-"""The bits of a RESUME instruction's argument that say why a frame runs: 0 when a function begins, not after an await."""
+"""The bits of a RESUME instruction's argument that say why a frame runs: 0 if a function begins, not after an await."""
 
 
 @dataclass
 class Trace:
-    """What one call did.
+    """The functions, page reads and statements of one call.
 
-    `page` is the file name whose opening is counted, `database` the file whose statements are, `text` what is followed from
-    function to function.
+    `page` is the file name whose openings are counted, `database` the file whose statements are, `text` what is
+    followed from function to function.
     """
 
     root: Path
@@ -40,10 +43,10 @@ class Trace:
     entered: list[tuple[str, str]] = field(default_factory=list)
     """File and name of each product function that was entered, in order."""
     handed: list[tuple[str, str]] = field(default_factory=list)
-    """Those among them that got an argument with `text` in it, or in a field or an item of it."""
+    """The functions that got an argument containing `text`, or with it in a field or an item."""
     opened: int = 0
     statements: list[tuple[bool, str]] = field(default_factory=list)
-    """Each statement, and whether it only reads. Those that begin and end transactions, and PRAGMA, are left out."""
+    """Each statement, and whether it only reads. Those that begin and end transactions, and PRAGMA, are excluded."""
 
     @property
     def files(self) -> int:
@@ -57,7 +60,7 @@ class Trace:
 
     @property
     def text_route(self) -> list[str]:
-        """Return the same for the functions that were handed the text."""
+        """Return the same for the functions that got the text."""
         return _changes(self.handed)
 
     @property
@@ -71,7 +74,7 @@ class Trace:
         return [sql for reading, sql in self.statements if not reading]
 
     def code_of(self, frame: FrameType) -> None:
-        """Note the function that the frame has just begun, if it is the product's."""
+        """Record the function that the frame has just begun, if it is the product's."""
         name = _product_file(frame.f_code.co_filename, self.root)
         if name is not None and _begins(frame):
             self.entered.append((name, frame.f_code.co_qualname))
@@ -79,7 +82,7 @@ class Trace:
                 self.handed.append(self.entered[-1])
 
     def sql_of(self, told: dict[str, Any]) -> None:
-        """Note a statement of the database."""
+        """Record a statement of the database."""
         rows = told["sql"].lstrip().upper().startswith(("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "REPLACE"))
         if rows and not told["trigger"] and told["connection"].filename == self.database:
             self.statements.append((told["readonly"], told["sql"]))
@@ -126,7 +129,7 @@ def _instructions(code: CodeType) -> bytes:
 
 
 def _begins(frame: FrameType) -> bool:
-    """Return whether the frame is a function at its beginning: no module, no class body, nothing that goes on after an await."""
+    """Return whether the frame begins a function: no module, no class body, nothing that continues after an await."""
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return False
     return not _instructions(frame.f_code)[frame.f_lasti + 1] & _RESUME_PLACE
@@ -160,7 +163,7 @@ def _add_audit_hook() -> None:
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Make what happens inside traceable. Open databases and start threads inside, too: those from before are not seen."""
+    """Make a block traceable. Open databases and start threads inside, too: earlier ones are not seen."""
     _add_audit_hook()
     before: Callable[..., object] | None = sys.getprofile()
     threading.setprofile(_profile)
@@ -176,7 +179,7 @@ def watching() -> Iterator[None]:
 
 @contextmanager
 def tracing(trace: Trace) -> Iterator[Trace]:
-    """Note in `trace` what this task does inside, with the tasks and worker threads that it starts."""
+    """Record in `trace` the work of this task, and of the tasks and worker threads that it starts."""
     token = _CURRENT.set(trace)
     try:
         yield trace

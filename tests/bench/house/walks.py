@@ -1,4 +1,7 @@
-"""Three calls of the real server on a small knowledge base, watched: a merge, a proposal that is approved, and a search."""
+"""Three calls of the real server on a small knowledge base, traced.
+
+A merge, a proposal that is approved, and a search.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ WARM, MEASURED = "guides/first.md", "guides/second.md"
 
 @dataclass(frozen=True)
 class Walk:
-    """A call and what was counted while it ran."""
+    """A call and its counts."""
 
     name: str
     trace: Trace
@@ -63,7 +66,7 @@ class Walk:
 
 
 async def walks() -> list[Walk]:
-    """Return the walks. Each call was made once before on another page: loading modules is no part of it."""
+    """Return the walks. Each call ran once before on another page, so that loading modules is not counted."""
     found: list[Walk] = []
     with TemporaryDirectory(prefix="forge-house-") as folder, watching():
         settings = Settings(
@@ -92,7 +95,7 @@ async def _walked(
     text: str,
     prepare: Callable[[], Awaitable[Callable[[], Awaitable[object]]]],
 ) -> Walk:
-    """Prepare the call unseen, then watch it."""
+    """Prepare the call untraced, then trace it."""
     call = await prepare()
     database = str(who.app.base.state.place).partition(" (")[0]
     with tracing(Trace(ROOT, Path(path).name, database, text)) as trace:

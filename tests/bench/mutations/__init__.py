@@ -1,1 +1,1 @@
-"""Mutations: which small changes of the code no test notices, and which tests notice what no other does."""
+"""Mutations: small changes of the code that no test notices, and tests that notice what no other does."""

@@ -1,6 +1,6 @@
 """A pytest plugin that records which tests call each function; it writes them as JSON to the file that `CALLERS_FILE` names.
 
-Python's profiler sees calls in this process only. What a test runs in another process is not recorded.
+Python's profiler sees calls in this process only. Calls that a test makes in another process are not recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _callers: defaultdict[str, list[str]] = defaultdict(list)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Record the functions that are called while the test and its fixtures run."""
+    """Record the functions called during the test and its fixtures."""
     called: set[tuple[str, int]] = set()
 
     def record(frame: FrameType, event: str, _argument: Any) -> None:
@@ -46,5 +46,5 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was recorded."""
+    """Write the record."""
     Path(os.environ[CALLERS_FILE]).write_text(json.dumps(_callers), encoding="utf-8")

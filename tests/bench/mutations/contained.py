@@ -1,4 +1,4 @@
-"""Which test cases a sample does not tell from another case of the same file: candidates to be read, not a verdict."""
+"""Test cases that a sample can't tell from another case of the same file: candidates to be read, not a verdict."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Set as AbstractSet
 
 
 def contained(calls: Mapping[str, AbstractSet[str]], kills: Sequence[AbstractSet[str]]) -> Mapping[str, Sequence[str]]:
-    """Return the cases that another one of their file contains, by that one.
+    """Return the cases contained in another one of their file, with that one.
 
-    A case contains another if it kills every mutant that the other kills and calls every function that the other calls. Of
-    cases that contain each other the first one stays. `kills` has the killers of each mutant.
+    A case contains another if it kills every mutant that the other kills and calls every function that the other calls.
+    Of cases that contain each other the first one is kept. `kills` has the killers of each mutant.
     """
     killed: dict[str, set[int]] = {case: set() for case in calls}
     for number, killers in enumerate(kills):

@@ -30,7 +30,7 @@ class Mutant:
 
 
 def functions(source: str) -> Sequence[int]:
-    """Return the line of the function of every mutant of a file; the mutant's number is its place here."""
+    """Return the function's line for every mutant of a file; a mutant's number is its index."""
     return [function for function, _, _ in _changes(ast.parse(source))]
 
 
@@ -44,7 +44,7 @@ def mutant(source: str, number: int) -> Mutant:
 
 
 def _changes(tree: ast.AST) -> Iterator[tuple[int, ast.stmt | ast.expr, Callable[[], str]]]:
-    """Yield the function's line, the node, and what changes it in the tree and returns its new text."""
+    """Yield the function's line, the node, and a function that changes it in the tree and returns its new text."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue

@@ -94,7 +94,7 @@ def all_mutants(room: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def tried(file: Path, changed: Mutant, callers: Sequence[str], copy: Path, limit_s: float) -> set[str]:
-    """Return the tests that fail with the mutant: of those that call its function, or else of all in the same files.
+    """Return the failing tests with the mutant: of those that call its function, or else of all in the same files.
 
     A fixture that several tests share calls functions only once, before the first of them.
     """

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.history merges REPOSITORY.git... [--most 500] [--write FOLDER]
 
-`--write` puts what is to be read by eye into a folder. Nothing of a repository is kept in ours.
+`--write` puts everything that should be read by eye into a folder. Nothing of a repository is kept in ours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.benchmarks.history import edits, facts, merges, pieces
 from tests.benchmarks.history.repository import Repository
 
 SHOWN = 10
-"""Edits that were written otherwise, and are named."""
+"""Edits written differently from what was sent, by name."""
 
 
 def measure_merges(given: argparse.Namespace) -> None:
@@ -49,7 +49,7 @@ def measure_merges(given: argparse.Namespace) -> None:
 
 
 def measure_pieces(given: argparse.Namespace) -> None:
-    """Print where pieces of each repository's pages are put."""
+    """Print where pieces of each repository's pages were put."""
     anyio.run(_pieces, given)
 
 
@@ -82,7 +82,7 @@ def measure_edits(given: argparse.Namespace) -> None:
 
 
 def measure_facts(given: argparse.Namespace) -> None:
-    """Print what becomes of changed facts, rewordings and new facts."""
+    """Print the outcomes of changed facts, rewordings and new facts."""
     print(facts.HEAD)
     for git_dir in given.repositories:
         with Repository(git_dir) as repository:

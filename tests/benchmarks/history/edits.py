@@ -16,7 +16,7 @@ from tests.support.knowledge_bases.folders import write
 
 @dataclass
 class EditScore:
-    """Counts of edits; `others` are those written otherwise than sent, or not at all, and why."""
+    """Counts of edits; `others` are those written differently from what was sent, or not at all, and why."""
 
     edits: int = 0
     same: int = 0

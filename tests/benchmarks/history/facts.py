@@ -1,9 +1,12 @@
-"""Facts that people changed, rewordings, and facts that they added: each sent as evidence to the page as it was before.
+"""Facts that people changed, rewordings, and facts that they added.
 
-A text of the page and the one that took its place are a changed fact if a sentence of it gave way to one in which a number or a
-word that decides (must, enabled, beta) differs; a rewording if only the forms of words, stop words or their order do. A text
-that keeps every sentence and has one more is "more", and one like nothing of its section is "new": both only if no sentence of
-it took the place of one that the edit removed anywhere on the page. Other changes are left out, also those that only take away.
+Each is sent as evidence to the page before the edit.
+
+A unit and its replacement are a changed fact if a sentence of it was replaced by one in which a number or a deciding
+word (must, enabled, beta) differs; a rewording if only the forms of words, stop words or their order do. A unit that
+keeps every sentence and has one more is "more", and one unlike anything in its section is "new": both only if none of
+its sentences replaced one that the edit removed anywhere on the page. Other changes are left out, including mere
+deletions.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ Change = Literal["fact", "rewording", "more", "new"]
 CHANGES: tuple[Change, ...] = ("fact", "rewording", "more", "new")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAME_STATEMENT = 0.7
-"""Likeness from which a unit is the one that took another's place."""
+"""Similarity from which a unit counts as another's replacement."""
 SAME_SUBJECT = 0.5
 """The same for a statement, if the edit removed the other."""
 LONGEST = 60_000
@@ -52,7 +55,7 @@ class StatementChange:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A change, and what became of it when it was sent as evidence to its section."""
+    """A change, and its outcome when it was sent as evidence to its section."""
 
     change: StatementChange
     plan: MergePlan
@@ -72,7 +75,7 @@ class Answered:
 
     @property
     def loses_words(self) -> bool:
-        """Whether a word of the page before would be gone."""
+        """Whether a word of the page before would be lost."""
         return not keeps_words(self.plan.text, self.change.before)
 
 
@@ -139,7 +142,7 @@ def _said(page: Sequence[Unit]) -> dict[str, StatementReading]:
 
 
 def _replaced(new: StatementReading, lost: Iterable[StatementReading]) -> StatementReading | None:
-    """Return the one of the statements that the edit removed whose place this one took, None if it took none's."""
+    """Return the removed statement that this one replaced, None if there is none."""
     nearest = max(lost, key=lambda one: likeness(one, new), default=None)
     return nearest if nearest is not None and likeness(nearest, new) >= SAME_SUBJECT else None
 
@@ -147,7 +150,7 @@ def _replaced(new: StatementReading, lost: Iterable[StatementReading]) -> Statem
 def _kind(
     old: StatementReading, new: StatementReading, lost: Sequence[StatementReading], fresh: Sequence[StatementReading]
 ) -> Change | None:
-    """Return the kind of a change of a text that lost some statements and got `fresh` ones."""
+    """Return the kind of change of a unit that lost some statements and got `fresh` ones."""
     if old.subject == new.subject and old.values == new.values and not _differ_in_fact(old, new):
         return (
             "rewording"
@@ -167,7 +170,10 @@ def _differ_in_fact(old: StatementReading, new: StatementReading) -> bool:
 
 
 def answered(change: StatementChange) -> Answered | None:
-    """Send the change to its section of the page as it was, from another source than the page's; None if the name is not clear."""
+    """Send the change to its section of the page before, from another source than the page's.
+
+    None if the heading is ambiguous.
+    """
     page = cut(change.before)
     setting = MergeSetting(
         PageFacts(change.path, "wiki:page", NOW, tracked=False), [None] * len(units(page)), DEFAULT_RULES, NOW, "r", "p"

@@ -1,4 +1,4 @@
-"""Real merges: how often ours is clean, how often git's is, and whether a clean merge is what people made of it."""
+"""Real merges: how often ours is clean, how often git's is, and whether a clean merge equals people's result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.benchmarks.history.repository import RealMerge
 
 @dataclass
 class MergeScore:
-    """Counts of merges. `differs` are clean merges of ours that are not what people made, to be read by eye."""
+    """Counts of merges. `differs` are clean merges of ours that differ from people's result, to be read by eye."""
 
     merges: int = 0
     clean: int = 0
@@ -57,7 +57,7 @@ def score(merges: Iterable[RealMerge]) -> MergeScore:
 
 
 def git_merge(one: RealMerge) -> str | None:
-    """Return what `git merge-file` makes of it; None where it has conflicts."""
+    """Return the result of `git merge-file`; None if it has conflicts."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("ours", "base", "theirs")]
         for path, text in zip(paths, (one.ours, one.base, one.theirs), strict=True):

@@ -1,7 +1,9 @@
-"""Pieces cut out of real pages and sent back: are they put where they were, or asked about, and does anything else change?
+"""Pieces cut out of real pages and sent back.
 
-All pieces are cut out first, so that the index doesn't know them. Each is then sent twice as a rehearsal: to its page, and to
-its topmost folder.
+Does each return to its place or lead to a question, and does anything else change?
+
+All pieces are cut out first, so that the index doesn't know them. Each is then sent twice as a dry run: to its page,
+and to its topmost folder.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class CutPiece:
 
 @dataclass(frozen=True, slots=True)
 class SentBack:
-    """The answer to a piece, sent to `to`, and what it says: written there, asked about, or nothing written."""
+    """The answer to a piece sent to `to`: written there, a question, or nothing written."""
 
     piece: CutPiece
     to: Literal["page", "folder"]
@@ -57,7 +59,7 @@ class SentBack:
     removed: tuple[str, ...]
     answer: dict[str, Any]
     page_suffices: bool
-    """Whether the page alone, without a section, leads to the right place: the call that names the page was tried."""
+    """Whether the page alone, without a section, leads to the right place: tried with a call that names the page."""
 
     @property
     def written(self) -> bool:
@@ -66,12 +68,12 @@ class SentBack:
 
     @property
     def right(self) -> bool:
-        """Whether all of it would be written where it was."""
+        """Whether all of it would be written in its old place."""
         return self.path == self.piece.path and bool(self.sections) and set(self.sections) == {self.piece.section}
 
     @property
     def offers_right(self) -> bool:
-        """Whether the place where it was is the one written to, or one of the three that the answer names."""
+        """Whether its old place is the one written to, or one of the three in the answer."""
         offered = self.offered[:3]
         return (
             self.right
@@ -135,7 +137,7 @@ def _piece_of(path: str, text: str, kind: Kind, chance: random.Random) -> CutPie
 
 @asynccontextmanager
 async def served(pages: dict[str, str], folder: Path) -> AsyncIterator[Writer]:
-    """Serve the pages, indexed, to a host that may write."""
+    """Serve the indexed pages to a host that may write."""
     for path, text in pages.items():
         target = folder / "kb" / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Reads a bare Git repository: its merges of Markdown pages, and its edits, in the order in which they were made."""
+"""Reads a bare Git repository: its merges of Markdown pages, and its edits, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_PAGE = 200_000
 
 @dataclass(frozen=True, slots=True)
 class RealMerge:
-    """A page that both parents of a merge commit changed, and what people made of it."""
+    """A page that both parents of a merge commit changed, and people's result."""
 
     commit: str
     path: str
@@ -35,7 +35,7 @@ class RealEdit:
 
 
 class Repository:
-    """A Git repository, read by its own program. Open it with `with`."""
+    """A Git repository, read by Git itself. Open it with `with`."""
 
     def __init__(self, git_dir: Path) -> None:
         self._git_dir = git_dir
@@ -55,7 +55,7 @@ class Repository:
             self._batch.wait()
 
     def git(self, *words: str) -> str:
-        """Return what a command of Git prints."""
+        """Return the output of a Git command."""
         done = subprocess.run(["git", f"--git-dir={self._git_dir}", *words], capture_output=True, check=False)
         return done.stdout.decode("utf-8", "replace")
 

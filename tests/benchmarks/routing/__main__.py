@@ -22,7 +22,7 @@ list, show, open, what's in*, as navigation and all else as discovery.
 
 
 async def main() -> None:
-    """Do what the command line says."""
+    """Run the program that the command line names."""
     if sys.argv[1:] == ["fit"]:
         await fit_and_write()
         return
@@ -33,7 +33,7 @@ async def main() -> None:
 
 
 def with_section(page: str, tables: str) -> str:
-    """Return `page` with the tables in the section for routes, which is added at the end if it is not there."""
+    """Return `page` with the tables in the section for routes, which is appended if it is missing."""
     head, _, rest = page.partition(BEGIN)
     tail = rest.partition(END)[2]
     return f"{head.rstrip()}\n\n{BEGIN}\n{HEAD}\n{tables}\n{END}{tail or chr(10)}"

@@ -1,8 +1,8 @@
 """Fits the weights of the router's signs: `python -m tests.benchmarks.routing fit` writes them beside the router.
 
-Logistic regression with a ridge, by Newton's method: no chance in it, the same data give the same weights. It sees the
-tuning half and the shipped examples, each of which is judged by its neighbours without itself.
-Source: Hastie, Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition, section 4.4.1.
+Logistic regression with a ridge, by Newton's method: deterministic, the same data give the same weights. It sees the
+tuning half and the shipped examples, each of which is judged by its neighbours without itself. Source: Hastie,
+Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition, section 4.4.1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FOLDS = 5
 
 
 async def fit_and_write() -> None:
-    """Write the weights fitted to everything that may be looked at; print how often they are right on left-out parts."""
+    """Write the weights fitted to all visible questions; print how often they are right on held-out parts."""
     rows, sides = await training_rows(StaticEmbedder(), questions("tune"))
     print(f"left-out fifths of {len(rows)} questions, wording and neighbours alone: {cross_validated(rows, sides):.3f}")
     found = fitted(rows, sides)
@@ -41,7 +41,10 @@ async def fit_and_write() -> None:
 async def training_rows(
     embedder: Embedder, asked: Sequence[Labelled]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return one row of signs a question and 1 for navigation, 0 for discovery: `asked`, then the shipped examples."""
+    """Return a row of signs for each question and 1 for navigation, 0 for discovery.
+
+    `asked`, then the shipped examples.
+    """
     shipped = shipped_examples()
     neighbours = await embedded(embedder, shipped, ())
     rows = [_row(each.query, neighbours.leaning(await _vector(embedder, each.query))) for each in asked]
@@ -67,7 +70,7 @@ def fitted(rows: NDArray[np.float64], sides: NDArray[np.float64]) -> NDArray[np.
 
 
 def cross_validated(rows: NDArray[np.float64], sides: NDArray[np.float64]) -> float:
-    """Return how often weights fitted to four fifths are right on the fifth that they have not seen."""
+    """Return how often weights fitted to four fifths are right on the remaining fifth."""
     fold = np.arange(len(rows)) % FOLDS
     right = 0
     for left_out in range(FOLDS):

@@ -1,4 +1,4 @@
-"""The labelled questions, and the fixed split into those that may be looked at while tuning and those that may not."""
+"""The labelled questions, and the fixed split into visible and hidden ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Half = Literal["tune", "test"]
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A question as somebody asked it, the way it should be taken, and where it was found."""
+    """A question as someone asked it, its correct route, and its source."""
 
     id: str
     query: str
@@ -26,7 +26,7 @@ class Labelled:
 
     @property
     def half(self) -> Half:
-        """Return the half it belongs to, for ever: by a hash of its id."""
+        """Return its half, permanently: by a hash of its id."""
         return "tune" if hashlib.sha256(self.id.encode()).digest()[0] % 2 == 0 else "test"
 
 

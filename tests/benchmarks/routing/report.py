@@ -1,4 +1,4 @@
-"""How often the router is right, beside the trivial rule, and whether it is as sure as it should be."""
+"""How often the router is right, beside the trivial rule, and whether its confidence is calibrated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BANDS = ((0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01))
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A labelled question, how the router took it, and how the trivial rule does."""
+    """A labelled question, the router's route, and the trivial rule's."""
 
     asked: Labelled
     taken: QuestionRoute
@@ -28,7 +28,7 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """Return whether the router took it as a person would."""
+        """Return whether the router chose the person's route."""
         return self.taken.mode == self.asked.label
 
 
@@ -38,7 +38,7 @@ def trivial(query: str) -> RouteMode:
 
 
 async def judged(half: Half) -> Sequence[Judged]:
-    """Return every question of one half with its route, in a knowledge base where nothing bears a name."""
+    """Return every question of one half with its route, in a knowledge base without any place names."""
     embedder = StaticEmbedder()
     router = Router(MemoryIndexStore())
     await router.prepare(embedder)
@@ -57,7 +57,7 @@ def accuracy(of: Iterable[bool]) -> float:
 
 
 async def report() -> str:
-    """Return the tables of both halves as Markdown. Of the test half only sums are told, never a question."""
+    """Return the tables of both halves as Markdown. The test half is shown in sums only, never by question."""
     tune, test = await judged("tune"), await judged("test")
     parts = [_by_group(tune, test), _confusion(test), _calibration([*tune, *test]), _second_opinion(tune, test)]
     errors, before = sum(not each.right for each in test), sum(each.trivial != each.asked.label for each in test)
@@ -111,7 +111,7 @@ def _calibration(both: Sequence[Judged]) -> str:
 
 
 def _second_opinion(tune: Sequence[Judged], test: Sequence[Judged]) -> str:
-    """Return how often a second opinion is asked for, and what one would add that is right so often."""
+    """Return how often a second opinion is asked for, and the gain from one with this accuracy."""
     rows = [
         "| second opinion | questions | asked about | right without it | all right, if it is right in 70 % | 85 % | always |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -1,7 +1,4 @@
-"""Two people's changes to a document are joined.
-
-If both changed the same part, it stays as it is and is shown to them.
-"""
+"""Two people's changes to a document are joined; a part that both changed stays as it is and is shown to them."""
 
 from __future__ import annotations
 
