@@ -1,4 +1,4 @@
-"""Agents led as a server leads them: the real runner, a real store, and pages in which quotes are really found or not."""
+"""Agents led as a server leads them: the real runner, a real store, and pages that really contain quotes or not."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TOOLS = frozenset(
         "zulip_react",
     ]
 )
-"""The tools that a phase may name. Those of the connectors are listed only where one is configured."""
+"""The tools that a phase may name. Those of the connectors are listed only if one is configured."""
 ANSWER_TOKENS, AROUND_TOKENS = 2_500, 300
 """The most tokens of an answer that resumes a journey, and its fields beside the prompt and the schema."""
 
@@ -132,7 +132,7 @@ WATER: dict[str, Json] = {
     "section": "Water",
     "quote": "A shallow bowl with stones gives the bees water",
 }
-"""Quotes that are where they say."""
+"""Quotes that are correct."""
 ALTERED = {**WINTER, "quote": "In winter the bees form a cluster and eat about 15 grams of stored honey."}
 ELSEWHERE = {**WINTER, "section": "Varroa"}
 NOWHERE = {**WINTER, "path": "notes/wasps.md"}
@@ -141,7 +141,9 @@ NOWHERE = {**WINTER, "path": "notes/wasps.md"}
 
 @dataclass
 class Pages:
-    """A look at a small knowledge base. What the server knows of a journey (calls, proposals, scents, routes) is set by the test.
+    """A look-up in a small knowledge base.
+
+    The test sets the server's data about a journey (calls, proposals, scents, routes).
 
     No search finds enough unless `scents` says so.
     """
@@ -217,7 +219,7 @@ async def judged(
     signals: tuple[str, ...] = (),
     brief: str = "Keep bees on the roof.",
 ) -> ConditionFinding:
-    """Return what a condition finds when `given` is submitted in `phase`, with `works` on record (that of the phase, too)."""
+    """Return a condition's finding when `given` is submitted in `phase`, with `works` on record (the phase's own too)."""
     form = agent.forms[phase]
     work = joined((works or {}).get(phase), given, form.asks)
     assert form.problems(work) == (), "a near miss has the right form: it is for the condition to refuse"
@@ -233,7 +235,7 @@ def change(work: Mapping[str, Json], name: str, at: int, **fields: Json) -> dict
 
 
 def lacks(finding: ConditionFinding, *words: str) -> bool:
-    """Return whether the condition is not met and says so with these words."""
+    """Return whether the condition is unmet and its message has these words."""
     return not finding.met and all(word in " / ".join(finding.missing) for word in words)
 
 
@@ -252,12 +254,12 @@ class Led:
         return (await self.position()).state
 
     async def told(self) -> str:
-        """Return the prompt as any host gets it now."""
+        """Return the current prompt, as any host gets it."""
         here = await self.position()
         return prompt(here.agent, here.state)
 
     async def submit(self, *signals: str, **work: Json) -> JourneyState:
-        """Submit at the newest version and return where that led."""
+        """Submit at the newest version and return the result."""
         at = (await self.state()).version
         return (await self.runner.submit(self.journey, at, Submission(work, signals), by=ADA)).state
 
@@ -277,7 +279,7 @@ class Led:
         return [logged.event for logged in await self.runner.store.events(self.journey)]
 
     async def missing(self) -> list[str]:
-        """Return what the newest submit lacked."""
+        """Return the gaps of the newest submit."""
         state = await self.state()
         return [f.text for f in state.feedback if f.version == state.version]
 
@@ -303,7 +305,7 @@ async def leading(
     store: JourneyStore | None = None,
     **inputs: Json,
 ) -> AsyncIterator[Led]:
-    """Begin a journey of the agent, in memory if no store is given: all of them keep a journey in the same way."""
+    """Begin a journey of the agent, in memory if no store is given: all stores behave alike."""
     runner = runner_of(agent, store or Remembering(nobody), seen := look or Pages())
     begun = await runner.start(agent.name, brief, inputs, by=ADA)
     yield Led(runner, begun.journey, seen)
@@ -365,10 +367,10 @@ async def walk(
     look: Pages | None = None,
     patience: int = 60,
 ) -> Collection[str]:
-    """Lead a journey as `choices` say, then with `good` works to its end. Return the conditions by which it went.
+    """Lead a journey by `choices`, then with `good` works to its end. Return the conditions that it took.
 
-    Each move is one of the table or a person's; the record folds to the state; and from wherever the walk led, work that is
-    good comes to the end.
+    Each move is in the table or a person's; the record folds to the state; and from the walk's end, good work reaches
+    the journey's end.
     """
     runner = runner_of(agent, Remembering(nobody), seen := look or Pages())
     led = Led(runner, (await runner.start(agent.name, "Keep bees on the roof.", {}, by=ADA)).journey, seen)
@@ -391,7 +393,7 @@ async def walk(
 async def ways_not_taken(
     agent: Agent, works: Works, good: Works, *, walks: int, look: Callable[[], Pages] = Pages
 ) -> Collection[str]:
-    """Return the conditions of the table by which none of so many walks went. They are the same walks each time."""
+    """Return the conditions of the table that none of this many walks took. The walks are the same each time."""
     missing = {transition.condition for transition in agent.graph.transitions}
     for seed in range(walks):
         choices = [seed * 7919 * (n + 1) // 3 for n in range(30)]
@@ -402,7 +404,7 @@ async def ways_not_taken(
 
 
 async def sound(agent: Agent, led: Led) -> Collection[str]:
-    """Return the reasons of all moves, each of which is in the table or was a person's; the journey is complete."""
+    """Return the reasons of all moves, each in the table or a person's; the journey is complete."""
     log = await led.runner.store.events(led.journey)
     state = await led.state()
     assert fold(log) == state
@@ -419,7 +421,7 @@ async def sound(agent: Agent, led: Led) -> Collection[str]:
 
 
 class Remembering(MemoryJourneys):
-    """Journeys in memory that fold only new events: a walk asks for its state at every step."""
+    """Journeys in memory that fold only new events, because a walk reads its state at every step."""
 
     def __init__(self, publish: Publish) -> None:
         super().__init__(publish)

@@ -56,7 +56,7 @@ FOUND: Mapping[str, Work] = {ROUTE: SOUGHT, DEEP_DIVE: DIVED}
 
 
 def deciding(kind: str, path: str | None = None) -> Mapping[str, Work]:
-    """Return the works with which ACT begins."""
+    """Return the works recorded when ACT begins."""
     return {**FOUND, REASON: reasoned(kind, path)}
 
 

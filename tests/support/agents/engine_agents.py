@@ -1,4 +1,4 @@
-"""An agent with everything that the engine leads: automatic phases in a row, questions, conversations, feedback, budgets."""
+"""An agent with every feature of the engine: automatic phases in a row, questions, conversations, feedback, budgets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Question(Part):
 
 
 class Plan(PhaseWork):
-    """The steps to make, and questions that only a person can answer."""
+    """The steps, and questions that only a person can answer."""
 
     steps: list[str] = Field(default_factory=list)
     ask: list[Question] = Field(default_factory=list)
@@ -53,7 +53,7 @@ async def route(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
 
 
 async def check(facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
-    """Return which steps of the plan say nothing."""
+    """Return which steps of the plan are empty."""
     steps = facts.works["PLAN"]["steps"]
     return {"wrong": [f"step {number} is empty" for number, step in enumerate(steps, 1) if not step.strip()]}
 
@@ -122,7 +122,7 @@ WAYS = (
 
 
 def making() -> Agent:
-    """Return the agent: it routes by itself, plans, checks and counts the plan by itself, makes it and is judged."""
+    """Return the agent: it routes by itself, plans, checks and counts the plan by itself, carries it out and is judged."""
     return Agent(
         name="making",
         title="Making",
@@ -151,7 +151,7 @@ def with_phase(agent: Agent, name: str, **changes: Json) -> Agent:
 
 
 def with_ways(agent: Agent, *ways: Transition) -> Agent:
-    """Return the agent with other ways, where it has them between the same phases, on the same condition."""
+    """Return the agent with these transitions in place of those between the same phases, on the same condition."""
     new = {(way.source, way.target, way.condition): way for way in ways}
     kept = [new.pop((way.source, way.target, way.condition), way) for way in agent.graph.transitions]
     return replace(agent, graph=replace(agent.graph, transitions=(*kept, *new.values())))

@@ -1,4 +1,7 @@
-"""A small agent with all that an engine can lead: automatic work, questions, conversations, typed feedback, documents."""
+"""A small agent with every feature of the engine.
+
+Automatic work, questions, conversations, typed feedback, documents.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class Judged(PhaseWork):
 
 
 async def pages(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
-    """Return which of the pages that inputs name are there."""
+    """Return which of the pages named in the inputs exist."""
     named = [str(path) for path in facts.inputs.get("pages", [])]
     return {"pages": [path for path in named if await look.place(path) == "page"], "looked": len(named)}
 
@@ -98,7 +101,7 @@ def documents(state: JourneyState) -> Mapping[str, str]:
 
 
 def inquiry() -> Agent:
-    """Return the agent: it looks by itself, asks a person, writes, and is judged, softly or hard."""
+    """Return the agent: it looks by itself, asks a person, writes, and is judged, with soft or hard failures."""
     phases = (
         Phase("LOOK", purpose="what is there", automatic=True),
         Phase("ASK", purpose="ask what only a person knows", speaker="planner", prompt="ask", prompt_again="ask"),

@@ -1,4 +1,4 @@
-"""The form of a work that is a pydantic model: the agents of tests need no JSON Schema."""
+"""The form of work as a pydantic model: agents of tests need no JSON Schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Id = Annotated[str, Field(min_length=1, max_length=60)]
 
 
 class Part(BaseModel):
-    """A part of a work: unknown fields are refused, and `"5"` is not 5."""
+    """A part of the work: unknown fields are refused, and `"5"` is not 5."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -56,7 +56,7 @@ class ModelForm:
 
     @property
     def schema(self) -> Mapping[str, Json]:
-        """Return the JSON Schema, lean."""
+        """Return the JSON Schema, without what models don't need."""
         return _schema_of(self.model)
 
     def problems(self, work: Json) -> Sequence[str]:

@@ -72,7 +72,7 @@ async def judge(
     spent: JourneySpent | None = None,
     **inputs: Json,
 ) -> ConditionFinding:
-    """Return what a condition finds when that is submitted in the phase, with `works` on record."""
+    """Return a condition's finding when this is submitted in the phase, with `works` on record."""
     before = {**(works or {})}
     form = AGENT.forms.get(phase)
     work = joined(before.get(phase), given_, form.asks if form else frozenset())

@@ -1,4 +1,4 @@
-"""Agents that are small enough to understand at a glance, for tests of the code around them."""
+"""Agents small enough to understand at a glance, for tests of the code around them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def done(state: Json) -> Sequence[str]:
 
 
 def noting(checkpoint: CheckpointKind = "blocking", *, own_hand: bool = False) -> Agent:
-    """Return an agent of two phases: collect notes, which a person looks at, then write a report, with a way back."""
+    """Return an agent of two phases: collect notes, which a person reviews, then write a report, with a way back."""
     tools = ("kb_map", "kb_read", "kb_merge")
     collect = Phase(
         "COLLECT",
@@ -105,7 +105,7 @@ def noting(checkpoint: CheckpointKind = "blocking", *, own_hand: bool = False) -
 
 
 class Only:
-    """A catalogue of these agents and no others."""
+    """A catalogue of only these agents."""
 
     def __init__(self, *agents: Agent) -> None:
         self._agents = {agent.name: agent for agent in agents}

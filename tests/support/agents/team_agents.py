@@ -92,7 +92,7 @@ BESIDE: Mapping[str, bytes] = {
 
 
 def read(text: str | bytes = SMALL, *, file: str = FILE, **beside: str) -> Definition:
-    """Return what is read of a file; `beside` replaces files beside it, by name without folder and suffix."""
+    """Return the result of reading a file; `beside` replaces files beside it, by name without folder and suffix."""
     raw = text.encode() if isinstance(text, str) else text
     files = {**BESIDE, file: raw}
     for path in BESIDE:
@@ -122,7 +122,7 @@ def handbook_agent(name: str) -> Agent:
 
 
 def write(folder: Path, text: str = SMALL, file: str = FILE) -> None:
-    """Write the small agent, and what lies beside it, into a knowledge base."""
+    """Write the small agent, and the files beside it, into a knowledge base."""
     for path, raw in {**BESIDE, file: text.encode()}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(raw)

@@ -1,4 +1,4 @@
-"""A small skill as a team writes it, and ways to read and to lead it."""
+"""A small skill as a team writes it, and functions to read and lead it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ways:
 closing: Say that it is done.
 """
 WORKERS: Mapping[str, Worker] = {"noting": noting(), "review": agent()}
-"""Agents that know nothing of skills: one of code, one of a team."""
+"""Agents that know nothing of skills: one in code, one a team's."""
 
 
 def read(

@@ -1,4 +1,4 @@
-"""What a host and its person do, step by step, to lead each agent through every one of its transitions."""
+"""A host's and its person's acts, step by step, to lead each agent through all of its transitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Script:
-    """A journey, whole, and the transitions that it takes in their order."""
+    """A complete journey, and its transitions in order."""
 
     agent: str
     brief: str
@@ -584,7 +584,7 @@ ORCHESTRATE_NO_FURTHER = Script(
 
 
 def exhausted(steps: Sequence[Step], takes: Sequence[tuple[str, str, str]], source: str, **budget: int) -> Script:
-    """Return a journey that runs out of its budget in the phase `source`."""
+    """Return a journey that uses up its budget in the phase `source`."""
     return Script(
         "orchestrate",
         BRIEF,

@@ -1,4 +1,4 @@
-"""A service without keys for tests of the gate, and a tool that sends messages by it."""
+"""A service without keys for tests of the gate, and a tool that sends messages through it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Message(Arguments):
 
 @dataclass
 class Mail:
-    """A service without keys, and a tool that sends by it."""
+    """A service without keys, and a tool that sends through it."""
 
     held: list[str] = field(default_factory=list)
     reply: Exception | None = None

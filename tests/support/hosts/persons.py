@@ -1,4 +1,4 @@
-"""Somebody with a knowledge base, a command line and hosts that propose things; and what a passkey's owner would sign."""
+"""A person with a knowledge base, a command line and hosts that propose; and signatures of a passkey's owner."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody at a terminal: real processes, real proposals. `folder` is also their home."""
+    """A person at a terminal: real processes, real proposals. `folder` is also their home."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ class Person:
         return [verb, "--kb", str(self.kb), "--state-dir", str(self.folder / "state"), *words]
 
     def run(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a process that has no terminal to its end."""
+        """Run a process without a terminal to its end."""
         with self.start(verb, *words) as process:
             out, err = process.communicate(timeout=TIMEOUT_S)
         assert "Traceback" not in err, err
@@ -72,7 +72,7 @@ class Person:
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
-        """Start a process that has no terminal."""
+        """Start a process without a terminal."""
         return subprocess.Popen(
             [sys.executable, "-m", "mcp_server", *self.words(verb, *words)],
             stdin=subprocess.DEVNULL,
@@ -88,7 +88,7 @@ class Person:
         return terminal(self.words(verb, *words), env=self.env, size=size)
 
     def propose(self, tool: str, *, host: str = "cursor", **arguments: object) -> str:
-        """Let a host that lacks the level call a tool, and return the id of what waits then."""
+        """Let a host without the level call a tool, and return the id of its proposal."""
 
         async def call() -> str:
             async with open_state(self.settings) as state:
@@ -105,7 +105,7 @@ class Person:
         return asyncio.run(call())
 
     def asked(self, work: Callable[[StateStore], Awaitable[T]]) -> T:
-        """Return what `work` finds in the state."""
+        """Return the result of `work` on the state."""
 
         async def opened() -> T:
             async with open_state(self.settings) as state:

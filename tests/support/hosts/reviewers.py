@@ -22,7 +22,7 @@ class Reviewer:
     app: App
 
     async def waiting(self) -> list[Proposal]:
-        """Return what waits, oldest first."""
+        """Return the pending proposals, oldest first."""
         found = await self.app.base.state.trust.proposals(states=("pending",))
         return list(reversed(found))
 
@@ -50,7 +50,7 @@ class Reviewer:
         return 2.0 if trust_record is None else trust_record.score
 
     async def acts(self, proposal_id: str) -> list[dict[str, Any]]:
-        """Return the audit records of what was done to files for that proposal."""
+        """Return the audit records of that proposal's changes to files."""
         import json
 
         records = await self.app.base.state.ledger.records(limit=100_000)

@@ -1,4 +1,7 @@
-"""A client that knows tasks, as the SDK's client extensions are written: it asks until a task is over, and answers what it asks."""
+"""A client with tasks, as the SDK's client extensions are written.
+
+It polls until a task is over, and answers its questions.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ IDENTIFIER = "io.modelcontextprotocol/tasks"
 PATIENCE_S = 30.0
 OVER = ("completed", "cancelled", "failed")
 Answer = Callable[[str, Mapping[str, Any]], "Mapping[str, Any] | None"]
-"""From key and request of what a task asks to the answer; None leaves it open."""
+"""Answers a task's question by its key and request; None leaves it open."""
 
 
 class Handle(Result):
@@ -92,7 +95,7 @@ async def task_cancel(session: ClientSession, task: str) -> dict[str, Any]:
 
 
 async def task_until(session: ClientSession, task: str, *statuses: str) -> dict[str, Any]:
-    """Return the task once it has one of these statuses; a test asks more often than a client should."""
+    """Return the task once it has one of these statuses; a test polls more often than a client should."""
     with anyio.fail_after(PATIENCE_S):
         while True:
             told = await task_get(session, task)
@@ -108,9 +111,9 @@ class Ended(Exception):
 
 @dataclass(eq=False)
 class KnowsTasks(ClientExtension):
-    """Finishes calls that became tasks; if it does not wait for them their result is an empty error.
+    """Finishes calls that became tasks; if it doesn't wait for them, their result is an empty error.
 
-    `answer` is the person, `handles` are those that it got, `noted` the notifications.
+    `answer` is the person, `handles` are the received ones, `noted` the notifications.
     """
 
     answer: Answer | None = None
@@ -164,7 +167,7 @@ META = "io.modelcontextprotocol/"
 
 
 def fitting(kind: str, message: Mapping[str, Any]) -> None:
-    """Fail if the message is none of that kind by the extension's own schema."""
+    """Fail if the message doesn't match the extension's own schema for that kind."""
     error = best_match(_wanted(kind).iter_errors(message))
     assert error is None, error
 
@@ -188,7 +191,7 @@ class Wire:
     async def post(
         self, method: str, params: Mapping[str, Any], *, named: str | None = None, version: str = VERSION
     ) -> dict[str, Any]:
-        """Return the whole answer to a request; `named` is its `Mcp-Name` header, by default what its body names."""
+        """Return the whole answer to a request; `named` is its `Mcp-Name` header, by default the name in its body."""
         capabilities: dict[str, Any] = {"extensions": {IDENTIFIER: {}}} if self.tasks else {}
         capabilities |= {"elicitation": {"form": {}}} if self.forms else {}
         meta = {f"{META}protocolVersion": version, f"{META}clientCapabilities": capabilities}
@@ -216,7 +219,7 @@ class Wire:
         return result
 
     async def error(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the error that a request is answered with."""
+        """Return a request's error."""
         told = await self.post(method, params)
         assert "error" in told, told
         error: dict[str, Any] = told["error"]

@@ -1,4 +1,4 @@
-"""Servers whose tasks are tried: two ways to them of the same principal, and the person who decides."""
+"""Servers with tasks: two clients of the same principal, and the person who decides."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ UNKNOWN, MISSING, OTHER_NAME, NO_METHOD = -32602, -32021, -32020, -32601
 
 @dataclass(frozen=True)
 class Place:
-    """One server: `host` is a client that knows no tasks, `wire` speaks by hand; both are the same principal."""
+    """One server: `host` is a client without tasks, `wire` speaks by hand; both are the same principal."""
 
     host: RunHost
     wire: Wire
 
     @property
     def forms(self) -> Wire:
-        """Return the same client, but one that shows forms."""
+        """Return the same client with forms."""
         return replace(self.wire, forms=True)
 
     async def proposal(self, proposal_id: str) -> Proposal:

@@ -1,4 +1,4 @@
-"""A pseudo-terminal with a program in it, and somebody who types."""
+"""A pseudo-terminal with a program in it, and someone who types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]")
 TIMEOUT_S = 60.0
 CLEARED = "\x1b[H\x1b[2J"
 SIZES = ("COLUMNS", "LINES")
-"""Variables that give a program a size other than its terminal's; shells, readline and runners of tests set it for what they start."""
+"""Variables that give a program another size than its terminal's.
+
+Shells, readline and test runners set them for their children.
+"""
 
 
 @dataclass
@@ -30,12 +33,12 @@ class Terminal:
     _read_to: int = field(default=0)
 
     def type(self, keys: str) -> None:
-        """Type the keys; what is shown from now on is what `until` waits for."""
+        """Type the keys; from now on `until` waits for new output."""
         self._read_to = len(self.raw)
         os.write(self.end, keys.encode())
 
     def until(self, *texts: str) -> str:
-        """Return what is shown since the last typing, once all `texts` are in it."""
+        """Return the output since the last typing, once all `texts` are in it."""
         deadline = time.monotonic() + TIMEOUT_S
         while not all(text in self.shown for text in texts):
             if not self._take(deadline - time.monotonic()):
@@ -51,7 +54,7 @@ class Terminal:
 
     @property
     def echoes(self) -> bool:
-        """Return whether what is typed is seen and edited by lines, as usual."""
+        """Return whether typed text is echoed and edited by lines, as usual."""
         import termios
 
         usual: int = termios.ECHO | termios.ICANON
@@ -59,7 +62,7 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """Return what was shown since the last typing, without escape sequences."""
+        """Return the output since the last typing, without escape sequences."""
         return ESCAPES.sub("", self.raw[self._read_to :].decode(errors="replace")).replace("\r\n", "\n")
 
     def _take(self, timeout_s: float) -> bool:
@@ -75,7 +78,7 @@ class Terminal:
 
 @contextmanager
 def terminal(words: Sequence[str], *, env: Mapping[str, str], size: tuple[int, int] = (60, 120)) -> Iterator[Terminal]:
-    """Run a program in a terminal of so many rows and columns; afterwards it has ended."""
+    """Run a program in a terminal with this many rows and columns; it has ended afterwards."""
     import fcntl
     import pty
     import struct

@@ -1,4 +1,4 @@
-"""A client of the real server that a person let write, for tests of what is written."""
+"""A client of the real server that a person allowed to write."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Writer:
         return dict(result.structured_content or {})
 
     async def refused(self, tool: str, **arguments: object) -> str:
-        """Return the error that the call is answered with."""
+        """Return the call's error."""
         try:
             answer = await self.call(tool, **arguments)
         except Refused as error:
@@ -62,7 +62,7 @@ class Writer:
 
 
 async def let_in(settings: Settings, host: str = "writer", level: float = 5, *, forms: bool = False) -> Settings:
-    """Return the settings of a host that a person enrolled on record and granted `level`; `forms`: its forms count."""
+    """Return the settings of a host that a person registered and granted `level`; `forms`: its forms count."""
     secret = await enrol(settings, host, forms=forms)
     async with open_state(settings) as state:
         await grant(state, Principal(os_user(), host).id, level, by="ann", now=utc_now())
@@ -80,7 +80,7 @@ async def writing(
 
 
 async def allow_forms(state: StateStore, host: str) -> None:
-    """Let forms that the host shows count, as a person does who trusts it to show them."""
+    """Let the host's forms count, as a person does who trusts it to show them."""
     note = Note("ann", "host.forms", host, utc_now())
     (digest,) = [one.secret_digest for one in await state.enrolments() if one.host == host]
     assert await state.trust.allow_forms(host, digest, allowed=True, note=note)

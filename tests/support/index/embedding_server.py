@@ -1,6 +1,6 @@
 """A strict double of an OpenAI-compatible `/embeddings` endpoint, served over real HTTP on loopback.
 
-Source: the request and reply that OpenAI's API reference describes. Anything else is refused.
+Source: the request and reply described in OpenAI's API reference. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.processes.socket_server import Prompt
 
 Fault = Callable[[list[str], dict[str, Any]], Response | None]
-"""Answers instead of the server, or, with None, lets it answer as usual."""
+"""Answers in place of the server, or, with None, lets it answer as usual."""
 
 
 @dataclass
 class EmbeddingServer:
-    """The server's state. `faults` are used up one a request; `requests` are the bodies that came."""
+    """The server's state. `faults` are used up, one for each request; `requests` are the received bodies."""
 
     model: str = "words"
     dimensions: int = 32
@@ -42,7 +42,7 @@ class EmbeddingServer:
     before: Callable[[], Awaitable[None]] | None = None
     """Awaited before each answer."""
     reverse: bool = False
-    """Answers in another order than asked; `index` gives each one's place."""
+    """Answers in another order than requested; `index` gives each one's place."""
     at_once = 0
     most_at_once = 0
     url: str = ""
@@ -80,7 +80,7 @@ class EmbeddingServer:
         return JSONResponse(await self.reply(texts, body))
 
     async def reply(self, texts: list[str], body: dict[str, Any]) -> dict[str, Any]:
-        """Return a good reply."""
+        """Return a correct reply."""
         # Three times as long as they should be: the client has to scale them to length 1.
         rows = await MemoryEmbedder(self.dimensions).embed(texts) * 3
         rows = rows[:, : body.get("dimensions", self.dimensions)]
@@ -97,7 +97,7 @@ class EmbeddingServer:
 
 
 def refusal(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response:
-    """Return an error as such servers send it, with a message that repeats what it was sent."""
+    """Return an error in such servers' form, with a message that repeats the request."""
     return JSONResponse({"error": {"message": message, "type": code, "code": code}}, status, headers)
 
 
@@ -113,7 +113,7 @@ def says(reply: object) -> Fault:
 
 
 def dies(_texts: list[str], _body: dict[str, Any]) -> Response:
-    """Break off in the middle of the reply."""
+    """Cut the connection in the middle of the reply."""
 
     async def half() -> AsyncIterator[bytes]:
         yield b'{"data": [{"index": 0, "embedding": [0.1, '
@@ -124,7 +124,7 @@ def dies(_texts: list[str], _body: dict[str, Any]) -> Response:
 
 @asynccontextmanager
 async def serving(server: EmbeddingServer) -> AsyncIterator[EmbeddingServer]:
-    """Serve on a free port of loopback while the context lasts; `server.url` says where."""
+    """Serve on a free port of loopback during the context; `server.url` is the address."""
     app = Starlette(routes=[Route("/v1/embeddings", server.embeddings, methods=["POST"])])
     listening = socket.create_server(("127.0.0.1", 0))
     server.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
@@ -139,5 +139,5 @@ async def serving(server: EmbeddingServer) -> AsyncIterator[EmbeddingServer]:
 
 
 def unit(rows: Any) -> Any:
-    """Return rows that are 1 long."""
+    """Return rows of length 1."""
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The keyword engines that take the contract suite: how each is opened, and what it promises beyond the port."""
+"""The keyword engines in the contract suite: how each is opened, and its promises beyond the port."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from tests.support.index.qdrant import engine_at, local_place, server_place
 
 
 def terms_of(row: TextRow) -> Sequence[str]:
-    """Return what the embedded engines store in these tests: heading and text, cut at blanks."""
+    """Return what the embedded engines store in these tests: heading and text, split at spaces."""
     return [*" ".join(row.section).casefold().split(), *row.text.casefold().split()]
 
 
 def names_of(page: NameRow) -> Sequence[str]:
-    """Return what the embedded engines store of a page's names in these tests: title, aliases and path, cut at blanks."""
+    """Return what the embedded engines store of a page's names in these tests.
+
+    Title, aliases and path, split at spaces.
+    """
     return " ".join((page.title, *page.aliases, page.path.replace("/", " "))).casefold().split()
 
 
 @asynccontextmanager
 async def in_folder(folder: Path) -> AsyncIterator[str]:
-    """Yield the folder: where an embedded engine lives for one test."""
+    """Yield the folder: the location of an embedded engine in one test."""
     yield str(folder)
 
 
@@ -37,10 +40,10 @@ async def in_folder(folder: Path) -> AsyncIterator[str]:
 class KeywordEngine:
     """One engine in the suite.
 
-    `place` yields, for one test with this folder, where its index lives (a folder, an address with a name), skips the
-    test if that cannot be had, and clears up. `open` opens the index there, any number of times, also in another
-    process. `exact`: ranks by BM25 over exactly the terms it is given, as memory does. `shared`: what one process took
-    in another finds. `on_disk`: keeps files in the folder that may be deleted or damaged.
+    `place` yields the index's location for one test with this folder (a folder, an address with a name), skips the test
+    if there can be none, and cleans up. `open` opens the index there, any number of times, also in another process.
+    `exact`: ranks by BM25 over exactly the terms it is given, as memory does. `shared`: what one process indexed,
+    another finds. `on_disk`: keeps files in the folder that may be deleted or damaged.
     """
 
     open: Callable[[str], KeywordIndex]

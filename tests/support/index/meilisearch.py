@@ -1,4 +1,4 @@
-"""Where the Meilisearch index of one test lives: on the server that the environment names, or on the double."""
+"""The location of one test's Meilisearch index: on the server that the environment names, or on the double."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.doubles.meilisearch import serving
 
 
 def index_at(place: str) -> MeilisearchKeywordIndex:
-    """Open the index at a place that `double_place` or `server_place` gave."""
+    """Open the index at a place from `double_place` or `server_place`."""
     url, key, name, lock = json.loads(place)
     return MeilisearchKeywordIndex(MeilisearchLine(MeilisearchAddress(url, key)), name, lock=Path(lock))
 
 
 @asynccontextmanager
 async def double_place(folder: Path) -> AsyncIterator[str]:
-    """Yield a place on a double of its own, which runs as long as the test."""
+    """Yield a place on a separate double, which runs as long as the test."""
     with serving(key="a key of the double") as double:
         yield json.dumps([double.url, "a key of the double", "kf-test", str(folder / "meilisearch.lock")])
 
 
 @asynccontextmanager
 async def server_place(folder: Path) -> AsyncIterator[str]:
-    """Yield a place on the real server; whatever is there afterwards is deleted."""
+    """Yield a place on the real server; it is deleted afterwards."""
     url = os.environ.get("FORGE_TEST_MEILI_URL")
     if not url:
         pytest.skip("FORGE_TEST_MEILI_URL names no Meilisearch server")

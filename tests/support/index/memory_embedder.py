@@ -27,7 +27,7 @@ class MemoryEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, each of length 1; all zeros for a text without a word."""
+        """Return one row for each text, of length 1; all zeros for a text without words."""
         rows = np.zeros((len(texts), self._dimensions), np.float32)
         for place, text in enumerate(texts):
             # Sorted, because addition in another order gives other last bits.

@@ -34,7 +34,7 @@ class MemoryKeywordIndex:
         self._rows: dict[int, tuple[int, Counter[str]]] = {}
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index has not, and return how many rows that were."""
+        """Index the store's new rows, and return how many there were."""
         taken = 0
         target = await store.position()
         while self._applied != target:
@@ -52,7 +52,7 @@ class MemoryKeywordIndex:
         return taken
 
     async def position(self) -> IndexPosition:
-        """Return up to where searches find the store's rows."""
+        """Return the position up to which searches find the store's rows."""
         return self._applied
 
     async def search(
@@ -63,13 +63,13 @@ class MemoryKeywordIndex:
         docs: frozenset[int] | None = None,
         filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
-        """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
+        """Return at most `limit` chunks that have any of the terms, best first, ties by `seq`."""
         return self._ranked(self._rows, terms, limit, docs)
 
     async def pages(
         self, terms: Sequence[QueryTerm], *, by: PageField, limit: int, docs: frozenset[int] | None = None
     ) -> Sequence[Scored]:
-        """Return at most `limit` pages that have any of the terms in that field, best first, equal ones by `seq`."""
+        """Return at most `limit` pages that have any of the terms in that field, best first, ties by `seq`."""
         pages: dict[int, tuple[int, Counter[str]]] = {}
         first: dict[int, int] = {}
         for seq, (doc, counts) in sorted(self._rows.items()):
@@ -105,11 +105,11 @@ class MemoryKeywordIndex:
         return sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit]
 
     async def close(self) -> None:
-        """Give everything back: there is nothing to give."""
+        """Close it: there is nothing to release."""
 
 
 class MemoryVectorIndex:
-    """Exact cosine against every vector in the store, which is read again for each search."""
+    """Exact cosine against every vector in the store, which each search reads again."""
 
     async def search(
         self,
@@ -120,7 +120,7 @@ class MemoryVectorIndex:
         docs: frozenset[int] | None = None,
         filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
-        """Return at most `limit` chunks, best first, equal ones by `seq`; a chunk without a vector is never found."""
+        """Return at most `limit` chunks, best first, ties by `seq`; a chunk without a vector is never found."""
         # Without a position every row counts as new.
         delta = await store.delta(NOWHERE, limit=2**31, codes=True)
         rows = [row for row in delta.codes if docs is None or row.doc in docs]
@@ -133,12 +133,12 @@ class MemoryVectorIndex:
         return sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit]
 
     async def catch_up(self, store: IndexStore) -> int:  # noqa: ARG002 - the port's shape
-        """Return 0: searching takes in what is new."""
+        """Return 0: searching reads new vectors itself."""
         return 0
 
     async def position(self) -> IndexPosition | None:
-        """Return None: a search is always where its store is."""
+        """Return None: a search always reads its store."""
         return None
 
     async def close(self) -> None:
-        """Give everything back: there is nothing to give."""
+        """Close it: there is nothing to release."""

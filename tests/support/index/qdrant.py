@@ -1,4 +1,7 @@
-"""Where Qdrant runs in a test: inside the client (its own local mode), or the server that FORGE_TEST_QDRANT_URL names."""
+"""Where Qdrant runs in a test.
+
+Inside the client (its own local mode), or on the server that FORGE_TEST_QDRANT_URL names.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ NAME = "kf-test"
 
 
 class LocalQdrant(AsyncQdrantClient):
-    """The client's local mode, which does not need indexes on the payload and outlives the engines on it."""
+    """The client's local mode, which needs no indexes on the payload and outlives the engines on it."""
 
     def __init__(self) -> None:
         super().__init__(location=":memory:")
 
     async def create_payload_index(self, *_: object, **__: object) -> Any:
-        """Do nothing, where local mode would warn that it does nothing."""
+        """Do nothing; local mode would warn that it does nothing."""
 
     async def close(self, *_: object, **__: object) -> None:
-        """Stay open for the next engine of the same test."""
+        """Stay open for the test's next engine."""
 
 
 _LOCAL: dict[str, LocalQdrant] = {}
@@ -39,7 +42,7 @@ _LINES: dict[str, list[QdrantLine]] = {}
 
 @asynccontextmanager
 async def local_place(folder: Path) -> AsyncIterator[str]:
-    """Yield the folder as the name of an empty local mode of its own."""
+    """Yield the folder as the name of a separate, empty local mode."""
     _LOCAL[str(folder)] = LocalQdrant()
     try:
         yield str(folder)
@@ -49,7 +52,7 @@ async def local_place(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def server_place(folder: Path) -> AsyncIterator[str]:
-    """Yield the folder with a name of its own on the server, and leave nothing there; skip where no server is given."""
+    """Yield the folder with a separate name on the server, and clean up; skip if no server is given."""
     url = os.environ.get("FORGE_TEST_QDRANT_URL")
     if not url:
         pytest.skip("no Qdrant server: FORGE_TEST_QDRANT_URL is not set")
@@ -78,7 +81,7 @@ def server() -> QdrantAddress:
 
 
 def line_to(place: str) -> tuple[QdrantLine, str, Path]:
-    """Return a new line to the place, the knowledge base's name there, and the folder."""
+    """Return a new connection to the place, the knowledge base's name there, and the folder."""
     folder, _, name = place.partition("|")
     if name:
         line = QdrantLine.to(server())

@@ -45,7 +45,7 @@ def onnx_of(table: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> bytes:
 
 
 def words_of(*texts: str) -> list[str]:
-    """Return the words of the texts, each once, after padding and the unknown word."""
+    """Return the distinct words of the texts, after padding and the unknown word."""
     found = re.findall(r"\w+|[^\w\s]+", " ".join(texts).casefold())
     return [PADDING, UNKNOWN, *dict.fromkeys(found)]
 
@@ -53,7 +53,7 @@ def words_of(*texts: str) -> list[str]:
 def vectors_of(
     words: Sequence[str], dimensions: int, *, kind: str = "a"
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """Return a vector for each word that is always the same for it; another `kind` is another model."""
+    """Return a vector for each word, always the same one; another `kind` is another model."""
 
     def vector(word: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         seed = int.from_bytes(hashlib.sha256(f"{kind} {word}".encode()).digest()[:8])

@@ -1,4 +1,4 @@
-"""Graphs, works and words to lead journeys with."""
+"""Graphs, works and decisions to lead journeys with."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RESEARCH = PhaseGraph(
 
 
 def begun(brief: str = "Why is the sky blue?", **more: Any) -> Started:
-    """Return how a journey begins, in the first phase of `RESEARCH`."""
+    """Return the beginning of a journey, in the first phase of `RESEARCH`."""
     return Started(**{"agent": "research", "brief": brief, "phase": "DECOMPOSE", "principal": ADA, **more})
 
 
@@ -77,7 +77,7 @@ class Walk:
 
     @property
     def state(self) -> JourneyState:
-        """The state after the log, folded from where it was last asked for."""
+        """The state after the log, folded from the previous one."""
         known, state = self._folded
         if self.log[: len(known)] != known:
             known, state = [], None
@@ -110,7 +110,7 @@ class Walk:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> PhaseGraph:
-    """Draw a graph that can be used: a path from phase to phase to the end, and further transitions, also back."""
+    """Draw a valid graph: a path from phase to phase to the end, and further transitions, also back."""
     count = draw(st.integers(2, 6))
     names = [f"P{n}" for n in range(count)]
     kinds: list[CheckpointKind] = ["none", "informational", "optional", "blocking"]

@@ -1,4 +1,7 @@
-"""Server processes that lead journeys, and hosts of several kinds that continue them: other processes, transports, libraries."""
+"""Server processes that lead journeys, and several kinds of hosts that continue them.
+
+Other processes, transports, libraries.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """One knowledge base and where its state lies, as the environment of its processes names them."""
+    """One knowledge base and the location of its state, as the environment of its processes names them."""
 
     kb: Path
     state_dir: Path
@@ -93,7 +96,7 @@ class Site:
         return [sys.executable, "-m", "mcp_server", "serve", *more]
 
     async def record(self, journey: str) -> tuple[JourneyState, Sequence[Logged]]:
-        """Return a journey's state and events, after a check of the record."""
+        """Return a journey's state and events, after checking the record."""
         async with open_state(self.settings) as opened:
             journeys = journeys_in(opened)
             state, log = await journeys.journey(journey), await journeys.events(journey)
@@ -105,7 +108,7 @@ class Site:
 
 
 def essence(state: JourneyState, log: Sequence[Logged]) -> dict[str, Any]:
-    """Return the parts of a journey that do not depend on when, where and by whom it was led."""
+    """Return the parts of a journey that don't depend on when, where and by whom it was led."""
     whole = {"state": get_state(state), "events": [logged_form(logged) for logged in log]}
     said: dict[str, Any] = json.loads(json.dumps(_without(whole, ACCIDENTAL)))
     return said
@@ -187,7 +190,7 @@ def _answered(result: Mapping[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def over_stdio(site: Site, **how: Any) -> AsyncIterator[SdkHost]:
-    """Yield a host that has started a server process of its own; `how` is passed to the SDK's client."""
+    """Yield a host that has started its own server process; `how` is passed to the SDK's client."""
     site.state_dir.mkdir(parents=True, exist_ok=True)
     told = site.state_dir.parent / "pid"
     # The shell becomes the server, so the number that it writes down is the server's.
@@ -201,7 +204,7 @@ async def over_stdio(site: Site, **how: Any) -> AsyncIterator[SdkHost]:
 
 @asynccontextmanager
 async def serving_http(site: Site) -> AsyncIterator[str]:
-    """Yield the address of a server process of its own."""
+    """Yield the address of a separate server process."""
     command = site.command("--http", "127.0.0.1:0")
     process = await anyio.open_process(command, stdin=None, cwd=ROOT, env=site.environment)
     async with process:
@@ -239,7 +242,7 @@ def authorized(token: str | None) -> dict[str, str]:
 
 @asynccontextmanager
 async def by_hand(url: str, token: str | None = None) -> AsyncIterator[PlainHost]:
-    """Yield a host that knows nothing but HTTP and JSON."""
+    """Yield a host that knows only HTTP and JSON."""
     hello = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "by hand", "version": "0"}}
     async with httpx.AsyncClient(headers={**HEADERS, **authorized(token)}, timeout=SOON_S) as http:
         asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}

@@ -1,4 +1,7 @@
-"""Submits work for a journey from a process of its own: `python -m tests.support.journeys.submitter KB STATE JOURNEY VERSION WORK`."""
+"""Submits work for a journey from a separate process.
+
+`python -m tests.support.journeys.submitter KB STATE JOURNEY VERSION WORK`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Markdown that is made to be slow to read, compare or join: one family for each shape that a parser or a merge walks over.
+"""Markdown made to be slow to read, compare or join: one family for each shape that a parser or a merge walks over.
 
-A family takes a size in characters and returns a text of about that size. `marked` varies a text line by line, so that two
-versions of it differ in every line, in one of a hundred, or in their order.
+A family takes a size in characters and returns a text of about that size. `marked` varies a text line by line, so that
+two versions differ in every line, in one of a hundred, or in their order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _cycle(*texts: str) -> Iterator[str]:
 
 
 def _growing(mark: str, *, least: int = 1, between: str = " a ") -> Family:
-    """Return runs of one mark that are longer each time, so that none closes another."""
+    """Return ever longer runs of one mark, so that none closes another."""
 
     def made(size: int) -> str:
         lengths = takewhile(lambda pair: pair[1] < size, ((n, total) for n, total in _with_total(least, len(between))))
@@ -169,7 +169,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def changed(text: str, every: int = 1, word: str = "x") -> str:
-    """Return the text with a word more at the end of one in `every` lines (a text of one line: in its middle)."""
+    """Return the text with one more word at the end of one in `every` lines (for a text of one line: in its middle)."""
     lines = text.split("\n")
     if len(lines) <= 2:
         middle = len(text) // 2

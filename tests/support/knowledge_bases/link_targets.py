@@ -1,4 +1,4 @@
-"""The targets that links of made-up pages may have."""
+"""The link targets of made-up pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from knowledge.pages.paths import ancestors, without_suffix
 
 
 def link_targets(pages: Mapping[str, Sequence[str]], files: Sequence[str] = ()) -> LinkTargets:
-    """Return the names of these pages, which are given with their titles and aliases, and of other `files`."""
+    """Return the names of these pages, given with their titles and aliases, and of other `files`."""
     there = {*pages, *files}
     there.update(directory for path in (*pages, *files) for directory in ancestors(path))
     called: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Made-up Markdown pages, and edits of them whose joined outcome is known because they touch different parts."""
+"""Made-up Markdown pages, and edits whose joined result is known because they touch different parts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TEXT = (
 _WORDS = _TEXT.split()
 _ALIKE = (("list", "numbers", "tasks"), ("quote", "callout"))
 STRICT = ("fence", "tilde", "html", "callout", "quote")
-"""Kinds in which an unchanged line must lie between edits of two sides."""
+"""Kinds in which an unchanged line must separate edits of two sides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """The smallest thing that is edited: a line of a paragraph, an item, a row, a key. `text` has no line end."""
+    """The smallest editable part: a line of a paragraph, an item, a row, a key. `text` has no line end."""
 
     name: int
     text: str
@@ -52,7 +52,7 @@ class Maker:
     named: int = field(default=0)
 
     def words(self, most: int = 7) -> str:
-        """Return some words, one of which is nowhere else."""
+        """Return some words, one of which occurs nowhere else."""
         self.made += 1
         some = [self.random.choice(_WORDS) for _ in range(self.random.randint(2, most))]
         some.insert(self.random.randrange(len(some) + 1), f"w{self.made}")
@@ -145,7 +145,7 @@ def _since_heading(page: Sequence[Block]) -> Iterator[Block]:
 
 
 def scrambled(maker: Maker, text: str, most: int) -> str:
-    """Return the text with lines taken out, put in, changed by a word, doubled or put elsewhere, whatever they are."""
+    """Return the text with random lines removed, inserted, changed by a word, doubled or moved."""
     lines = text.split("\n")
     for _ in range(maker.random.randint(1, most)):
         at, to = maker.random.randrange(len(lines)), maker.random.randrange(len(lines) + 1)
@@ -174,7 +174,7 @@ def free_atoms(page: Sequence[Block]) -> list[int]:
 
 
 def parted(maker: Maker, page: Sequence[Block]) -> tuple[list[int], list[int]]:
-    """Return the atoms for two sides; blocks that must stay whole go to one side, or have an untouched line in between."""
+    """Return the atoms for two sides; indivisible blocks go to one side, or have an untouched line in between."""
     sides: tuple[list[int], list[int]] = ([], [])
     for block in page:
         free = block.atoms[block.fixed : len(block.atoms) - block.closing]
@@ -190,7 +190,10 @@ def parted(maker: Maker, page: Sequence[Block]) -> tuple[list[int], list[int]]:
 
 
 def edited(page: Sequence[Block], edits: Sequence[Edit]) -> list[Block]:
-    """Return the page after these edits; every block keeps at least one atom that is not fixed, or goes whole."""
+    """Return the page after these edits.
+
+    Every block keeps at least one atom that is not fixed, or is removed completely.
+    """
     by_atom = {edit.atom: edit for edit in edits}
     found: list[Block] = []
     for block in page:
@@ -230,7 +233,7 @@ def _changed(block: Block, atom: Atom, words: str) -> str:
 
 
 def printed(page: Sequence[Block], end: str = "\n", *, bom: bool = False, closed: bool = True) -> str:
-    """Return the page as text; numbered items are counted through."""
+    """Return the page as text; numbered items are renumbered."""
     texts = ["\n".join(_numbered(block)) for block in page]
     text = "\n\n".join(texts) + ("\n" if closed else "")
     return ("\ufeff" if bom else "") + text.replace("\n", end)

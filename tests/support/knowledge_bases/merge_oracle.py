@@ -1,4 +1,4 @@
-"""Merges of made-up pages, compared with `git merge-file` and with what is known about the edits."""
+"""Merges of made-up pages, compared with `git merge-file` and with the known effect of the edits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _TOKEN = re.compile(r"\bw\d+")
 
 
 class Case(NamedTuple):
-    """Two sides' edits of a page. `expected` is the joined page where the edits touch different parts, None where they may not."""
+    """Two sides' edits of a page.
+
+    `expected` is the joined page if the edits touch different parts, None if they may not.
+    """
 
     base: str
     ours: str
@@ -42,7 +45,7 @@ class Report:
 
 
 def case(seed: int) -> Case:
-    """Return a random case: every second one of edits that touch different parts, every fourth of lines turned upside down."""
+    """Return a random case: every second one with edits of different parts, every fourth with reversed lines."""
     maker = Maker(random.Random(seed))  # noqa: S311  (seeded, so that a failure can be repeated)
     page = maker.page(maker.random.randrange(1, 14))
     disjoint = seed % 2 == 0
@@ -108,7 +111,7 @@ def _judge(report: Report, seed: int, by_git: str, *, clean: bool) -> None:
 
 
 def _otherwise_than_git(base: str, ours: str, theirs: str, joined: str, by_git: str) -> list[str]:
-    """Return the lines that git has more or less often, where we are not the ones who add up."""
+    """Return the lines that git has more or less often, unless we are the ones who join."""
     was, mine, other, after, git = map(_lines, (base, ours, theirs, joined, by_git))
     return [
         f"{line!r} is there {after[line]} times, git has it {git[line]} times"
@@ -119,20 +122,20 @@ def _otherwise_than_git(base: str, ours: str, theirs: str, joined: str, by_git: 
 
 
 def _lines(text: str) -> Counter[str]:
-    """Return the lines that are not blank, without the numbers of items, which are counted through again."""
+    """Return the lines that are not blank, without the numbers of items, because those are renumbered."""
     return Counter(line.rstrip() for line in _NUMBER.sub(r"\1", text).splitlines() if line.strip())
 
 
 def _has_line(text: str, token: str, base: str) -> bool:
-    """Return whether a text still has the line of the base that holds a word."""
+    """Return whether a text still has the base's line with a word."""
     line = next((line for line in base.splitlines() if re.search(rf"\b{token}\b", line)), None)
     return line is not None and line in text.splitlines()
 
 
 def _lost_or_doubled(base: str, ours: str, theirs: str, found: Joined, *, rewritten: bool) -> list[str]:
-    """Return the words that should be there once and are not, or are there and should not.
+    """Return the words that should occur once and don't, or occur and should not.
 
-    Where lines were `rewritten` at random, one may be gone on one side and be elsewhere, in other words, on the other.
+    If lines were `rewritten` at random, one may be gone on one side and be elsewhere, in other words, on the other.
     """
     was, mine, other, after = (Counter(_TOKEN.findall(text)) for text in (base, ours, theirs, found.text))
     shown = {token for c in found.conflicts for token in _TOKEN.findall(f"{c.base} {c.ours} {c.theirs}")}

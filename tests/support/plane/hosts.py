@@ -1,4 +1,4 @@
-"""A host that works in a Plane for tests, through the real server."""
+"""A host that uses a Plane for tests, through the real server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.knowledge_bases.folders import write
 
 @dataclass(frozen=True)
 class PlaneHost:
-    """A connected host, and the Plane that it works in: as it is served, and as it is inside."""
+    """A connected host, and its Plane: as it is served, and as it is inside."""
 
     writer: Writer
     served: Served
@@ -38,12 +38,12 @@ class PlaneHost:
         return await self.writer.call(tool, **arguments)
 
     async def refused(self, tool: str, **arguments: object) -> str:
-        """Return the error that the call is answered with."""
+        """Return the call's error."""
         return await self.writer.refused(tool, **arguments)
 
     @property
     def written(self) -> int:
-        """Return how many requests arrived that change something."""
+        """Return how many changing requests arrived."""
         return sum(seen.method != "GET" for seen in self.served.seen)
 
 
@@ -53,7 +53,7 @@ async def at_once(_seconds: float) -> None:
 
 
 def plane_settings(home: Path, address: str, **more: Any) -> Settings:
-    """Return the settings of a knowledge base that works with the Plane at `address`."""
+    """Return the settings of a knowledge base that uses the Plane at `address`."""
     kb = home / "kb" if (home / "kb").exists() else write(home / "kb", None)
     told = {"plane_base_url": address, "plane_api_key": ADA.key, "plane_workspace": WORKSPACE}
     return Settings(kb=kb, state_dir=home / "state", **{**told, **more})
@@ -61,14 +61,14 @@ def plane_settings(home: Path, address: str, **more: Any) -> Settings:
 
 @asynccontextmanager
 async def reviewing(settings: Settings) -> AsyncIterator[Reviewer]:
-    """Open approvals in a server of its own, which does not wait between tries either."""
+    """Open approvals in a separate server, which doesn't wait between tries either."""
     async with open_app(settings, sleep=at_once, indexing=False) as app:
         yield Reviewer(app)
 
 
 @asynccontextmanager
 async def working(home: Path, *, level: float = 4, host: str = "writer", **more: Any) -> AsyncIterator[PlaneHost]:
-    """Connect a host of that level to a server with a Plane of its own; nothing waits before it is asked again."""
+    """Connect a host of that level to a server with its own Plane; nothing waits before a retry."""
     async with plane_served() as (served, plane):
         settings = await let_in(plane_settings(home, served.address, **more), host, level)
         async with (

@@ -1,4 +1,4 @@
-"""The recorded requests and replies of a real Plane, in the order in which they were taken."""
+"""The recorded requests and replies of a real Plane, in the recorded order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[2] / "samples" / "plane"
 
 @dataclass(frozen=True)
 class Sample:
-    """One request and what a real server answered. Header names are in lower case."""
+    """One request and a real server's reply. Header names are in lower case."""
 
     name: str
     method: str

@@ -11,7 +11,7 @@ LOADED = ("tests.support.state.ledgers", "tests.support.state.stores", "tests.su
 def forked() -> ForkServerContext:
     """Return a context whose processes are forked from one that has loaded most of the program.
 
-    Each process that loads it by itself takes a second of processor time, and tests start more than a hundred.
+    A process that loads it by itself takes a second of processor time, and tests start more than a hundred.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))

@@ -11,12 +11,12 @@ from knowledge.errors import NoSuchSection
 
 
 def process(_: object) -> int:
-    """Return which process works."""
+    """Return the working process's id."""
     return os.getpid()
 
 
 def endless(started: Path) -> Never:
-    """Leave the process's number in a file and work for ever."""
+    """Write the process id to a file and work forever."""
     staged = started.with_suffix(".staged")
     staged.write_text(str(os.getpid()), encoding="utf-8")
     staged.rename(started)
@@ -31,20 +31,20 @@ def asleep(seconds: float) -> int:
 
 
 def greedy(size: int) -> int:
-    """Take that much memory."""
+    """Use that much memory."""
     return len(bytearray(size))
 
 
 def deep(levels: int) -> int:
-    """Call itself so often."""
+    """Recurse this deep."""
     return 1 + deep(levels - 1) if levels else 0
 
 
 def wrong(path: str) -> Never:
-    """Fail as the domain does."""
+    """Fail with an error of the domain."""
     raise NoSuchSection(path, "Limits", ["One", "Two"])
 
 
 def modules(name: str) -> str:
-    """Return from where a module was loaded."""
+    """Return the location of a loaded module."""
     return str(__import__(name).__file__)

@@ -36,14 +36,14 @@ class RunHost:
         return self.writer.app
 
     def will(self, goal: str, *script: Script) -> None:
-        """Set the model's answers, step by step, in runs whose goal holds these words."""
+        """Set the model's answers, step by step, in runs whose goal contains these words."""
         self.model.will(goal, *script)
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
         return await self.writer.call(tool, **arguments)
 
     async def refused(self, tool: str, **arguments: object) -> str:
-        """Return the error that the call is answered with."""
+        """Return the call's error."""
         return await self.writer.refused(tool, **arguments)
 
 

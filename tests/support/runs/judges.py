@@ -10,13 +10,13 @@ from agents.loop.model.ports import FromUser, JsonReply, ModelReply, ModelReques
 from tests.doubles.provider_turns import Script, Turn
 
 Opinion = Callable[[str, str], float]
-"""How sure a model is that what a page says and what is new cannot both be true, 0..1."""
+"""A model's certainty that the page's text and the new one can't both be true, 0..1."""
 WORDS = '"pair"'
-"""Words that are in the judge's question, and nowhere else."""
+"""Words that occur only in the judge's question."""
 
 
 def pairs_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the pairs of a request as it went over the wire."""
+    """Return the pairs of a request on the wire."""
     said = body["messages"] if "messages" in body else body["input"]
     told = next(message for message in said if message.get("role") == "user")["content"]
     text = told if isinstance(told, str) else "".join(part["text"] for part in told)
@@ -25,13 +25,13 @@ def pairs_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def answer_of(pairs: Sequence[Mapping[str, Any]], opinion: Opinion, about: str = "what") -> dict[str, Any]:
-    """Return the answer of a model with that opinion; it leaves out pairs with a certainty of 0."""
+    """Return the answer of a model with that opinion; it omits pairs with a certainty of 0."""
     held = [(one["pair"], opinion(one["page"]["says"], one["new"]["says"])) for one in pairs]
     return {"contradictions": [{"pair": number, "about": about, "sure": sure} for number, sure in held if sure]}
 
 
 def judging(opinion: Opinion, about: str = "what") -> Script:
-    """Return a step of the double that answers so."""
+    """Return a step of the double with that answer."""
 
     def step(body: Mapping[str, Any]) -> Turn:
         return Turn(json.dumps(answer_of(pairs_in(body), opinion, about)))
@@ -40,12 +40,12 @@ def judging(opinion: Opinion, about: str = "what") -> Script:
 
 
 def naming(*pairs: tuple[str, str], sure: float = 0.9) -> Opinion:
-    """Return the opinion that these contradict each other: parts of what the page says and of what is new."""
+    """Return the opinion that these contradict each other: parts of the page's text and of the new one."""
     return lambda page, new: sure if any(old in page and said in new for old, said in pairs) else 0.0
 
 
 class Opinionated:
-    """A provider whose model has an opinion of pairs. `asked` are the questions."""
+    """A provider whose model has an opinion of pairs. `asked` holds the requests."""
 
     name, model = "opinionated", "some-model"
 
@@ -54,7 +54,7 @@ class Opinionated:
         self.asked: list[ModelRequest] = []
 
     async def complete(self, asked: ModelRequest) -> ModelReply:
-        """Say nothing: nobody asks for words."""
+        """Return no text: nobody asks for prose."""
         self.asked.append(asked)
         return ModelReply("", (), "end", ModelUsage(), self.model)
 
@@ -66,4 +66,4 @@ class Opinionated:
         return JsonReply(answer_of(json.loads(message.text), self.opinion), ModelUsage(), self.model)
 
     async def aclose(self) -> None:
-        """Have nothing to close."""
+        """Close: there is nothing to release."""

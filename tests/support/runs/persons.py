@@ -1,4 +1,4 @@
-"""Somebody at a command line whose settings name a language model: a double, on a real socket."""
+"""A person at a command line whose settings name a language model: a double, on a real socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODEL = "openai:some-model"
 
 @dataclass(frozen=True)
 class RunPerson(Person):
-    """Somebody at a terminal with a model that does as the test says. `more` are variables beside those that name it."""
+    """A person at a terminal with a scripted model. `more` are variables besides those of the model."""
 
     model: Model
     served: Served
@@ -40,18 +40,18 @@ class RunPerson(Person):
         return Person(self.folder)
 
     def will(self, goal: str, *script: Script) -> None:
-        """Set the model's answers, step by step, in runs whose goal holds these words."""
+        """Set the model's answers, step by step, in runs whose goal contains these words."""
         self.model.will(goal, *script)
 
     def told(self, *words: str, code: int = 0) -> dict[str, Any]:
-        """Return the answer that a verb with `--json` ends with."""
+        """Return the final answer of a verb with `--json`."""
         done = self.here(words[0], *words[1:], "--json")
         assert done.returncode == code, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer
 
     def record(self, run_id: str) -> Run:
-        """Return the run as it is on record."""
+        """Return the run as recorded."""
         return self.asked(lambda state: runs_in(state).run(run_id))
 
     def newest(self) -> Run:
@@ -71,7 +71,7 @@ class RunPerson(Person):
 
 @contextmanager
 def run_person(folder: Path, **more: str) -> Iterator[RunPerson]:
-    """Yield somebody whose model answers on a real socket; `more` are variables."""
+    """Yield a person whose model answers on a real socket; `more` are variables."""
     model = Model()
     with serving(model) as served:
         yield RunPerson(folder, model, served, more)

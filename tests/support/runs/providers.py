@@ -1,7 +1,7 @@
-"""Where the suites of providers run: the double in each of three wire formats, or real services that variables name.
+"""Where the providers' suites run: the double in each of three wire formats, or real services that variables name.
 
-FORGE_TEST_ANTHROPIC_KEY (and _MODEL, _URL) names Anthropic; FORGE_TEST_OPENAI_KEY or FORGE_TEST_OPENAI_URL (and _MODEL) names
-OpenAI or a server that speaks as it does; FORGE_TEST_OPENAI_RESPONSES set says that it knows Responses, too.
+FORGE_TEST_ANTHROPIC_KEY (and _MODEL, _URL) names Anthropic; FORGE_TEST_OPENAI_KEY or FORGE_TEST_OPENAI_URL (and _MODEL)
+names OpenAI or a server with its interface; FORGE_TEST_OPENAI_RESPONSES, if set, says that it also has Responses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IN_ONE = RequestPatience()
 
 @dataclass
 class Place:
-    """One server in one wire format. `slept` are the waits between tries, none of which was really waited."""
+    """One server in one wire format. `slept` are the waits between tries, which were only simulated."""
 
     kind: str
     access: Access
@@ -37,7 +37,7 @@ class Place:
     slept: list[float] = field(default_factory=list)
 
     def will(self, words: str, *script: Script) -> None:
-        """Set what the double answers; a real model answers by itself, as the words ask it to."""
+        """Set the double's answers; a real model answers by itself, as the words ask."""
         if self.model:
             self.model.will(words, *script)
 
@@ -57,7 +57,7 @@ class Place:
     async def provider(
         self, patience: RequestPatience = IN_ONE, access: Access | None = None
     ) -> AsyncIterator[ModelProvider]:
-        """Open a provider that asks there."""
+        """Open a provider for that server."""
 
         async def sleep(seconds: float) -> None:
             self.slept.append(seconds)
@@ -76,7 +76,7 @@ class Place:
 
 @contextmanager
 def double_of(kind: str, model: Model | None = None) -> Iterator[Place]:
-    """Open the double and say where it is."""
+    """Open the double and return its address."""
     model = model or Model()
     with serving(model) as served:
         address = served.address if kind == "anthropic" else f"{served.address}/v1"
@@ -94,7 +94,7 @@ def double_of(kind: str, model: Model | None = None) -> Iterator[Place]:
 
 @contextmanager
 def real(kind: str) -> Iterator[Place]:
-    """Say where the real service is, or skip."""
+    """Return the real service's address, or skip."""
     name = "ANTHROPIC" if kind == "anthropic" else "OPENAI"
     key, address, model = (os.environ.get(f"FORGE_TEST_{name}_{part}", "") for part in ("KEY", "URL", "MODEL"))
     if not key and not (address and kind != "anthropic"):

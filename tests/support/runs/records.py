@@ -1,4 +1,4 @@
-"""Runs to lead in tests: headers, frames in their places, and walks through every state."""
+"""Runs to lead in tests: headers, frames in place, and walks through every state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECOND = timedelta(seconds=1)
 
 
 def header(run: str = "run-1", **more: Any) -> Header:
-    """Return what a run begins with."""
+    """Return the beginning of a run."""
     told = {"goal": "Say what the cap is.", "principal": ADA, "begun_at": NOW, "model": "test:small", **more}
     return Header(id=run, **told)
 
@@ -43,12 +43,15 @@ def hold(by: str = "one", at: datetime = NOW, seconds: float = 30) -> Hold:
 
 @dataclass
 class Walk:
-    """A run that is led without a store or a model: each method adds the frames of one step, a second after those before."""
+    """A run led without a store or a model.
+
+    Each method adds the frames of one step, a second after the previous ones.
+    """
 
     run: Run = field(default_factory=lambda: begun(header()))
 
     def place(self, iteration: int | None = None) -> dict[str, Any]:
-        """Return where the next frame belongs."""
+        """Return the next frame's place."""
         run = self.run
         return {
             "id": f"f-{run.count}",
@@ -117,7 +120,7 @@ class Walk:
 
 @st.composite
 def walks(draw: st.DrawFn) -> Walk:
-    """Draw a run in any state that it can come to, with any texts."""
+    """Draw a run in any state that it can reach, with any texts."""
     texts = st.text(max_size=40) | st.just(ODD)
     limits = RunLimits(iterations=draw(st.integers(1, 9)), context_tokens=draw(st.sampled_from([200, 600, 24_000])))
     head = header(goal=draw(st.text(min_size=1, max_size=30)), context=draw(texts), limits=limits)

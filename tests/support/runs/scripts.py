@@ -94,7 +94,7 @@ TOOLS = tuple(
 
 
 class ActsOnRecord:
-    """Tools that note every call with its key, in a file if there is one, and answer as the test says, or with their name."""
+    """Tools that record every call with its key, in a file if there is one, and give the test's answer, or their name."""
 
     def __init__(
         self, file: Path | None = None, **answers: CallOutcome | Exception | Callable[[], Awaitable[CallOutcome]]
@@ -126,7 +126,7 @@ MISSING = NoSuchPath("guides/caps.md")
 
 
 async def forever(_seconds: float) -> None:
-    """Wait until nobody waits for it any more: in a test no time is ever up by itself."""
+    """Wait until cancelled: in a test no time runs out by itself."""
     await anyio.sleep_forever()
 
 
@@ -140,7 +140,7 @@ async def no_publishing(_topic: str, _keys: Sequence[str]) -> None:
 
 
 async def unbounded(_run: Run) -> DayLimitReached | None:
-    """Keep no run from asking."""
+    """Let every run ask."""
     return None
 
 
@@ -205,7 +205,7 @@ async def rebuilt(store: RunStore, run: str) -> list[ModelRequest]:
 
 
 async def sound(store: RunStore, run: str) -> Run:
-    """Return the run from its record: without gaps, and each call with one result at most, which is linked to it."""
+    """Return the run from its record: without gaps, and each call with at most one result, which is linked to it."""
     there = await store.run(run)
     frames = await store.frames(run)
     assert fold(there.header, frames) == there

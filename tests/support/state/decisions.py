@@ -1,4 +1,4 @@
-"""Proposals, decisions and passkeys to put into records of trust."""
+"""Proposals, decisions and passkeys for trust records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PLAIN = Proposal(
 
 
 def proposal(id_: str = "p-1", **more: Any) -> Proposal:
-    """Return a proposal with a hash of its own."""
+    """Return a proposal with its own hash."""
     return replace(PLAIN, **{"id": id_, "hash": f"hash of {id_}", **more})
 
 

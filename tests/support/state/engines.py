@@ -1,4 +1,4 @@
-"""The stores that lie in a state database of any engine, memory included."""
+"""The stores in a state database of any engine, memory included."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.support.state.memory.summaries import MemorySummaries
 
 
 def journeys_in(state: StateStore, quotas: Quotas | None = None) -> JourneyStore:
-    """Return the journeys that lie in the same database as the state. In memory each call begins with none."""
+    """Return the journeys in the same database as the state. In memory each call starts with none."""
     if isinstance(state, MemoryStateStore):
         return MemoryJourneys(state.publish, quotas)
     return journey_store.journeys_in(state, quotas)
 
 
 def runs_in(state: StateStore, quotas: Quotas | None = None) -> RunStore:
-    """Return the runs that lie in the same database as the state. In memory each call begins with none."""
+    """Return the runs in the same database as the state. In memory each call starts with none."""
     if isinstance(state, MemoryStateStore):
         return MemoryRuns(state.publish, state.ledger.append, quotas)
     return run_locations.runs_in(state, quotas)
 
 
 def summaries_in(state: StateStore) -> Summaries:
-    """Return the map lines that lie in the same database as the state. In memory each call begins with none."""
+    """Return the map lines in the same database as the state. In memory each call starts with none."""
     if isinstance(state, MemoryStateStore):
         return MemorySummaries()
     return line_locations.summaries_in(state)

@@ -1,4 +1,4 @@
-"""Acts, origins and contradictions to put into ledgers, and where ledgers are opened."""
+"""Acts, origins and contradictions for ledgers, and where ledgers are opened."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def revision(raw: bytes) -> str:
 
 
 def change(path: str, before: bytes | None, after: bytes | None, **more: Any) -> FileChange:
-    """Return the change of a page from these bytes to those; None where there is no file."""
+    """Return the change of a page from these bytes to those; None means no file."""
     old, new = (None if raw is None else revision(raw) for raw in (before, after))
     return FileChange(path, old, new, **more)
 

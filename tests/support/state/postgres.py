@@ -22,7 +22,7 @@ from mcp_server.app.settings.settings import Settings
 USER = "forge"
 PASSWORD = "correct-horse-1"  # noqa: S105 - of a server that lives as long as the tests; they look for it in what is said
 UNPRIVILEGED = "pgserver"
-"""The account that the server runs as where the tests run as root, which PostgreSQL refuses; the wheel's own name for it."""
+"""The server's account if the tests run as root, which PostgreSQL refuses; the wheel's own name for it."""
 
 
 def unavailable(why: str) -> NoReturn:
@@ -72,7 +72,7 @@ def _run(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
 
 
 class PostgresServer:
-    """A server on a port of its own on 127.0.0.1, which a test may stop, crash and start again."""
+    """A server on its own port on 127.0.0.1, which a test may stop, crash and start again."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder, self._programs = folder, programs
@@ -97,12 +97,12 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        """Be running and accept connections."""
+        """Start and accept connections."""
         done = _run(str(self._programs / "pg_ctl"), "-w", "-D", str(self.data), "-l", str(self.data / "log"), "start")
         assert done.returncode == 0, (self.data / "log").read_text(encoding="utf-8")
 
     def stop(self, mode: str = "immediate") -> None:
-        """End it: `immediate` is a crash, `fast` says goodbye to everybody."""
+        """Stop it: `immediate` is a crash, `fast` closes all connections."""
         _run(str(self._programs / "pg_ctl"), "-w", "-D", str(self.data), "-m", mode, "stop")
 
     def url(self, database: str = "postgres", *, user: str = USER, password: str = PASSWORD, query: str = "") -> str:
@@ -110,14 +110,14 @@ class PostgresServer:
         return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}{query}"
 
     def close(self) -> None:
-        """End it and remove what it left."""
+        """Stop it and remove its files."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """Yield the server of this run; every test takes a schema of its own."""
+    """Yield this run's server; every test uses its own schema."""
     folder = Path(tempfile.mkdtemp(prefix="forge-pg-"))
     server = PostgresServer(folder, programs())
     try:
@@ -138,7 +138,7 @@ def fragile_postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def schema() -> str:
-    """Return the name of a schema that nobody used before."""
+    """Return an unused schema name."""
     return f"t_{secrets.token_hex(6)}"
 
 

@@ -31,7 +31,7 @@ def _place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=SHARED)
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where several processes may open the same database."""
+    """Return a place where several processes may open the same database."""
     return _place(request, tmp_path)
 
 
@@ -46,7 +46,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
 
 @dataclass(frozen=True)
 class Older:
-    """An older program: how many migrations of each engine it knew, and a row that it left, as the statement that puts it in."""
+    """An older program: how many migrations of each engine it had, and a statement that inserts one of its rows."""
 
     postgres: int
     sqlite: int
@@ -95,5 +95,5 @@ async def alike(acts: Sequence[Act], other: StateStore, done: Done[Act], everyth
 
 
 async def bodies(store: StateStore) -> list[dict[str, Any]]:
-    """Return what the audit chain says, oldest first."""
+    """Return the audit chain's records, oldest first."""
     return [json.loads(record.body) for record in await store.ledger.records()]

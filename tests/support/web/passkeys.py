@@ -31,7 +31,7 @@ def _said(what: str, challenge: bytes, origin: str) -> bytes:
 
 @dataclass
 class SoftPasskey:
-    """A device together with its owner's finger. Passkeys that are kept in a cloud do not count their uses."""
+    """A device together with its owner's finger. Passkeys kept in a cloud don't count their uses."""
 
     name: str = "Ann's key"
     id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
@@ -41,7 +41,7 @@ class SoftPasskey:
 
     @property
     def enrolled(self) -> Passkey:
-        """Return it as the records of trust keep it."""
+        """Return it in the form of the trust records."""
         return Passkey(self.id, self._cose(), 0, self.name, "ann", datetime(2026, 3, 1, tzinfo=UTC))
 
     def registration(self, challenge: bytes, origin: str, *, rp_id: str = "localhost") -> dict[str, object]:

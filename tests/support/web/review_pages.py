@@ -1,4 +1,4 @@
-"""The review page on a real socket, a host that may only propose, and somebody who looks at the page without JavaScript."""
+"""The review page on a real socket, a host that may only propose, and a person who uses the page without JavaScript."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tests.support.knowledge_bases.folders import write
 
 PATIENCE_S = 60.0
 TRUSTING_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Enough for a page without TLS; certificates of authorities take longer to read than most pages."""
+"""Enough for a page without TLS; reading the authorities' certificates takes longer than most pages."""
 ME = os_user()
 PAGE = "guides/deploy.md"
 
 
 class _Forms(HTMLParser):
-    """Reads the forms of a page: by address the fields and their values."""
+    """Reads a page's forms: by address the fields and their values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def forms(html: str) -> dict[str, dict[str, str]]:
 
 @dataclass
 class Visitor:
-    """A browser without JavaScript. `html` is the page it is on."""
+    """A browser without JavaScript. `html` is the current page."""
 
     http: httpx.AsyncClient
     address: str
@@ -86,7 +86,7 @@ class Visitor:
         return self._on(await self.http.get(path))
 
     async def send(self, action: str, **fields: str) -> str:
-        """Fill the form of the present page with that address, and send it."""
+        """Fill in the current page's form with that address, and send it."""
         held = forms(self.html)
         assert action in held, f"no form {action} here, only {sorted(held)}"
         return await self.post(action, {**held[action], **fields})
@@ -102,7 +102,7 @@ class Visitor:
 
 @dataclass
 class Place:
-    """A knowledge base whose page is shown. `host` is a client that may only propose."""
+    """A knowledge base with its review page. `host` is a client that may only propose."""
 
     app: App
     host: Client
@@ -138,7 +138,7 @@ class Place:
         return dict(result.structured_content or {})
 
     async def propose(self, old: str = "forty", new: str = "sixty", path: str = PAGE, intent: str = "") -> Proposal:
-        """Have the host ask for a change of a page, and return what waits."""
+        """Have the host propose a change of a page, and return the proposal."""
         read = await self.call("kb_read", path=path)
         content = self.text(path).replace(old, new)
         answer = await self.call("kb_merge", path=path, content=content, base_revision=read["revision"], intent=intent)
@@ -164,7 +164,7 @@ class Place:
 async def shown(
     folder: Path, pages: dict[str, str] | None = None, agents: Catalogue | None = None, **more: Any
 ) -> AsyncIterator[Place]:
-    """Open a knowledge base and show its page; `more` are other settings."""
+    """Open a knowledge base and serve its page; `more` are other settings."""
     settings = Settings(kb=write(folder / "kb", pages), state_dir=folder / "state", open_browser=False, **more)
     async with (
         open_app(settings, indexing=False, agents=agents) as app,

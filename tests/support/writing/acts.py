@@ -1,4 +1,4 @@
-"""A folder with acts upon it: real files, a real ledger, faults at named steps, and an editor's ways to save."""
+"""A folder with acts on it: real files, a real ledger, faults at named steps, and an editor's ways to save."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def now() -> datetime:
 
 
 class Steps:
-    """Called at each step of a write; does something the `nth` time that one step is reached."""
+    """Called at each step of a write; acts when one step is reached for the `nth` time."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -84,11 +84,11 @@ class World:
         return file.read_bytes() if file.exists() else None
 
     def pages(self) -> dict[str, bytes]:
-        """Return every file that there is, hidden ones too."""
+        """Return all files, including hidden ones."""
         return {str(f.relative_to(self.root)): f.read_bytes() for f in sorted(self.root.rglob("*")) if f.is_file()}
 
     async def lineage(self, path: str) -> list[bytes]:
-        """Return every state of the page that is kept, newest first."""
+        """Return every stored state of the page, newest first."""
         states = []
         for line in await self.ledger.history(path, limit=100_000):
             for revision in (line.revision, line.before):
@@ -129,7 +129,7 @@ def setting(contents: Mapping[str, bytes | None], **moved: str) -> PageAct[str]:
 
 
 def adapting(paths: Sequence[str], change: Callable[[Contents], Mapping[str, bytes | None]]) -> PageAct[Contents]:
-    """Return the act that `change` says, with what it saw as the result."""
+    """Return an act with the result of `change`, which gets the page's state."""
 
     async def work(contents: Contents) -> ActWork[Contents]:
         return ActWork(change(contents), dict(contents))

@@ -1,7 +1,7 @@
-"""Many hosts write one note at once, each with a server process and a client of its own, while an editor saves the file too.
+"""Many hosts write one note at once, each with its own server process and client, while an editor saves the file too.
 
-Where each of them writes is drawn from a seed: lines of paragraphs, items of lists, rows of a table, keys of the front matter,
-sections. No two write in the same place, but neighbours belong to different hosts. Every edit has a word that is nowhere else.
+Each one's places are drawn from a seed: lines of paragraphs, items of lists, rows of a table, keys of the front matter,
+sections. No two write in the same place, but neighbours belong to different hosts. Every edit has a unique word.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ PER_PARAGRAPH = 12
 
 @dataclass(frozen=True)
 class Load:
-    """How much is written: by so many hosts, so many edits each, beside so many saves of an editor."""
+    """The load: this many hosts, this many edits each, beside this many saves of an editor."""
 
     hosts: int
     edits: int
     saves: int
     seed: int
     pause_s: float = 0.0
-    """How long a host thinks between two edits, on average; 0 for none: the next one follows at once."""
+    """A host's average pause between two edits; 0 for none: the next one follows at once."""
 
 
 class Place(NamedTuple):
-    """A line of the note that one host changes into `new`, or below which it `adds` that."""
+    """A line of the note that one host changes into `new`, or below which it `adds` one."""
 
     host: int
     kind: Kind
@@ -69,7 +69,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Played:
-    """The outcome. `refused` and `wrong_overlaps` hold the answers that were not as expected."""
+    """The outcome. `refused` and `wrong_overlaps` hold the unexpected answers."""
 
     load: Load
     acknowledged: list[Place] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Played:
     audit: str = ""
 
     def quantile(self, share: float) -> float:
-        """Return the milliseconds that so large a share of the merges stayed below."""
+        """Return the milliseconds within which this share of the merges finished."""
         ordered = sorted(self.merges_s)
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -112,7 +112,7 @@ def _draw(seed: int | str) -> random.Random:
 
 
 def drawn(load: Load) -> tuple[str, list[Place]]:
-    """Return the note, and every place in it in which somebody is to write."""
+    """Return the note, and every place in it for an edit."""
     draw = _draw(load.seed)
     count = load.hosts * load.edits
     owners = [host for host in range(load.hosts) for _ in range(load.edits)]
@@ -186,7 +186,7 @@ def section_of(text: str, heading: str) -> str:
 
 
 class Host:
-    """A host that writes: its client, and the note as it knows it, which is the one of `base` with its own edits."""
+    """A host that writes: its client, and the note as it knows it, which is `base` with its own edits."""
 
     def __init__(self, number: int, client: Client, load: Load) -> None:
         self._client = client
@@ -195,7 +195,7 @@ class Host:
         self.text = self.base = ""
 
     async def think(self) -> None:
-        """Let some time go by, if this host takes its time."""
+        """Wait, if this host takes its time."""
         if self._pause_s:
             await anyio.sleep(self._draw.uniform(0, 2 * self._pause_s))
 
@@ -219,12 +219,12 @@ class Host:
         self.base = pages[0]["revision"]
 
     async def settle_in(self) -> None:
-        """Read the note and rehearse a merge, so that the server has loaded what it needs, as one has that runs for a while."""
+        """Read the note and dry-run a merge, so that the server has loaded everything, like a long-running one."""
         await self.read()
         await self.call("kb_merge", path=NOTE, content=self.text, base_revision=self.base, dry_run=True)
 
     async def merge(self, text: str, section: str | None) -> tuple[dict[str, Any], float]:
-        """Send the note as it is to be, or a section of it; return the answer and how long it took."""
+        """Send the new note, or a section of it; return the answer and its duration."""
         content = text if section is None else section_of(text, section)
         begun = perf_counter()
         answer = await self.call("kb_merge", path=NOTE, content=content, section=section, base_revision=self.base)
@@ -262,7 +262,7 @@ class Editor:
             self._process.stdin.flush()
 
     def rest(self) -> list[str]:
-        """Let it make the saves that are left, and return the line that each of its saves added."""
+        """Let it make the remaining saves, and return the line that each of its saves added."""
         self.save(self._left)
         said, _ = self._process.communicate(timeout=SOON_S)
         assert self._process.returncode == 0
@@ -318,7 +318,7 @@ async def play(folder: Path, load: Load) -> Played:
 
 
 def _servers_cpu_s() -> float:
-    """Return the processor time that the servers started by this process have used so far."""
+    """Return the processor time used so far by servers that this process started."""
     used = 0.0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

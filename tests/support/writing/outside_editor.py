@@ -1,7 +1,7 @@
 """An editor that knows of no server and takes no locks: `python -m tests.support.writing.outside_editor FILE SEED`.
 
-For every line that it reads it saves the file once, and then prints what it added. Its buffer may be old by then, and it
-may write the file in place or put another one over it. Every save adds a line of its own at the end of the file.
+For every line that it reads it saves the file once, and then prints the added line. Its buffer may be old by then, and
+it may write in place or replace the file. Every save adds its own line at the end of the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 RELOADS = 0.6
-"""How often it looks at the file again before it saves; otherwise it saves what it has had open since an earlier one."""
+"""How often it reads the file again before it saves; otherwise it saves its buffer from an earlier time."""
 
 
 def main(file: Path, seed: int) -> None:

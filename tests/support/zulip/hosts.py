@@ -1,4 +1,4 @@
-"""A host that works in a Zulip for tests, through the real server."""
+"""A host that uses a Zulip for tests, through the real server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class ZulipHost:
-    """A connected host, and the Zulip that it works in: as it is served, and as it is inside."""
+    """A connected host, and its Zulip: as it is served, and as it is inside."""
 
     writer: Writer
     served: Served
@@ -60,11 +60,11 @@ class ZulipHost:
         return await self.writer.call(tool, **arguments)
 
     async def refused(self, tool: str, **arguments: object) -> str:
-        """Return the error that the call is answered with."""
+        """Return the call's error."""
         return await self.writer.refused(tool, **arguments)
 
     def said(self, text: str, *, channel: str = "drawing", topic: str = "merge", by: str = HAMLET) -> int:
-        """Let somebody say something, a minute after what was said before."""
+        """Let a user write a message, a minute after the previous one."""
         self.clock.at += 60
         return self.world.say(by, channel, topic, text)
 
@@ -80,7 +80,7 @@ async def at_once(_seconds: float) -> None:
 
 
 def zulip_settings(home: Path, address: str, zulip: Zulip, **more: Any) -> Settings:
-    """Return the settings of a knowledge base whose bot is at home in the Zulip at `address`."""
+    """Return the settings of a knowledge base whose bot belongs to the Zulip at `address`."""
     kb = home / "kb" if (home / "kb").exists() else write(home / "kb", None)
     bot = zulip.world.user(BOT)
     told = {"zulip_site": address, "zulip_email": bot.email, "zulip_api_key": bot.key}
@@ -88,7 +88,7 @@ def zulip_settings(home: Path, address: str, zulip: Zulip, **more: Any) -> Setti
 
 
 def furnished(level: int, clock: Clock) -> Zulip:
-    """Return an organisation with channels that the bot is in, one that it sees only, and one that it does not see."""
+    """Return an organisation with channels that the bot has joined, one that it can only see, and one that it can't."""
     zulip = Zulip(level, modern=level == NEWER_LEVEL, now=clock)
     world = zulip.world
     world.channel("drawing", HAMLET, BOT, description="How things look and work")
@@ -102,7 +102,7 @@ def furnished(level: int, clock: Clock) -> Zulip:
 async def chatting(
     home: Path, *, level: float = 4, host: str = "writer", feature_level: int = RECORDED_LEVEL, **more: Any
 ) -> AsyncIterator[ZulipHost]:
-    """Connect a host of that level to a server with a Zulip of its own; nothing waits before it is asked again."""
+    """Connect a host of that level to a server with its own Zulip; nothing waits before a retry."""
     clock = Clock()
     zulip = furnished(feature_level, clock)
     async with served(zulip) as double:
@@ -116,7 +116,7 @@ async def chatting(
 
 @asynccontextmanager
 async def held(hosting: AbstractAsyncContextManager[ZulipHost]) -> AsyncIterator[ZulipHost]:
-    """Keep a host connected in a task of its own: pytest ends a fixture in another task than the one that it began in."""
+    """Keep a host connected in a separate task: pytest ends a fixture in another task than the one it began in."""
     connected: list[ZulipHost] = []
     ready, over = asyncio.Event(), asyncio.Event()
 

@@ -35,7 +35,7 @@ SOON_S = 60.0
 
 @dataclass(frozen=True)
 class Scene:
-    """A host that may only propose, the person who decides, and the channel in which it is announced."""
+    """A host that may only propose, the person who decides, and the channel of the announcements."""
 
     host: Writer
     person: Reviewer
@@ -50,7 +50,7 @@ class Scene:
 
     @property
     def last(self) -> int:
-        """Return the id of the newest notice."""
+        """Return the newest notice's id."""
         room = self.zulip.world.room(CHANNEL).id
         return max(said.id for said in self.zulip.world.said.values() if said.room == room and said.topic == TOPIC)
 
@@ -69,7 +69,7 @@ class Scene:
         return self.notices
 
     async def looked_at(self) -> None:
-        """Return once all present reactions were checked: one check may be under way already."""
+        """Return once all present reactions were checked: one check may already be in progress."""
         looks = self.double.count("GET", MESSAGES)
         await soon(lambda: self.double.count("GET", MESSAGES) > looks + 2)
 
@@ -88,7 +88,7 @@ class Scene:
 
 
 async def soon(true: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Return once it is true."""
+    """Return once the condition holds."""
     deadline = anyio.current_time() + SOON_S
     while anyio.current_time() < deadline:
         so = true()

@@ -1,4 +1,4 @@
-"""Where a Zulip is for tests: the double, at the level of the samples and at a newer one, or a real server."""
+"""Where the tests' Zulip is: the double, at the samples' level and at a newer one, or a real server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL = (*DOUBLES, pytest.param("real", marks=pytest.mark.external))
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A client on a server, a channel in which tests may write, and a topic that nobody used before."""
+    """A client on a server, a channel in which tests may write, and an unused topic."""
 
     client: ZulipClient
     channel: Channel
@@ -40,7 +40,7 @@ class Ground:
 
 
 def zulip_of(kind: str, *, heartbeat_s: float = 45.0) -> Zulip:
-    """Return the double of that kind, with a channel that its bot belongs to and a private one that it does not."""
+    """Return the double of that kind, with a channel that its bot has joined and a private one that it hasn't."""
     newer = kind == "double-newer"
     zulip = Zulip(NEWER_LEVEL if newer else RECORDED_LEVEL, modern=newer, heartbeat_s=heartbeat_s)
     zulip.world.channel(CHANNEL, "Iago", BOT, description="Знания")
@@ -52,7 +52,7 @@ def zulip_of(kind: str, *, heartbeat_s: float = 45.0) -> Zulip:
 async def client_at(
     address: str, email: str, key: str, *, bounds: RequestLimits | None = None
 ) -> AsyncIterator[ZulipClient]:
-    """Yield a client of the user with that key; it waits for nothing between tries."""
+    """Yield a client with that user's key; it doesn't wait between tries."""
     place = ServiceAddress(
         wire.SERVICE, address, wire.ADDRESS_SETTING, wire.headers_of(email, key), wire.secrets_of(email, key)
     )

@@ -72,7 +72,7 @@ BESIDE: Mapping[str, bytes] = {"look.md": LOOK.encode()}
 
 
 def read(text: str = AGENT, *, folder: str = FOLDER, **beside: str) -> Described:
-    """Return what is read of the folder; `beside` replaces Markdown files beside it, by name without suffix."""
+    """Return the result of reading the folder; `beside` replaces Markdown files beside it, by name without suffix."""
     others = {**BESIDE, **{f"{name}.md": told.encode() for name, told in beside.items()}}
     return described_in(folder, {"agent.yaml": text.encode(), **others}, TOOLS)
 

@@ -1,4 +1,4 @@
-"""Who plays in a journey of cognitive agents, and what each of them does by its script."""
+"""The agents of a journey of cognitive agents, and each one's script."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tests.support.agents.cognitive.scripts import Act, Scene, Script, shared
 
 @dataclass(frozen=True)
 class Cast:
-    """The agents that play in a journey, by prefix of phase names, longest first."""
+    """A journey's agents, by prefix of phase names, longest first."""
 
     parts: Mapping[str, str]
 
     def of(self, phase: str) -> tuple[str, str]:
-        """Return the agent whose phase that is, and the phase by its own name."""
+        """Return the agent of that phase, and the phase by its own name."""
         prefix = next(p for p in sorted(self.parts, key=len, reverse=True) if phase.startswith(p))
         return self.parts[prefix], phase.removeprefix(prefix)
 
     @staticmethod
     def alone(agent: str) -> Cast:
-        """Return who plays where the agent is started by itself."""
+        """Return the cast of an agent that is started by itself."""
         return Cast({"": agent} if agent == "memory" else {"": agent, "memory.": "memory"})
 
     @staticmethod
     def skill(phases: Mapping[str, str]) -> Cast:
-        """Return who plays in a skill: the agent of each phase, and the memory agent after it."""
+        """Return the cast of a skill: the agent of each phase, and the memory agent after it."""
         own = {f"{id_}.": agent for id_, agent in phases.items()}
         return Cast({**own, **{f"{prefix}memory.": "memory" for prefix in own}})
 

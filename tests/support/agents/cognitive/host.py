@@ -27,12 +27,12 @@ class Host(Protocol):
 
 
 Connecting = Callable[[], AbstractAsyncContextManager[Host]]
-"""Starts a host, with a server of its own or not."""
+"""Starts a host, with or without its own server."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """A journey that is played: the agent or skill, what it is asked, and who plays in it."""
+    """A scripted journey: the agent or skill, its brief, and its cast."""
 
     agent: str
     cast: Cast
@@ -53,7 +53,7 @@ class Course:
 
 
 async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], None] | None = None) -> Course:
-    """Lead a journey to its end. With `lose` every act has a host and a server of its own, which is lost when it has answered.
+    """Lead a journey to its end. With `lose`, every act has its own host and server, which is lost after its answer.
 
     The next host gets from `journey_status` what the previous one got, and continues from there.
     """
@@ -87,7 +87,7 @@ async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], No
 
 
 def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
-    """Check that a host that resumes gets the same as the host before it."""
+    """Check that a resuming host gets the same as the previous one."""
     for name in ("version", "phase", "visit", "state", "conversation", "allowed_tools"):
         if name in before:
             assert told[name] == before[name], name
@@ -131,7 +131,7 @@ async def _make(host: Host, course: Course, act: Act, told: Mapping[str, Any]) -
 
 
 async def _base(host: Host, path: str) -> dict[str, str]:
-    """Return the revision to merge into: that of the page as it is read now, nothing if there is none."""
+    """Return the revision to merge into: that of the page as read now, none if it doesn't exist."""
     try:
         return {"base_revision": (await host.call("kb_read", path=path))["revision"]}
     except Refused:

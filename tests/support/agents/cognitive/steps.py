@@ -1,4 +1,4 @@
-"""The own steps of a cognitive agent, led and judged without the steps that all of them share."""
+"""The own steps of a cognitive agent, led and judged without the shared ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ async def judge(
     inputs: Work | None = None,
     **more: Any,
 ) -> ConditionFinding:
-    """Return what a condition finds when `given` is submitted in `phase`, with `works` on record; `more` are other facts."""
+    """Return a condition's finding when `given` is submitted in `phase`, with `works` on record.
+
+    `more` are other facts.
+    """
     form = agent.forms[phase]
     work = joined(works.get(phase), given, form.asks)
     assert form.problems(work) == (), "a near miss has the right form: it is for the condition to refuse"
@@ -43,7 +46,7 @@ async def judge(
 
 
 async def perform(led: Led, acts: Sequence[Act]) -> JourneyState:
-    """Do what a script says in the present phase, and return where that leads."""
+    """Do the script's acts in the present phase, and return the next one."""
     for act in acts:
         phase = (await led.state()).phase
         if act.kind == "call":
@@ -56,7 +59,10 @@ async def perform(led: Led, acts: Sequence[Act]) -> JourneyState:
 
 
 async def dearest(name: str, script: Script, **inputs: Any) -> int:
-    """Lead the whole agent through its own steps and return the most tokens that a step took in: prompt and schema."""
+    """Lead the whole agent through its own steps and return the largest input of a step in tokens.
+
+    Prompt and schema.
+    """
     agent, most = as_agent(cognitive(name)), 0
     async with leading(agent, brief="Why do the bees on the roof die? " * 600, **inputs) as led:
         await led.submit(acknowledge=["Bees die in winter. " * 18])
@@ -83,7 +89,7 @@ async def follow(led: Led, script: Script, **inputs: Any) -> list[str]:
 
 
 async def play(led: Led, cast: Cast, **inputs: Any) -> JourneyState:
-    """Do the acts of the agent whose phase it is, shared or its own, and return the new state."""
+    """Do the acts of the phase's agent, shared or its own, and return the new state."""
     state = await led.state()
     agent, phase = cast.of(state.phase)
     scene = Scene(led.journey, await led.told(), state.visit, inputs=inputs)
@@ -92,7 +98,7 @@ async def play(led: Led, cast: Cast, **inputs: Any) -> JourneyState:
 
 
 def before(works: Mapping[str, Work], phase: str, **other: Work) -> dict[str, Work]:
-    """Return what is on record when a phase begins, of works in their order; `other` works replace the usual ones."""
+    """Return the record at the beginning of a phase, with works in order; `other` works replace the usual ones."""
     names = list(works)
     return {name: other.get(name, works[name]) for name in names[: names.index(phase)]}
 

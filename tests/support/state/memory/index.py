@@ -60,11 +60,11 @@ class MemoryIndexStore:
         self._seq = self._doc = self._fence = self._total = 0
 
     async def position(self) -> IndexPosition:
-        """Return how far it is."""
+        """Return the index's position."""
         return IndexPosition(self._generation, self._seq)
 
     async def begin(self, identity: IndexIdentity) -> bool:
-        """Return whether what is stored stays; if not, it is empty now and has another generation."""
+        """Return whether the contents stay; if not, it is now empty and has another generation."""
         same = self._identity.same_vectors(identity)
         if self._identity.recipe != identity.recipe or not (same or self._entries):
             self._generation = self._space = secrets.token_hex(8)
@@ -76,20 +76,20 @@ class MemoryIndexStore:
         return True
 
     async def space(self) -> Space:
-        """Return the embedder whose vectors it holds, and the wanted one."""
+        """Return the embedder of its vectors, and the wanted one."""
         return Space(self._identity, IndexPosition(self._space, self._seq), self._coming)
 
     def _lacks(self, chunk: IndexedChunk) -> bool:
         return chunk.digest not in self._supplied and (self._coming is not None or not chunk.half)
 
     async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
-        """Return at most `limit` chunks above `after`, by `seq`, that have no vector of the wanted embedder yet."""
+        """Return at most `limit` chunks above `after`, by `seq`, without a vector of the wanted embedder."""
         stored = {seq: chunk for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
         found = [(seq, stored[seq]) for seq in sorted(stored) if seq > after and self._lacks(stored[seq])]
         return [LackingRow(seq, chunk.digest, chunk.section, chunk.text) for seq, chunk in found[:limit]]
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
-        """Keep these vectors beside those that serve; False, and nothing kept, if `of` is not wanted."""
+        """Keep these vectors beside the serving ones; False, and nothing kept, if `of` is not wanted."""
         self._require(fence)
         if not (await self.space()).wanted.same_vectors(of):
             return False
@@ -97,7 +97,7 @@ class MemoryIndexStore:
         return True
 
     async def swap(self, *, fence: int) -> bool:
-        """Let what was supplied serve from now on; False, and nothing done, while a chunk lacks its vector."""
+        """Let the supplied vectors serve from now on; False, and nothing done, while a chunk lacks its vector."""
         self._require(fence)
         chunks = [chunk for entry in self._entries.values() for chunk in entry.chunks.values()]
         if any(self._lacks(chunk) for chunk in chunks):
@@ -118,7 +118,7 @@ class MemoryIndexStore:
         return replace(chunk, half=half, code=code)
 
     async def renewal(self) -> Progress | None:
-        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+        """Return how many chunks have a vector of the wanted embedder, and how many there are; None if all do."""
         chunks = [chunk for entry in self._entries.values() for chunk in entry.chunks.values()]
         lacking = sum(self._lacks(chunk) for chunk in chunks)
         exchanging = self._coming is not None or not all(chunk.half for chunk in chunks)
@@ -168,7 +168,7 @@ class MemoryIndexStore:
         return entry.doc
 
     async def set_total(self, total: int) -> None:
-        """Record how many documents there are to be indexed."""
+        """Record how many documents are to be indexed."""
         self._total = total
 
     async def progress(self) -> Progress:
@@ -187,7 +187,7 @@ class MemoryIndexStore:
         return {digest: known[digest] for digest in digests if digest in known}
 
     async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
-        """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
+        """Return at most `limit` rows and removals after `after`; all, if the generation differs."""
         generation = self._space if codes else self._generation
         start = after.seq if after.generation == generation else 0
         stored = {seq: (entry, chunk) for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
@@ -246,7 +246,7 @@ class MemoryIndexStore:
         return [record for record in records if record], [self._entries[path].record for path in paths]
 
     async def select(self, filters: Filters) -> frozenset[int] | None:
-        """Return the document numbers that `filters` admit; None when they are not set."""
+        """Return the document numbers that match `filters`; None if there are none set."""
         if filters == Filters():
             return None
         return frozenset(entry.doc for entry in self._entries.values() if _admits(filters, entry.record))
@@ -266,7 +266,7 @@ class MemoryIndexStore:
         return list(found.values())[:limit]
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
-        """Return the chunk with which the document or its section begins; None if there is none."""
+        """Return the first chunk of the document or its section; None if there is none."""
         chunks = {seq: c for entry in self._entries.values() if entry.doc == doc for seq, c in entry.chunks.items()}
         ordered = sorted(chunks, key=lambda seq: chunks[seq].ordinal)
         return next((seq for seq in ordered if begins_in(chunks[seq].section, section)), None)
@@ -305,11 +305,11 @@ class MemoryIndexStore:
         return sorted(found)[:limit]
 
     async def existing(self, paths: Collection[str]) -> frozenset[str]:
-        """Return those of the paths that a document has."""
+        """Return those of the paths that are documents."""
         return frozenset(paths) & self._entries.keys()
 
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
-        """Return in how many chunks each known word occurs."""
+        """Return the number of chunks with each known word."""
         counts = self._counts()
         return {word: counts[word] for word in words if word in counts}
 
@@ -323,7 +323,7 @@ class MemoryIndexStore:
         return sorted(self._counts().items())
 
     async def close(self) -> None:
-        """Give everything back: there is nothing to give."""
+        """Close it: there is nothing to release."""
 
 
 def _dimensions(vectors: Mapping[bytes, tuple[bytes, bytes]]) -> int:

@@ -34,7 +34,7 @@ Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 
 
 def as_stored(logged: Logged) -> Logged:
-    """Return the event as it comes back from a store."""
+    """Return the event as a store would return it."""
     return replace(logged, event=event_of(event_text(logged.event)))
 
 
@@ -54,7 +54,7 @@ class MemoryJourneys:
         return await self.adopt(journey, [first])
 
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
-        """Put a new journey on record, or return the newest that was begun in the same way since then."""
+        """Record a new journey, or return the newest equal one begun since then."""
         state = state_of_log(log)
         states = {id_: fold(kept) for id_, kept in reversed(self._logs.items())}
         of_principal = [(id_, one) for id_, one in states.items() if one.principal == state.principal]
@@ -64,7 +64,7 @@ class MemoryJourneys:
         return Begun(journey, (await self.adopt(journey, log)).repeated)
 
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
-        """Take over a whole log under that id."""
+        """Import a whole log under that id."""
         state, kept = state_of_log(log), [as_stored(logged) for logged in log]
         there = self._logs.get(new_id(journey))
         if there is not None and there != kept:
@@ -107,11 +107,11 @@ class MemoryJourneys:
         return Appended(expected + 1, state=after if before else None)
 
     async def head(self, journey: str, key: str) -> JourneyHead:
-        """Return the journey's position, and the version that the step with that key led to."""
+        """Return the journey's position, and the version after the step with that key."""
         return JourneyHead(self._state(journey), _kept(self._log(journey), key))
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
-        """Add notes at whatever version the journey has."""
+        """Add notes at the journey's present version."""
         log = self._log(journey)
         self._charge(notes, by, at)
         log.extend(as_stored(logged) for logged in numbered_notes(log[-1].version, len(log), notes, by, at))
@@ -124,7 +124,7 @@ class MemoryJourneys:
         return fold(upto(journey, self._log(journey), version))
 
     async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
-        """Return what happened after the event number `after`, oldest first."""
+        """Return the events after the number `after`, oldest first."""
         return self._log(journey)[max(0, after) :][:limit]
 
     async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
@@ -151,7 +151,7 @@ class MemoryJourneys:
         limit: int = 20,
         before: str | None = None,
     ) -> Sequence[JourneyLine]:
-        """Return journeys, those that were put on record last first, from the one after `before`."""
+        """Return journeys, last recorded first, from the one after `before`."""
         ids = list(self._logs)
         below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
         asked = {"status": status, "agent": agent, "principal": principal and storable(principal)}

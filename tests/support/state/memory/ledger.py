@@ -52,7 +52,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _MemoryName:
-    """A path that a page had: its history lines below `below` are the page's; it was moved away at `until`."""
+    """An earlier path of a page: its history lines below `below` are the page's; it was moved away at `until`."""
 
     path: str
     below: int
@@ -95,7 +95,7 @@ class MemoryLedger:
         return revision
 
     async def content(self, path: str, revision: str) -> bytes | None:
-        """Return the bytes that are kept as that state of the page, also from before it was moved."""
+        """Return the bytes of that state of the page, also from before it was moved."""
         for name in self._names(path):
             state = self._states.get((name.path, revision))
             if state is not None and (name.until is None or state.since <= name.until):
@@ -124,14 +124,14 @@ class MemoryLedger:
         return list(found.values())[:limit]
 
     async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
-        """Record that an act begins, and keep the bytes before and after."""
+        """Record the begin of an act, and keep the bytes before and after."""
         given = {revision_of(content_digest(raw)): raw for raw in contents}
         for path, revision in states_given(intent, given):
             self._keep(path, given[revision], intent.at)
         self._intents[intent.id] = intent
 
     async def intents(self) -> Sequence[Intent]:
-        """Return every act that was begun and neither committed nor dropped, oldest first."""
+        """Return every act begun and neither committed nor dropped, oldest first."""
         return sorted(self._intents.values(), key=lambda intent: (intent.at, intent.id))
 
     async def drop(self, intent_id: str) -> None:
@@ -139,7 +139,7 @@ class MemoryLedger:
         self._intents.pop(intent_id, None)
 
     async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
-        """Put the act on record and end its intent."""
+        """Record the act and end its intent."""
         require_sound(entry)
         if intent_id is not None and intent_id not in self._intents:
             raise UnknownIntent(intent_id)
@@ -208,11 +208,11 @@ class MemoryLedger:
         return [line for line in reversed(found) if before is None or line.id < before][:limit]
 
     async def tracked(self, path: str) -> Tracked | None:
-        """Return what is known of the page's units."""
+        """Return the known origins of the page's units."""
         return self._tracked.get(path)
 
     async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
-        """Return where the pages are now in whose history an act has one of these sources, the newest act first."""
+        """Return present paths of pages with an act from one of these sources in their history, newest act first."""
         acts = [
             line for line in reversed(self._lines) if line.source in sources and source_kind(line.source) in LOOKED_FOR
         ]
@@ -220,7 +220,7 @@ class MemoryLedger:
         return list(found)[:limit]
 
     def _place_now(self, path: str, seq: int) -> str:
-        """Return where the page is that was at `path` after that act."""
+        """Return the present path of the page that was at `path` after that act."""
         for line in self._lines:
             if line.moved_from == path and line.seq is not None and line.seq > seq:
                 return self._place_now(line.path, line.seq)
@@ -229,7 +229,7 @@ class MemoryLedger:
     async def flags(
         self, path: str | None, *, limit: int, after: tuple[int, int] | None = None, dismissed: bool = False
     ) -> Sequence[Flag]:
-        """Return open or dismissed contradictions of which a side lies at or below `path`, those of the highest rank first."""
+        """Return open or dismissed contradictions with a side at or below `path`, highest rank first."""
         found = [
             flag
             for flag in sorted(self._flags, key=lambda flag: (-flag.rank, -flag.id))
@@ -256,7 +256,7 @@ class MemoryLedger:
         return self._rule(flag_id, clean, entry)
 
     async def reopen(self, flag_id: int, entry: HistoryEntry) -> bool:
-        """Take a dismissal back and record that."""
+        """Reopen a dismissed contradiction and record that."""
         return self._rule(flag_id, None, entry)
 
     def _rule(self, flag_id: int, dismissal: Dismissal | None, entry: HistoryEntry) -> bool:

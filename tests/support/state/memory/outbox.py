@@ -31,7 +31,7 @@ class MemoryOutbox:
         self._mentions: dict[tuple[str, str], Mention] = {}
 
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
-        """Record that `outbox_entry` is about to be done and return it, or return the one that is the same."""
+        """Record that `outbox_entry` is about to be executed and return it, or return the equal one."""
         asked = new_entry(outbox_entry)
         known = [one for one in reversed(self._outbox_entries.values()) if one.fate != "failed"]
         own = [one for one in known if asked.proposal and one.proposal == asked.proposal]
@@ -68,7 +68,7 @@ class MemoryOutbox:
         return self._outbox_entries.get(entry_id)
 
     async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
-        """Return the newest outbox entry that carries out that proposal, or None."""
+        """Return the newest outbox entry that executes that proposal, or None."""
         return next(
             (one for one in reversed(self._outbox_entries.values()) if proposal and one.proposal == proposal), None
         )
@@ -93,7 +93,7 @@ class MemoryOutbox:
         return len(dropped)
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember which origin names which page; for the same page and origin the newest counts."""
+        """Record which origin names which page; for the same page and origin the newest counts."""
         for told in newest_mentions(mentions):
             known = self._mentions.get((told.path, told.origin))
             if known is None or known.at <= told.at:
@@ -107,7 +107,7 @@ class MemoryOutbox:
             del self._mentions[old.path, old.origin]
 
     async def mentions(self, path: str, *, limit: int = 20) -> Sequence[Mention]:
-        """Return what names the page, newest first."""
+        """Return the origins that name the page, newest first."""
         return sorted((one for one in self._mentions.values() if one.path == path), key=_newest_first)[:limit]
 
 

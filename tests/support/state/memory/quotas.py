@@ -15,7 +15,7 @@ class Used:
         self._slots: dict[tuple[str, Kind], dict[datetime, int]] = {}
 
     def charge(self, bound: Bound, principal: str, amount: int, at: datetime, *, refuse: bool = True) -> None:
-        """Count `amount` for the principal; without `refuse` also what goes beyond the bound.
+        """Count `amount` for the principal; without `refuse`, even beyond the bound.
 
         Raises:
             OverQuota: there is no room.

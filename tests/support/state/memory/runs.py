@@ -40,7 +40,7 @@ def unrecorded(_entry: HistoryEntry) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A run, and who holds it until when."""
+    """A run, its claimant and the claim's end."""
 
     run: Run
     by: str | None = None
@@ -58,7 +58,7 @@ class MemoryRuns:
         self._shortened: set[str] = set()
 
     async def begin(self, header: Header, hold: Hold) -> Run:
-        """Put a run on record."""
+        """Record a run."""
         new, there = new_header(header), self._kept.get(header.id)
         if there is not None:
             if there.run.header != new:
@@ -90,7 +90,7 @@ class MemoryRuns:
         return moved
 
     async def claim(self, run: str, hold: Hold) -> Run | None:
-        """Hold the run and return it; None if another process holds it."""
+        """Claim the run and return it; None if another process has claimed it."""
         there = self._of(run)
         if not is_free_for(checked_hold(hold), there.by, there.until):
             return None
@@ -98,7 +98,7 @@ class MemoryRuns:
         return there.run
 
     async def release(self, run: str, by: str) -> None:
-        """Hold it no longer, if `by` does."""
+        """Release it, if `by` has claimed it."""
         there = self._kept.get(run)
         if there is not None and there.by == by:
             self._kept[run] = _Kept(there.run)
@@ -120,7 +120,7 @@ class MemoryRuns:
         limit: int = 20,
         before: str | None = None,
     ) -> Sequence[RunLine]:
-        """Return runs, those that were put on record last first, from the one after `before`."""
+        """Return runs, last recorded first, from the one after `before`."""
         ids = list(self._kept)
         below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
         found = [
@@ -150,7 +150,7 @@ class MemoryRuns:
         return Shortened(len(due), freed)
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
-        """Return what these runs took together."""
+        """Return the sum of these runs' usage."""
         whose = None if principal is None else storable(principal)
         runs = [kept.run for kept in self._kept.values() if whose in (None, storable(kept.run.header.principal))]
         if since is None:

@@ -42,7 +42,7 @@ class MemoryStateStore:
 
     @property
     def tables(self) -> StateTables:
-        """Raise: what else lies in the state has a memory store of its own (`tests/support/state/engines.py`)."""
+        """Raise: the state's other parts have memory stores of their own (`tests/support/state/engines.py`)."""
         raise NotImplementedError
 
     @property
@@ -52,7 +52,7 @@ class MemoryStateStore:
 
     @property
     def trust(self) -> MemoryTrust:
-        """Return the records of trust, which end with the process as well."""
+        """Return the trust records, which end with the process as well."""
         return self._trust
 
     @property
@@ -61,7 +61,7 @@ class MemoryStateStore:
         return self._outbox
 
     async def held(self) -> Sequence[Held]:
-        """Return what takes the space, the most first: of proposals only, the rest has no size here."""
+        """Return the sizes, largest first: only proposals have one here."""
         found: dict[str, list[int]] = {}
         for proposal in await self._trust.proposals(limit=10**9):
             found.setdefault(proposal.principal, []).append(len(proposal.arguments) + len(proposal.preview))
@@ -73,22 +73,22 @@ class MemoryStateStore:
         return StateSize(0)
 
     async def give_back(self, *, spare: bool = True) -> bool:
-        """Give nothing back: there is no file."""
+        """Release nothing: there is no file."""
         del spare
         return False
 
     @property
     def gives_back(self) -> bool:
-        """Return that nothing has to be rewritten for it."""
+        """Return that nothing needs to be rewritten for that."""
         return True
 
     async def rewrite(self) -> bool:
-        """Leave it as it is."""
+        """Do nothing."""
         return False
 
     @property
     def place(self) -> str:
-        """Return where the state is: here."""
+        """Return the location of the state: here."""
         return "this process's memory"
 
     async def check(self) -> Sequence[str]:
@@ -105,7 +105,7 @@ class MemoryStateStore:
         return [replace(one, forms=self._trust.forms_of(one.host) == one.secret_digest) for one in hosts]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
-        """Return the host whose secret has that digest, or None."""
+        """Return the principal's record, or None if it was never seen."""
         return next((e.host for e in await self.enrolments() if e.secret_digest == secret_digest), None)
 
     async def trust_record(self, principal: str) -> TrustRecord | None:
@@ -134,7 +134,7 @@ class MemoryStateStore:
         return self._leases[name]
 
     async def release_lease(self, name: str, holder: str) -> None:
-        """Free it if `holder` has it; the fence is kept for the next one."""
+        """Release it if `holder` has it; the fence is kept for the next one."""
         if name in self._leases and self._leases[name].holder == holder:
             self._released.add(name)
 
@@ -143,7 +143,7 @@ class MemoryStateStore:
         return None if name in self._released else self._leases.get(name)
 
     async def publish(self, topic: str, keys: Iterable[str]) -> int:
-        """Add one event a key and return the newest `seq`."""
+        """Add one event for each key and return the newest `seq`."""
         return self._tell(topic, keys)
 
     def _tell(self, topic: str, keys: Iterable[str]) -> int:
@@ -154,11 +154,11 @@ class MemoryStateStore:
         return len(self._events)
 
     async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
-        """Return what came after `seq`, oldest first."""
+        """Return the events after `seq`, oldest first."""
         return [event for event in self._events if event.seq > seq][:limit]
 
     async def last_event(self) -> int:
-        """Return the newest `seq`, 0 when nothing ever happened."""
+        """Return the newest `seq`, 0 if there is no event."""
         return len(self._events)
 
     async def changed(self, seq: int) -> None:
@@ -167,13 +167,13 @@ class MemoryStateStore:
             await self._published.wait()
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
-        """Remember that the caller has just seen these; the newest time is kept."""
+        """Record that the caller has just seen these; the newest time is kept."""
         for look in looks:
             key = (principal, journey, look)
             self._looks[key] = max(at, self._looks.get(key, at))
 
     async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
-        """Return what the caller has seen of these paths, in any circle, and when last."""
+        """Return the caller's latest view of each of these paths, in any circle."""
         return {
             look: at
             for (who, which, look), at in self._looks.items()
@@ -181,7 +181,7 @@ class MemoryStateStore:
         }
 
     async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
-        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
+        """Return True, and record it, unless the caller got this nudge less than `quiet_s` ago."""
         key = (principal, journey, path)
         last = self._nudges.get(key)
         if last is not None and now - last < timedelta(seconds=quiet_s):
@@ -190,4 +190,4 @@ class MemoryStateStore:
         return True
 
     async def close(self) -> None:
-        """Give everything back: there is nothing to give."""
+        """Close it: there is nothing to release."""

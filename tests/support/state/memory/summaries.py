@@ -18,16 +18,16 @@ class MemorySummaries:
         self._made: dict[str, ModelLine] = {}
 
     async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
-        """Return the lines with these keys, as far as they exist."""
+        """Return the existing lines with these keys."""
         return {key: self._made[key].text for key in keys if key in self._made}
 
     async def keep(self, made: ModelLine) -> None:
-        """Keep the line, unless there is one of that key."""
+        """Keep the line, unless that key already has one."""
         sound = replace(made, text=storable(made.text), model=storable(made.model), at=aware(made.at))
         self._made.setdefault(made.key, sound)
 
     async def spent(self, since: datetime) -> SummariesSpent:
-        """Return what was made from then on."""
+        """Return the lines made since then."""
         made = [one for one in self._made.values() if one.at >= since]
         return SummariesSpent(len(made), sum(one.tokens for one in made))
 
@@ -36,6 +36,6 @@ class MemorySummaries:
         return sum(one.text != "" for one in self._made.values())
 
     async def trim(self, most: int) -> None:
-        """Forget all but those that were kept last."""
+        """Forget all but the last kept ones."""
         for key in list(self._made)[: max(0, len(self._made) - most)]:
             del self._made[key]

@@ -1,4 +1,4 @@
-"""Records of trust that end with the process: slow, obvious, and the specification of the others."""
+"""Trust records that end with the process: slow, obvious, and the specification of the others."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class MemoryTrust:
         quotas: Quotas | None = None,
         joins: Joins | None = None,
     ) -> Proposal:
-        """Record the proposal, or join another one, and supersede those of `replacing` that are its principal's and still pending."""
+        """Record the proposal, or join one; supersede the pending ones of `replacing` with the same principal."""
         fresh = proposal_from(proposal_text(proposal))
         pending = [p for p in self._proposals.values() if p.state == "pending"]
         alike = [p for p in pending if joins is not None and asks_the_same(p, fresh) and joins(p)]
@@ -131,16 +131,16 @@ class MemoryTrust:
         return result
 
     def _asking(self, proposal_id: str, principal: str | None = None) -> list[JoinedAsker]:
-        """Return those who joined the proposal and still ask; of one principal or of all."""
+        """Return the active joiners of the proposal; of one principal or of all."""
         askers = self._askers.get(proposal_id, [])
         return [one for one in askers if one.left_at is None and principal in (None, one.principal)]
 
     async def askers(self, proposal_id: str) -> Sequence[JoinedAsker]:
-        """Return those who joined the proposal, in the order in which they asked."""
+        """Return the joiners of the proposal, in the order in which they asked."""
         return list(self._askers.get(proposal_id, []))
 
     async def asking(self, proposal_ids: Collection[str]) -> Mapping[str, Sequence[AskerLine]]:
-        """Return who joined each of these and still asks."""
+        """Return the active joiners of each of these."""
         found = {id_: [AskerLine(one.principal, one.asked_at) for one in self._asking(id_)] for id_ in proposal_ids}
         return {id_: lines for id_, lines in found.items() if lines}
 
@@ -156,7 +156,7 @@ class MemoryTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them whole, newest first, from the one after `before`."""
+        """Return full proposals, newest first, from the one after `before`."""
         ids = list(self._proposals)
         below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
         found = [self._proposals[id_] for id_ in reversed(below)]
@@ -178,7 +178,7 @@ class MemoryTrust:
         return [line_of(proposal) for proposal in found]
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
-        """Shorten at most `limit` ended proposals that are stored at greater length than needed."""
+        """Shorten at most `limit` ended proposals that are longer than needed."""
         due = [
             p.id
             for p in self._proposals.values()
@@ -205,12 +205,12 @@ class MemoryTrust:
         return len(await self.proposals(principal=principal, states=("pending",), limit=len(self._proposals)))
 
     async def unfinished(self, *, now: datetime) -> bool:
-        """Return whether something waits that nobody is working on."""
+        """Return whether there is an approved proposal that nobody executes."""
         aware(now)
         return any(_neglected(proposal, now) for proposal in self._proposals.values())
 
     async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
-        """Make a pending proposal approved or rejected, unless it has expired or differs from the one that was shown."""
+        """Make a pending proposal approved or rejected, unless it has expired or differs from the one shown."""
         aware(verdict.at)
         proposal = self._pending(proposal_id)
         if proposal is None or proposal.expires_at <= verdict.at or proposal.hash != verdict.hash:
@@ -263,7 +263,7 @@ class MemoryTrust:
         return self._become(replace(ended, result=storable_or_none(result), error=storable_or_none(error)))
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
-        """Take a pending proposal back, in its principal's name."""
+        """Withdraw a pending proposal, in its principal's name."""
         aware(at)
         proposal = self._pending(proposal_id)
         if proposal is None:
@@ -305,7 +305,7 @@ class MemoryTrust:
         return after
 
     async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
-        """Enrol a credential and put that on the chain."""
+        """Register a credential and record that in the chain."""
         aware(note.at)
         if passkey.id in self._passkeys:
             raise ValueError("that passkey is registered already")
@@ -317,7 +317,7 @@ class MemoryTrust:
         return sorted(self._passkeys.values(), key=lambda passkey: (passkey.created_at, passkey.id))
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
-        """Note a use; False if there is no such one, or its count did not grow although it counts."""
+        """Record a use; False if it is unknown, or its count did not grow although it counts."""
         aware(at)
         known = self._passkeys.get(passkey_id)
         if known is None or not (sign_count > known.sign_count or sign_count == known.sign_count == 0):
@@ -326,7 +326,7 @@ class MemoryTrust:
         return True
 
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
-        """Remove it and put that on the chain; False if there is no such one."""
+        """Remove it and record that in the chain; False if it is unknown."""
         aware(note.at)
         if self._passkeys.pop(passkey_id, None) is None:
             return False
@@ -334,7 +334,10 @@ class MemoryTrust:
         return True
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        """Record whether a form of the host counts, also in the chain.
+
+        False if that is already so, or a later refusal is.
+        """
         aware(note.at)
         known = self._forms.get(host)
         if allowed and known is not None and (known[:2] == (secret_digest, True) or note.at <= known[2]):
@@ -345,7 +348,7 @@ class MemoryTrust:
         return True
 
     def forms_of(self, host: str) -> bytes | None:
-        """Return the digest of the secret for which forms of the host are allowed, None if they are not."""
+        """Return the digest of the secret with which the host's forms are allowed, None if they are not."""
         known = self._forms.get(host)
         return known[0] if known is not None and known[1] else None
 
@@ -367,7 +370,7 @@ class MemoryTrust:
         return value
 
     async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
-        """Remember that the caller has read text from there; of the same origin the newest time is kept."""
+        """Record that the caller has read text from there; for the same origin the newest time is kept."""
         aware(at)
         for origin in origins:
             key = (principal, journey, storable(origin))
@@ -375,7 +378,7 @@ class MemoryTrust:
         self._taint = {key: read for key, read in self._taint.items() if key[1] or read >= at - TAINT_KEPT}
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
+        """Return the untrusted origins that the caller read since then, in this journey (any time) or outside of one."""
         aware(since)
         found: dict[str, datetime] = {}
         for (who, which, origin), at in self._taint.items():
@@ -385,7 +388,7 @@ class MemoryTrust:
         return found
 
     async def trust_place(self, place: str, *, note: Note) -> bool:
-        """Record that a person vouches for the place."""
+        """Record that a person trusts the place."""
         aware(note.at)
         if place in self._places:
             return False
@@ -406,7 +409,7 @@ class MemoryTrust:
         return [self._places[place] for place in sorted(self._places)]
 
     async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
-        """Remember the digests of the sentences that the caller was shown."""
+        """Record the digests of the sentences shown to the caller."""
         aware(at)
         own = self._read.setdefault(principal, {})
         own |= {digest: (at, storable(origin)) for digest, origin in passages.items()}
@@ -416,7 +419,7 @@ class MemoryTrust:
             self._read[who] = {digest: one for digest, one in read.items() if one[0] >= at - PASSAGES_KEPT}
 
     async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
-        """Return those of these passages that the caller was shown since then."""
+        """Return those of these passages that were shown to the caller since then."""
         aware(since)
         own = self._read.get(principal, {})
         return {one: own[one][1] for one in digests if one in own and own[one][0] >= since}

@@ -1,4 +1,7 @@
-"""What a host and its person do in each phase of a cognitive agent, as data: one module an agent, by the agent's own phase names."""
+"""A host's and its person's acts in each phase of a cognitive agent, as data.
+
+One module an agent, by the agent's own phase names.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ Json = Any
 
 @dataclass(frozen=True)
 class Act:
-    """One thing that a host does. The last act in a phase is the one that leads on.
+    """One thing that a host does. The last act in a phase leads on.
 
-    `submit`: content is the work. `call`: content is the tool's arguments with `tool` (and no journey_id). `answer`: content is what
-    the person says to the questions that the submit before left them, by id.
+    `submit`: content is the work. `call`: content is the tool's arguments with `tool` (and no journey_id). `answer`:
+    content is the person's answers to the previous submit's questions, by id.
     """
 
     kind: Literal["submit", "call", "answer"]
@@ -33,4 +36,4 @@ class Scene:
 
 
 Script = Callable[[str, Scene], list[Act]]
-"""Returns what is done in that phase. Shared phases (JOHARI_DISCOVERY, CLOSING) may be left to `shared.py`."""
+"""Returns the acts in that phase. Shared phases (JOHARI_DISCOVERY, CLOSING) may be left to `shared.py`."""

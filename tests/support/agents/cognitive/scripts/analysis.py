@@ -1,4 +1,4 @@
-"""How analysis is led: two parts, two drivers, two options, one of which breaks a constraint."""
+"""The script of analysis: two parts, two drivers, two options, one of which breaks a constraint."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of analysis: constraints that were given bound it, too."""
+    """Return the acts in a phase of analysis: given constraints apply, too."""
     if phase != "BOUND":
         return [Act("submit", WORKS[phase])]
     texts = enumerate(scene.inputs.get("constraints", []), 1)

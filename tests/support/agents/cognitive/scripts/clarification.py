@@ -1,4 +1,7 @@
-"""How clarification is led: a doubt is asked, one is assumed. The brief has to say `bees on the roof`."""
+"""The script of clarification: one doubt is put to the person, one is assumed.
+
+The brief must say `bees on the roof`.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of clarification: constraints that were given are points, and kept to."""
+    """Return the acts in a phase of clarification: given constraints are points, and kept."""
     given = {f"g{number}": text for number, text in enumerate(scene.inputs.get("constraints", []), 1)}
     if phase == "READ":
         points = [{"id": id_, "words": text, "means": text} for id_, text in given.items()]

@@ -1,4 +1,4 @@
-"""How generation is led: a calendar of two parts, made as text, one of which is mended after a first review."""
+"""The script of generation: a calendar of two parts, made as text, one of which is corrected after a first review."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTES: list[Json] = [
 
 
 def items(scene: Scene) -> list[Json]:
-    """Return what is asked for: two things that pages ask for, and every constraint that was given."""
+    """Return the requirements: two from pages, and every given constraint."""
     given = scene.inputs.get("constraints", [])
     more = [{"id": f"g{n}", "text": text, "check": "one looks", "words": text} for n, text in enumerate(given, 1)]
     return [*ITEMS, *more]
@@ -43,13 +43,13 @@ def plan(scene: Scene) -> list[Json]:
 
 
 def reviews(scene: Scene) -> list[Json]:
-    """Return a review of every item, each of which is met."""
+    """Return a review in which every item is met."""
     more = [{**MET[1], "id": item["id"], "why": "nothing is against it"} for item in items(scene)[2:]]
     return [*MET, *more]
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of generation. The first text is vague; a second visit improves it."""
+    """Return the acts in a phase of generation. The first text is vague; a second visit improves it."""
     first = scene.visit == 1
     works: dict[str, Json] = {
         "SPECIFY": {"items": items(scene)},

@@ -1,4 +1,4 @@
-"""How memory is led: it copies a line of what the previous agent left, and keeps one thing that was learned."""
+"""The script of memory: it copies a line of the previous agent's document, and keeps one learning."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
     "NEXT": {"next": "Ask the neighbours.", "who": "the person", "serves": ["g1", "r1", "o1"]},
 }
 LEAST, LONGEST = 15, 200
-"""Of what is copied, in letters and in characters."""
+"""The length of the copy, in letters and in characters."""
 LEARNING = "# What was learned\n\n## Ask who, then how many\n\nAsk who looks after the bees before asking how many.\n"
 
 
 def statement(prompt: str) -> str:
-    """Return a line from the prompt: of what the previous agent left, or of the brief."""
+    """Return a line from the prompt: of the previous agent's document, or of the brief."""
     sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", prompt, re.MULTILINE | re.DOTALL))
     told = sections.get("Agent output summary") or sections.get("Brief") or ""
     lines = [line.strip().removeprefix("- ").partition(" [...]")[0] for line in told.splitlines()]
@@ -47,7 +47,7 @@ def page(scene: Scene) -> str:
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of memory."""
+    """Return the acts in a phase of memory."""
     if phase == "OUTPUT":
         says = [{"id": "s1", "words": statement(scene.prompt)}]
         return [Act("submit", {"agent": "the one before", "summary": "It says what to do first.", "says": says})]

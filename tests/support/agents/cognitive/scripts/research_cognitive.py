@@ -1,4 +1,4 @@
-"""How research is led: two questions: the pages answer one, and the other is a gap."""
+"""The script of research: two questions, of which pages answer one; the other is a gap."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ CALLS: Mapping[str, list[Act]] = {
 
 
 def acts(phase: str, _scene: Scene) -> list[Act]:
-    """Return what is done in a phase of research."""
+    """Return the acts in a phase of research."""
     return [*CALLS.get(phase, []), Act("submit", WORKS[phase])]

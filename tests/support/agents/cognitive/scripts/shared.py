@@ -1,4 +1,4 @@
-"""What a host does in the phases that all cognitive agents share."""
+"""A host's acts in the phases that all cognitive agents share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tests.support.agents.cognitive.scripts import Act, Scene
 
 PHASES = ("JOHARI_DISCOVERY", "CLOSING")
 ASKING = ("clarification", "generation")
-"""Those that ask the person something on their first visit; the others have nothing to ask."""
+"""Agents that ask the person something on their first visit; the others have no questions."""
 _SKELETON = re.compile(r"~~~markdown\n(.*?)\n~~~", re.DOTALL)
 _STEP = re.compile(rf"^- (\w+): {re.escape(UNFILLED)}$", re.MULTILINE)
 
 
 def acts(agent: str, phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a shared phase."""
+    """Return the acts in a shared phase."""
     return _johari(agent, scene) if phase == "JOHARI_DISCOVERY" else _closing(scene)
 
 
@@ -33,7 +33,7 @@ def _johari(agent: str, scene: Scene) -> list[Act]:
 
 
 def _closing(scene: Scene) -> list[Act]:
-    """Fill in the skeleton that the prompt has."""
+    """Fill in the prompt's skeleton."""
     found = _SKELETON.search(scene.prompt)
     assert found is not None, "the prompt has the skeleton of the document"
     return [Act("submit", {"document": filled(found.group(1))})]

@@ -1,4 +1,4 @@
-"""How synthesis is led: two positions on the winter, one on the flowers, and one design."""
+"""The script of synthesis: two positions on the winter, one on the flowers, and one design."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ DECISIONS: list[Json] = [
 
 
 def constraints(scene: Scene) -> list[Json]:
-    """Return what must hold: one thing that a page says, and all that was given."""
+    """Return the requirements: one from a page, and all given ones."""
     given = scene.inputs.get("constraints", [])
     return [DROWNING, *({"id": f"g{n}", "text": text, "words": text} for n, text in enumerate(given, 1))]
 
 
 def checks(scene: Scene) -> list[Json]:
-    """Return that every constraint is kept."""
+    """Return a review in which every constraint is kept."""
     return [{"id": c["id"], "result": "kept", "parts": ["d2"], "how": "d2 sees to it"} for c in constraints(scene)]
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of synthesis."""
+    """Return the acts in a phase of synthesis."""
     works: dict[str, Json] = {
         "COLLECT": {"topics": TOPICS, "positions": POSITIONS, "constraints": constraints(scene)},
         "RECONCILE": {"topics": SETTLED},

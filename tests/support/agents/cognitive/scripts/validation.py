@@ -1,4 +1,4 @@
-"""How validation is led: two criteria of pages and all that were given, each shown by a page that was read."""
+"""The script of validation: two criteria from pages and all given ones, each shown by a page that was read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVIDENCE: list[Json] = [
 
 
 def criteria(scene: Scene) -> list[Json]:
-    """Return what is tested: two things that pages ask for, and every criterion and constraint that was given."""
+    """Return the criteria: two from pages, and every given criterion and constraint."""
     given = [*scene.inputs.get("criteria", []), *scene.inputs.get("constraints", [])]
     more = [
         {"id": f"g{n}", "text": f"{n}: {text}", "weight": "should", "test": "one looks", "words": text}
@@ -50,7 +50,7 @@ def verdicts(scene: Scene, failed: Sequence[str] = ()) -> list[Json]:
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of validation that ends with `pass`."""
+    """Return the acts in a phase of validation that ends with `pass`."""
     works: dict[str, Json] = {
         "CRITERIA": {"criteria": criteria(scene)},
         "EXAMINE": {"evidence": evidence(scene)},
@@ -62,7 +62,7 @@ def acts(phase: str, scene: Scene) -> list[Act]:
 
 
 def failing(phase: str, scene: Scene) -> list[Act]:
-    """Return what is done in a phase of validation that ends with `fail`: a must is not met."""
+    """Return the acts in a phase of validation that ends with `fail`: a must is not met."""
     fails = [{**EVIDENCE[0], "shows": "fails", "text": "no cause is named"}, *evidence(scene)[1:]]
     works: dict[str, Json] = {
         "EXAMINE": {"evidence": fails},
