@@ -92,7 +92,7 @@ class PageLine:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A matching chunk. `score` is 0..1 and comparable within one answer only; lines count from 1.
+    """A matching chunk. `score` is the probability, 0..1, that its page answers the question; lines count from 1.
 
     `modified` is when its page was last written, ISO 8601 in UTC.
     """

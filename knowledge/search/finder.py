@@ -20,7 +20,6 @@ from knowledge.search.layout import (
     SHORT_LINE,
     SHORTEST_SNIPPET,
     TELLING_SNIPPET,
-    grouped,
     hit_cost,
     json_length,
     line_cost,
@@ -33,7 +32,7 @@ from knowledge.search.query.corrections import Correct
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
-from knowledge.search.ranking.scent import ShownChunk, at_place, judge, signs_of
+from knowledge.search.ranking.scent import ShownChunk, at_place, judge, page_scores, signs_of
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
@@ -111,25 +110,29 @@ class Finder:
         ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=len(seen) + most)
         # After ranking, because routing uses the question's vector, which ranking has made.
         route = await self._route(query, mode, names, ranking)
-        earlier = frozenset(seen)
-        fresh = [seq for seq in ranking.ranked if not earlier or _mark(ranking.rows[seq]) not in earlier]
-        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
-        records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         places = NamedPlaces()
         if route.mode == "navigation" and not seen:
             near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
             languages = await self._questions.languages()
             places = await self._places.find(query, names, near, directory=place, languages=languages)
+            if places.target is not None and places.target.kind == "document":
+                ranking = await self._named_first(places.target.path, ranking, chosen)
+        earlier = frozenset(seen)
+        fresh = [seq for seq in ranking.ranked if not earlier or _mark(ranking.rows[seq]) not in earlier]
+        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
+        records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
         pages, shown = self._laid_out([page_line(entry) for entry in places.lines], wanted, ranking, records, sure=sure)
-        if route.mode == "discovery":
-            # Hits of one page side by side: a model reads a page's passages together. Only now that it is clear which are
-            # shown: otherwise, with a large limit, the passages of the first page would take the room of all others.
-            shown = grouped(shown, [ranking.rows[seq].doc for seq in shown])
         progress = await self._searchable()
+        signs = await signs_of(self._index, question, ranking, shown, documents=progress.total)
+        scores = page_scores(signs, ranking)
+        # Hits of one page side by side: a model reads a page's passages together. Only now that it is clear which are
+        # shown: otherwise, with a large limit, the passages of the first page would take the room of all others.
+        place_of = {doc: at for at, doc in enumerate(scores)}
+        shown = sorted(shown, key=lambda seq: place_of[ranking.rows[seq].doc])
         scent = judge(
-            await signs_of(self._index, question, ranking, shown, documents=progress.total),
+            signs,
             [
                 ShownChunk(
                     row.path,
@@ -141,14 +144,15 @@ class Finder:
             indexed=progress.done >= progress.total > 0,
             directory=place,
             navigation=route.mode == "navigation",
+            continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
         )
-        if places.target is not None:
+        if places.target is not None and (places.target.kind == "directory" or signs.exact):
             scent = at_place(scent, places.target)
         more = len(fresh) > len(shown)
         marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if more else []
         answer = SearchAnswer(
             pages=pages,
-            hits=[_hit_without_snippet(ranking.rows[seq], ranking.scores[seq]) for seq in shown],
+            hits=[_hit_without_snippet(ranking.rows[seq], scores[ranking.rows[seq].doc]) for seq in shown],
             route=route,
             scent=scent,
             nudge=None,
@@ -191,6 +195,25 @@ class Finder:
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=DEPTH, weights=weights)
         return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:most]
+
+    async def _named_first(self, path: str, ranking: Ranking, chosen: Filters) -> Ranking:
+        """Return `ranking` with the page at `path`, which the question names, before all others, unless filters leave it out."""
+        seq = next((seq for seq in ranking.ranked if ranking.rows[seq].path == path), None)
+        rows = ranking.rows
+        if seq is None:
+            for doc in await self._index.select(replace(chosen, path=path)) or ():
+                seq = await self._index.first_chunk(doc, None)
+            found = await self._index.chunks([seq]) if seq is not None else {}
+            if seq is None or seq not in found:
+                return ranking
+            rows = {**rows, **found}
+        return replace(
+            ranking,
+            ranked=(seq, *(other for other in ranking.ranked if other != seq)),
+            rows=rows,
+            scores={**ranking.scores, seq: 1.0},
+            exact=ranking.exact | {seq},
+        )
 
     async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:
@@ -317,7 +340,7 @@ def _hit_without_snippet(row: ChunkRow, score: float) -> Hit:
         section=chunk_section(row.section),
         title=row.title,
         snippet="",
-        score=round(score, 4),
+        score=score,
         line_start=row.line_start,
         line_end=row.line_end,
         revision=row.revision,

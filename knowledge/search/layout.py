@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Hit, PageLine
-
-T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
 
 ANSWER_CHARACTERS = 290
 """Characters of an answer's field names; without hits, pages, reasons, nudge, note and cursor."""
@@ -25,14 +21,6 @@ MOST_SNIPPET = 900
 """Longer snippets rarely help: this holds the sentence that answers and its neighbours."""
 FADING = 0.7
 """How much less room each next snippet gets: the answer is most likely in the first."""
-
-
-def grouped(ranked: Sequence[T], key: Iterable[K]) -> list[T]:
-    """Return `ranked` with items of the same key adjacent; groups by their best item, order within a group unchanged."""
-    groups: dict[K, list[T]] = {}
-    for item, group in zip(ranked, key, strict=True):
-        groups.setdefault(group, []).append(item)
-    return [item for group in groups.values() for item in group]
 
 
 def page_line(entry: MapEntry, tokens: int | None = None, *, longest: int = LONGEST_LINE) -> PageLine:

@@ -113,7 +113,7 @@ def fit(judged: Sequence[Judged]) -> list[str]:
     """Return the constants that fit `judged` best, as lines of Python."""
     signs = np.array([_numbers(j.signs) for j in judged])
     right = np.array([j.right for j in judged], dtype=float)
-    bias, *weights = _logistic(signs, right)
+    bias, *weights = logistic(signs, right, np.ones(len(right)))
     chances: Numbers = 1 / (1 + np.exp(-(bias + signs @ np.array(weights))))
     enough = max(CHANCES, key=lambda least: (_worth(right[chances >= least]), -least))
     lost = np.quantile(chances[right > 0], MOST_LOST)
@@ -134,16 +134,19 @@ def _numbers(signs: ScentSigns) -> tuple[float, ...]:
     return (*strengths(signs).values(), math.log(max(signs.documents, 1)))
 
 
-def _logistic(signs: Numbers, right: Numbers) -> Numbers:
-    """Return bias and weights by Newton's method with a ridge on standardised signs, converted to raw signs."""
+def logistic(signs: Numbers, right: Numbers, count: Numbers) -> Numbers:
+    """Return bias and weights by Newton's method with a ridge on standardised signs, converted to raw signs.
+
+    `count` says how much each row counts.
+    """
     middle, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
     x = np.column_stack([np.ones(len(signs)), (signs - middle) / spread])
     ridge = PENALTY * np.diag([1e-9] + [1.0] * signs.shape[1])
     weights = np.zeros(x.shape[1])
     for _ in range(50):
         likely = 1 / (1 + np.exp(-x @ weights))
-        slope = x.T @ (right - likely) - ridge @ weights
-        weights = weights + np.linalg.solve((x.T * (likely * (1 - likely))) @ x + ridge, slope)
+        slope = x.T @ (count * (right - likely)) - ridge @ weights
+        weights = weights + np.linalg.solve((x.T * (count * likely * (1 - likely))) @ x + ridge, slope)
     plain = weights[1:] / spread
     return np.concatenate([[weights[0] - plain @ middle], plain])
 

@@ -1,6 +1,6 @@
-"""The verdict on an answer: whether it is probably enough, and the next call if not.
+"""How likely each page answers, and the verdict on an answer: whether it is probably enough, and the next call if not.
 
-`signs_of` measures an answer, `judge` rates the measurements (pure). Decision record 17 gives the reasons.
+`signs_of` measures an answer; `page_scores` and `judge` rate the measurements (pure). Decision record 17 gives the reasons.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -16,7 +16,7 @@ from knowledge.index.ports import Scored
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
 from knowledge.search.query.question import SearchQuestion
-from knowledge.search.query.term_match import TermMatcher
+from knowledge.search.query.term_match import ChunkMatch, TermMatcher
 from knowledge.search.ranking.ranker import Ranking
 from knowledge.state.ports import IndexStore
 
@@ -34,6 +34,14 @@ WEIGHTS = {
 SUFFICIENT_FROM = 0.89
 LOST_BELOW = 0.12
 """Weights of a logistic model, by sign, and its thresholds; `python -m tests.benchmarks.scent --fit` fits them."""
+NAMED = 0.97
+"""The probability that a page with exactly the requested name is the one that was meant."""
+LATER_BIAS = -2.96
+LATER = {"place": -0.28, "behind": -3.36, "agreement": 3.63}
+"""Weights of a logistic model for the pages after the first, by sign; `python -m tests.benchmarks.calibration --fit` fits them."""
+DIGITS = 3
+"""Decimal places of a score; the level is that of the score as it is shown."""
+SUREST = 0.999
 ENOUGH_WORDS = 4
 """Coverage counts in full for a question of so many words: a page that has the only word of a question is no great surprise."""
 
@@ -53,9 +61,9 @@ _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 @dataclass(frozen=True, slots=True)
 class ScentSigns:
-    """The measurements of an answer; all shares are 0..1.
+    """The measurements of an answer by its best chunks, whether they are shown or not; all shares are 0..1.
 
-    `coverage`: share of the question's words on the best shown page, weighted by rarity. `agreement`: how high both
+    `coverage`: share of the question's words on the best page, weighted by rarity. `agreement`: how high both
     engines rank the first chunk; 1 if it is first in both. `pairs`: share of the question's neighbouring words that are
     neighbours in the first chunk. `lead` and `gap`: by how much of its score the first chunk by words is above the second,
     and above the sixth. `apart`: by how much the first chunk is above those of other pages. `together`: share of the first five
@@ -95,24 +103,36 @@ class ShownChunk:
 async def signs_of(
     index: IndexStore, question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *, documents: int
 ) -> ScentSigns:
-    """Return the signs of the answer that shows the chunks `shown`, best first, of so many pages."""
-    if not shown:
+    """Return the signs of a ranking of so many pages; only `missing` depends on which of its chunks are `shown`.
+
+    So a score does not depend on the limit, and stays the same when an answer is continued.
+    """
+    if not ranking.ranked:
         return ScentSigns()
-    best = shown[0]
+    first = ranking.ranked[:LOOKED_AT]
+    best = first[0]
     known = await index.frequencies(question.content)
     # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
     rarity = {term.word: 1 / math.log2(2 + known.get(term.word, 0)) for term in question.terms}
-    coverage, missing = _coverage(rarity, _words_by_page(question, ranking, shown[:LOOKED_AT]))
+    matcher = TermMatcher(question.terms, question.pairs)
+    matches = {
+        # A server's order is not boosted, so its chunks were not searched for words yet.
+        seq: ChunkMatch(ranking.matches[seq], ranking.pairs[seq])
+        if seq in ranking.matches
+        else matcher.match(ranking.rows[seq])
+        for seq in dict.fromkeys((*first, *shown[:LOOKED_AT]))
+    }
+    coverage = _coverage(rarity, _words_by_page(ranking, {seq: matches[seq].words for seq in first}))
+    having = frozenset().union(*(matches[seq].words for seq in shown[:LOOKED_AT]))
     places = [_place(best, found) for found in (ranking.keyword, ranking.vectors)]
     lead, gap = _distances([hit.score for hit in ranking.keyword])
-    first = ranking.ranked[:LOOKED_AT]
     pages = [ranking.rows[seq].doc for seq in first]
     scores = [ranking.scores.get(seq, 0.0) for seq in first]
     return ScentSigns(
         coverage,
         # An engine that is unavailable counts 0.
         agreement=fmean(1 / place if place else 0.0 for place in places),
-        pairs=ranking.pairs.get(best, 0.0) if question.pairs else HALF,
+        pairs=matches[best].pairs if question.pairs else HALF,
         lead=lead,
         gap=gap,
         apart=_apart(scores, pages),
@@ -122,35 +142,28 @@ async def signs_of(
         words=len(question.terms),
         documents=documents,
         exact=best in ranking.exact,
-        missing=missing,
+        missing=tuple(sorted(rarity.keys() - having, key=lambda word: (-rarity[word], word))),
         content=question.content,
     )
 
 
-def _words_by_page(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> list[dict[str, float]]:
+def _words_by_page(ranking: Ranking, matches: Mapping[int, Mapping[str, float]]) -> list[dict[str, float]]:
     """Return for each page the question's words in its chunks, each with the weight of its best form.
 
     Words are collected by page, because a page may say one thing in one section and another in the next.
     """
-    matcher = TermMatcher(question.terms)
     pages: dict[int, dict[str, float]] = {}
-    for seq in shown:
-        row = ranking.rows[seq]
-        page = pages.setdefault(row.doc, {})
-        matches = ranking.matches[seq] if seq in ranking.matches else matcher.match(row).words
-        for word, weight in matches.items():
+    for seq, words in matches.items():
+        page = pages.setdefault(ranking.rows[seq].doc, {})
+        for word, weight in words.items():
             page[word] = max(weight, page.get(word, 0.0))
     return list(pages.values())
 
 
-def _coverage(rarity: Mapping[str, float], pages: Sequence[Mapping[str, float]]) -> tuple[float, tuple[str, ...]]:
-    """Return the best page's share of the question's words by rarity, and the words on no page, rarest first."""
+def _coverage(rarity: Mapping[str, float], pages: Sequence[Mapping[str, float]]) -> float:
+    """Return the best page's share of the question's words by rarity."""
     total = sum(rarity.values())
-    if not total:
-        return 0.0, ()
-    best = max(sum(rarity[word] * weight for word, weight in page.items()) for page in pages)
-    found = set().union(*pages)
-    return best / total, tuple(sorted(set(rarity) - found, key=lambda word: (-rarity[word], word)))
+    return max(sum(rarity[word] * weight for word, weight in page.items()) for page in pages) / total if total else 0.0
 
 
 def _place(seq: int, found: Sequence[Scored]) -> int | None:
@@ -189,40 +202,90 @@ def strengths(signs: ScentSigns) -> dict[str, float]:
     return values
 
 
-def level_of(signs: ScentSigns, *, indexed: bool = True) -> ScentLevel:
-    """Return the level of an answer with these signs.
-
-    Without any of the words an answer is `lost`: nothing but nearness speaks for it. While pages are missing from the index
-    it is `partial`: the best page may be one of them.
-    """
+def score_of(signs: ScentSigns) -> float:
+    """Return the score of the first page, 0..1: the probability that it answers."""
     if signs.exact:
-        return "sufficient"  # whatever has the requested name is what was requested
-    if not indexed:
-        return "partial"
+        return NAMED  # whatever has the requested name is what was requested
     probability = chance(signs)
-    if probability >= SUFFICIENT_FROM:
+    # Without any of the words nothing but nearness speaks for a page.
+    return round(min(probability, SUREST if signs.coverage else LOST_BELOW / 2), DIGITS)
+
+
+def page_scores(signs: ScentSigns, ranking: Ranking) -> dict[int, float]:
+    """Return for each page of `ranking`, by document, best first, the probability that it answers, 0..1.
+
+    No page has a higher one than a page before it.
+    """
+    scores: dict[int, float] = {}
+    least = score_of(signs)
+    for doc, seq, found in later_signs(ranking):
+        if scores and seq not in ranking.exact:
+            weighed = sum(LATER[name] * value for name, value in found.items())
+            least = min(least, round(1 / (1 + math.exp(-(LATER_BIAS + weighed))), DIGITS))
+        scores[doc] = least
+    return scores
+
+
+def later_signs(ranking: Ranking) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """Yield each page of `ranking`, best first: its document, its best chunk, and the values of the signs in `LATER`.
+
+    `place` is the logarithm of its place; `behind` is by how much of the first page's rank score it is below that page;
+    `agreement` is how high both engines rank its best chunk, as for the first page.
+    """
+    places = [{hit.seq: place for place, hit in enumerate(found, 1)} for found in (ranking.keyword, ranking.vectors)]
+    best: dict[int, int] = {}
+    for seq in ranking.ranked:
+        best.setdefault(ranking.rows[seq].doc, seq)
+    top = max(ranking.scores.get(ranking.ranked[0], 0.0), 1e-9) if best else 1.0
+    for place, (doc, seq) in enumerate(best.items(), 1):
+        yield (
+            doc,
+            seq,
+            {
+                "place": math.log(place),
+                "behind": 1 - ranking.scores.get(seq, 0.0) / top,
+                "agreement": sum(1 / at[seq] for at in places if seq in at) / len(places),
+            },
+        )
+
+
+def level_of(signs: ScentSigns, score: float | None = None, *, indexed: bool = True) -> ScentLevel:
+    """Return the level of an answer with these signs whose first page has `score`, by default the first page of all.
+
+    While pages are missing from the index it is `partial`: the best page may be one of them.
+    """
+    score = score_of(signs) if score is None else score
+    if score >= SUFFICIENT_FROM and (indexed or signs.exact):
         return "sufficient"
-    return "partial" if probability >= LOST_BELOW and signs.coverage else "lost"
+    return "partial" if score >= LOST_BELOW or not indexed else "lost"
 
 
 def judge(
-    signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, directory: str, navigation: bool = False
+    signs: ScentSigns,
+    places: Sequence[ShownChunk],
+    *,
+    indexed: bool,
+    directory: str,
+    navigation: bool = False,
+    continued: float | None = None,
 ) -> Scent:
     """Return the scent of an answer that shows the chunks `places`, best first, from a search in `directory`.
 
-    With `navigation` the question is for a page and not for a passage, so the next call reads it.
+    With `navigation` the question is for a page and not for a passage, so the next call reads it. `continued` is the score of
+    the first shown page if better chunks were shown before.
     """
     if not places:
         waiting = "" if indexed else "; indexing is not finished, so ask again soon"
         return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what exists")
-    level = level_of(signs, indexed=indexed)
+    level = level_of(signs, continued, indexed=indexed)
+    reason = _reason(signs, indexed=indexed, continued=continued is not None)
     if level == "sufficient":
-        reason = "a page or section has this name" if signs.exact else _reason(signs, indexed=indexed)
-        return Scent(level, reason, _read(places[0]))
+        named = signs.exact and continued is None
+        return Scent(level, "a page or section has this name" if named else reason, _read(places[0]))
     if level == "partial":
         look = _read(places[0]) if navigation else _look_inside(places[0], signs.content, directory)
-        return Scent(level, _reason(signs, indexed=indexed), look)
-    return Scent(level, _reason(signs, indexed=indexed), _look_around(places))
+        return Scent(level, reason, look)
+    return Scent(level, reason, _look_around(places))
 
 
 def at_place(scent: Scent, place: MapEntry) -> Scent:
@@ -237,7 +300,7 @@ def at_place(scent: Scent, place: MapEntry) -> Scent:
     return Scent("sufficient", "a page has this name", f"kb_read({place.path!r})")
 
 
-def _reason(signs: ScentSigns, *, indexed: bool) -> str:
+def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
     if signs.coverage >= FULL:
         coverage = "one page has all the words asked for"
     else:
@@ -249,7 +312,7 @@ def _reason(signs: ScentSigns, *, indexed: bool) -> str:
         agreement = "only one of keyword and semantic search ranks it first"
     else:
         agreement = "keyword and semantic search agree"
-    reasons = [coverage, agreement]
+    reasons = ["better passages were shown before"] if continued else [coverage, agreement]
     if signs.missing:
         reasons.append("no hit has " + ", ".join(map(repr, signs.missing[:MOST_MISSING])))
     if not indexed:

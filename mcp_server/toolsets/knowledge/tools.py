@@ -85,7 +85,7 @@ KB_SEARCH = ToolSpec(
     result=search_answers.SearchAnswer,
     result_notes={
         "pages.tokens": "size of the page",
-        "hits.score": "0 to 1, comparable only within this answer",
+        "hits.score": "probability that the page answers",
         "hits.authority": "trust in the source, 0 to 1",
         "scent.next": "the call to make next",
         "nudge": "advice on how to search, or null",

@@ -20,12 +20,14 @@ from knowledge.index.indexer import Indexer
 from knowledge.index.ports import KeywordIndex
 from knowledge.pages.vault import Vault
 from knowledge.search import RECIPE
+from knowledge.search.answers import SearchMode
 from knowledge.search.finder import Finder
 from knowledge.search.query.corrections import Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
+from knowledge.search.ranking.scent import LOST_BELOW, NAMED, SUFFICIENT_FROM
 from knowledge.search.ranking.weights import RankingWeights
-from knowledge.state.ports import IndexIdentity, IndexStore
+from knowledge.state.ports import Filters, IndexIdentity, IndexStore
 from mcp_server.app.factories.keywords import indexed_terms, name_terms
 from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.index.memory_engines import MemoryKeywordIndex, MemoryVectorIndex
@@ -97,7 +99,7 @@ async def test_an_exact_name_comes_first_and_suffices(base: Base, name: str) -> 
     """The design, section 4: exact path, title and heading matches first."""
     answer = await base.finder.search(name)
     assert answer.hits[0].path == "guides/deploy.md"
-    assert answer.hits[0].score == 1.0
+    assert answer.hits[0].score == NAMED
     assert answer.route.mode == "navigation"
     assert answer.scent.level == "sufficient"
 
@@ -133,6 +135,68 @@ async def test_a_misspelt_word_that_says_nothing_is_not_searched_for(base: Base)
     assert question.content == ("backpressure", "payments")
 
 
+QUESTIONS = (
+    *("how is the payment service deployed", "switch router previous colour forty seconds", "sentence about gardening"),
+    *("secrets", "rolling back", "Onboarding", "where is the onboarding page", "open the guides", "zebra crossing"),
+    *("payment service secrets sentence gardening queue router", "backpressure between checkout and billing", "qqqq"),
+    *("what is in the decisions folder", "Long page", "why we use a queue", "part", "list everything"),
+)
+
+
+@pytest.mark.parametrize("query", QUESTIONS)
+@pytest.mark.parametrize("mode", ["auto", "navigation", "discovery"])
+async def test_scores_never_rise_and_agree_with_the_verdict(base: Base, query: str, mode: SearchMode) -> None:
+    """A score is the probability that the page answers, and the verdict is that of the first page in words."""
+    cursor: str | None = None
+    for _ in range(20):
+        answer = await base.finder.search(query, mode=mode, limit=3, cursor=cursor)
+        scores = [hit.score for hit in answer.hits]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= score < 1 for score in scores)
+        pages = {hit.path: hit.score for hit in answer.hits}
+        assert all(hit.score == pages[hit.path] for hit in answer.hits), "passages of a page share its score"
+        first = scores[0] if scores else 0.0
+        assert (answer.scent.level == "sufficient") == (first >= SUFFICIENT_FROM)
+        # The contents of a folder that the question names are shown, so such an answer is never lost.
+        assert answer.scent.level != "lost" or first < LOST_BELOW
+        assert (
+            first >= LOST_BELOW or answer.scent.level == "lost" or answer.scent.reason.startswith("the question is for")
+        )
+        cursor = answer.next_cursor
+        if cursor is None:
+            return
+    raise AssertionError("the answer never ends")
+
+
+async def test_a_score_depends_neither_on_the_limit_nor_on_the_page_of_the_answer(base: Base) -> None:
+    query = "payment service secrets sentence gardening queue router"
+    every = await base.finder.search(query, mode="discovery", limit=50)
+    expected = {hit.path: hit.score for hit in every.hits}
+    cursor, seen = None, 0
+    while seen < len(expected):
+        answer = await base.finder.search(query, mode="discovery", limit=1, cursor=cursor)
+        assert {hit.path: hit.score for hit in answer.hits}.items() <= expected.items()
+        cursor, seen = answer.next_cursor, seen + len(answer.hits)
+        if cursor is None:
+            break
+
+
+async def test_a_page_that_the_question_names_is_the_first_hit_although_others_have_more_of_its_words(
+    tmp_path: Path,
+) -> None:
+    """The verdict is that the named page suffices, so a passage of it has to be there, with a score that says so."""
+    text = "# Ports\n\nWhere is the page about shipping: where the shipping page is, shipping and shipping pages.\n"
+    base = Base(write(tmp_path, {"shipping.md": "# Nothing else\n\nBoats.\n", **{f"{n}.md": text for n in range(40)}}))
+    await base.index_all()
+    answer = await base.finder.search("where is the page shipping", mode="navigation")
+    assert answer.pages[0].path == "shipping.md"
+    assert (answer.hits[0].path, answer.hits[0].score, answer.scent.level) == ("shipping.md", NAMED, "sufficient")
+    filtered = await base.finder.search(
+        "where is the page shipping", mode="navigation", filters=Filters(tags=("none",))
+    )
+    assert (list(filtered.hits), filtered.scent.level) == ([], "lost")
+
+
 async def test_the_weights_are_asked_with_each_search(base: Base) -> None:
     """Weights that a person stores apply to a server that is running."""
     weights = RankingWeights()
@@ -153,7 +217,7 @@ async def test_the_weights_are_asked_with_each_search(base: Base) -> None:
 
 async def test_a_misspelt_name_is_a_name(base: Base) -> None:
     answer = await base.finder.search("Deploying the paymnet service")
-    assert (answer.hits[0].path, answer.hits[0].score) == ("guides/deploy.md", 1.0)
+    assert (answer.hits[0].path, answer.hits[0].score) == ("guides/deploy.md", NAMED)
 
 
 async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> None:

@@ -1,4 +1,4 @@
-"""How answers are laid out: grouping, the shares of snippets, map lines."""
+"""How answers are laid out: the shares of snippets, map lines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,10 @@ from knowledge.search.layout import (
     MOST_SNIPPET,
     SHORTEST_SNIPPET,
     TELLING_SNIPPET,
-    grouped,
     most_that_fit,
     page_line,
     share,
 )
-
-
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers())))
-def test_grouping_loses_nothing_and_keeps_the_order_of_groups_and_within_them(items: list[tuple[int, int]]) -> None:
-    keys = [key for key, _ in items]
-    found = grouped(items, keys)
-    assert sorted(found) == sorted(items)
-    assert list(dict.fromkeys(key for key, _ in found)) == list(dict.fromkeys(keys))
-    for key in set(keys):
-        assert [item for item in found if item[0] == key] == [item for item in items if item[0] == key]
-    if found:
-        assert found[0] == items[0]
 
 
 @given(st.integers(1, 50), st.integers(0, 20_000))

@@ -14,7 +14,20 @@ from knowledge.index.ports import QueryTerm, Scored
 from knowledge.search.query.analysis import stem, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
-from knowledge.search.ranking.scent import LONGEST_STEP, WEIGHTS, ScentSigns, ShownChunk, chance, judge, signs_of
+from knowledge.search.ranking.scent import (
+    LONGEST_STEP,
+    LOST_BELOW,
+    SUFFICIENT_FROM,
+    WEIGHTS,
+    ScentSigns,
+    ShownChunk,
+    chance,
+    judge,
+    level_of,
+    page_scores,
+    score_of,
+    signs_of,
+)
 from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong
@@ -241,6 +254,43 @@ async def test_a_chunk_stands_apart_from_those_of_other_pages() -> None:
     alone = replace(ranking(rows[:2], [1], []), scores=scores)
     signs = await signs_of(MemoryIndexStore(), asked("x"), alone, [1], documents=1)
     assert (signs.apart, signs.together) == (0.0, 0.0)
+
+
+@given(signs, st.lists(st.tuples(st.integers(1, 6), shares), min_size=1, max_size=12), st.data())
+def test_no_page_has_a_higher_score_than_one_before_it(
+    found: ScentSigns, chunks: list[tuple[int, float]], data: st.DataObject
+) -> None:
+    """A score is a probability, and ranking is the better judge of order: it saw more signs than the scores have."""
+    rows = [row(seq, doc, "text") for seq, (doc, _) in enumerate(chunks, 1)]
+    listed = data.draw(st.permutations([r.seq for r in rows]))
+    scores = {seq: score for seq, (_, score) in enumerate(chunks, 1)}
+    given_ = replace(ranking(rows, listed[:3], [(seq, 0.5) for seq in listed[2:]]), scores=scores)
+    said = page_scores(found, given_)
+    assert list(said) == list(dict.fromkeys(doc for doc, _ in chunks))
+    assert list(said.values()) == sorted(said.values(), reverse=True)
+    assert next(iter(said.values())) == score_of(found)
+    assert all(0 <= score < 1 for score in said.values())
+
+
+@given(signs)
+def test_the_level_is_the_score_in_words(found: ScentSigns) -> None:
+    score, level_ = score_of(found), level_of(found)
+    assert (level_ == "sufficient") == (score >= SUFFICIENT_FROM)
+    assert (level_ == "lost") == (score < LOST_BELOW)
+
+
+async def test_a_page_that_both_engines_rank_high_is_likelier_than_one_that_is_far_behind() -> None:
+    rows = [row(1, 1, "a"), row(2, 2, "b"), row(3, 3, "c")]
+    found = replace(ranking(rows, [1, 2], [(1, 0.9), (2, 0.8), (3, 0.1)]), scores={1: 0.99, 2: 0.95, 3: 0.2})
+    said = page_scores(GOOD, found)
+    assert said[1] == score_of(GOOD) > said[2] > 3 * said[3]
+
+
+async def test_a_continued_answer_is_judged_by_its_own_first_page() -> None:
+    scent = judge(GOOD, PLACES, indexed=True, directory="", continued=0.05)
+    assert scent.level == "lost"
+    assert scent.reason.startswith("better passages were shown before")
+    assert judge(GOOD, PLACES, indexed=True, directory="", continued=0.95).level == "sufficient"
 
 
 def test_every_quote_of_the_labelled_questions_is_still_on_its_page_of_the_handbook() -> None:
