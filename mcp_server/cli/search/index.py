@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import anyio
 
 from agents.engine.work.markdown import counted
+from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import (
@@ -54,6 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Index; exit code 1 if another process held the lease all the time and the index is not as asked."""
+    return_freed_memory()
     with indexing_bars(shown=not settings.json) as (on_progress, on_renewal):
         report = anyio.run(_index, args, settings, on_progress, on_renewal)
     if settings.json:

@@ -10,6 +10,7 @@ from contextlib import suppress
 import anyio
 
 from knowledge.errors import StorageError
+from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
 
 YOUNG = 50_000
@@ -32,6 +33,7 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
     if settings.file is not None:
         logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
     gc.set_threshold(YOUNG)
+    return_freed_memory()
     anyio.run(_serve, settings)
     return 0
 

@@ -1,0 +1,29 @@
+"""What the C library does with memory that was freed."""
+
+from __future__ import annotations
+
+import ctypes
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+"""Source: glibc, malloc.h."""
+ARENAS = 2
+FREE_AT_END = 16 << 20
+MAPPED_FROM = 1_000_000
+"""Bytes from which a block has pages of its own, which the system has back when the block is freed. Just below the
+megabyte in which tantivy asks for memory. At 512 kB the vectors of a search would be mapped anew each time."""
+
+
+def return_freed_memory() -> None:
+    """Make glibc return freed memory to the system; do nothing with another C library.
+
+    By default it gives each thread a pool of its own, up to eight for each core, and raises the size from which a block is
+    mapped as soon as a larger one is freed. Every indexed change then leaves some megabytes in another pool: a server that
+    merges had 537 MB after a minute instead of 285.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    mallopt(M_ARENA_MAX, ARENAS)
+    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM)
+    mallopt(M_TRIM_THRESHOLD, FREE_AT_END)

@@ -1,0 +1,49 @@
+"""A server gives freed memory back to the system."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+# Freeing a large block makes glibc take blocks up to its size from a pool. Small blocks that stay keep the pool from shrinking.
+PROGRAM = """
+import ctypes, sys
+from pathlib import Path
+from mcp_server.app.allocator import return_freed_memory
+
+if sys.argv[1] == "yes":
+    return_freed_memory()
+c = ctypes.CDLL(None)
+c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+
+
+def resident():
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+c.free(c.malloc(30 << 20))
+before, blocks = resident(), []
+for _ in range(60):
+    blocks.append(c.malloc(2 << 20))
+    ctypes.memset(blocks[-1], 1, 2 << 20)
+    c.malloc(200_000)
+for block in blocks:
+    c.free(block)
+print(resident() - before)
+"""
+
+
+def kept_mb(returned: str) -> float:
+    """Return how many of 120 freed megabytes a process still has."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM, returned], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this C library has its own way to free memory")
+def test_freed_blocks_go_back_to_the_system() -> None:
+    assert kept_mb("no") > 60, "the program shows what happens otherwise"
+    assert kept_mb("yes") < 20
