@@ -143,6 +143,7 @@ class SearchAnswer:
 
     Navigation: `pages` lists the requested places, best first, then the contents of the first directory; there are few
     hits. Discovery: hits of one page are adjacent, pages ordered by their best hit, and `pages` has one line for each.
+    `explanation` says why hits rank where they do, if that was requested.
     """
 
     pages: Sequence[PageLine]
@@ -154,3 +155,4 @@ class SearchAnswer:
     indexed: IndexCoverage
     corrected: str | None
     note: str | None = None
+    explanation: Mapping[str, object] | None = None

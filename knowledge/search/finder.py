@@ -31,6 +31,7 @@ from knowledge.search.map_lines import document_entry, when
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
+from knowledge.search.ranking.explanation import Explainer, characters, fitted
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import ShownChunk, at_place, judge, page_scores, signs_of
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
@@ -50,6 +51,8 @@ MOST_WITH_PLACES = 3
 NUDGE_CHARACTERS = 110
 REST_CHARACTERS = 520
 """Room reserved for reasons, next step, nudge and cursor, which are not known when the hits are chosen."""
+EXPLAINED_CHARACTERS = 2_000
+"""Room reserved for an explanation when the hits are chosen."""
 LONGEST_NAME = 200
 MARK_BYTES = 6
 """Among a few hundred chunks, two share a mark once in a thousand million times."""
@@ -84,11 +87,13 @@ class Finder:
         limit: int | None = None,
         cursor: str | None = None,
         filters: Filters | None = None,
+        explain: bool = False,
     ) -> SearchAnswer:
         """Return the chunks that answer `query` best, restricted to `path` and `filters`.
 
         At most `limit` hits; fewer for a question about a place, or if the answer's tokens allow no more. Without a
-        limit, at most `USUAL`, as many as have room for a telling snippet. `next_cursor` continues the answer.
+        limit, at most `USUAL`, as many as have room for a telling snippet. `next_cursor` continues the answer. With `explain`
+        the answer says why its first hits rank where they do, within the same tokens.
 
         Raises:
             InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
@@ -107,7 +112,8 @@ class Finder:
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         most = USUAL if limit is None else limit
         # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
-        ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=len(seen) + most)
+        scope = SearchScope(docs, chosen)
+        ranking = await self._ranker.rank(question, names, scope, room=len(seen) + most)
         # After ranking, because routing uses the question's vector, which ranking has made.
         route = await self._route(query, mode, names, ranking)
         places = NamedPlaces()
@@ -123,7 +129,9 @@ class Finder:
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
-        pages, shown = self._laid_out([page_line(entry) for entry in places.lines], wanted, ranking, records, sure=sure)
+        spare = EXPLAINED_CHARACTERS if explain else 0
+        lines = [page_line(entry) for entry in places.lines]
+        pages, shown = self._laid_out(lines, wanted, ranking, records, sure=sure, spare=spare)
         progress = await self._searchable()
         signs = await signs_of(self._index, question, ranking, shown, documents=progress.total)
         scores = page_scores(signs, ranking)
@@ -161,7 +169,9 @@ class Finder:
             corrected=question.corrected,
             note="; ".join(ranking.notes) or None,
         )
-        least = SHORTEST_SNIPPET if sure else TELLING_SNIPPET
+        if explain:
+            answer = await self._explained(answer, shown, question, ranking, scope)
+        least = SHORTEST_SNIPPET if sure or explain else TELLING_SNIPPET
         return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question, least=least)
 
     async def pages_like(self, text: str, path: str) -> list[str]:
@@ -229,14 +239,15 @@ class Finder:
         records: Mapping[int, DocumentRecord],
         *,
         sure: int,
+        spare: int,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
-        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as also fit."""
+        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as also fit beside `spare` characters."""
         docs = [ranking.rows[seq].doc for seq in wanted]
         lines = {} if places else _lines(docs, records)
         # A page's line is paid for by its first hit.
         first = {doc: place for place, doc in reversed(list(enumerate(docs)))}
         costs = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]
-        room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - sum(map(line_cost, places))
+        room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - spare - sum(map(line_cost, places))
         hits = [hit_cost(_hit_without_snippet(ranking.rows[seq], 0.0)) for seq in wanted]
         count = most_that_fit(hits, costs, room, sure=sure)
         return places or [lines[doc] for doc in dict.fromkeys(docs[:count]) if doc in lines], wanted[:count]
@@ -245,10 +256,7 @@ class Finder:
         self, answer: SearchAnswer, texts: Sequence[str], question: SearchQuestion, *, least: int
     ) -> SearchAnswer:
         """Return `answer` with as much of each text as there is room for, most for the first."""
-        optional = (answer.next_cursor or "", answer.corrected or "", answer.note or "")
-        prose = (answer.route.reason, answer.scent.reason, answer.scent.next, *optional)
-        room = self._room - ANSWER_CHARACTERS - NUDGE_CHARACTERS - sum(map(len, prose))
-        room -= sum(map(line_cost, answer.pages)) + sum(map(hit_cost, answer.hits))
+        room = self._left(answer)
         hits = []
         for place, (hit, text) in enumerate(zip(answer.hits, texts, strict=True)):
             # The heading is in `section` already, unless it is all there is.
@@ -258,6 +266,23 @@ class Finder:
             room -= json_length(shown)
             hits.append(replace(hit, snippet=shown))
         return replace(answer, hits=hits)
+
+    async def _explained(
+        self, answer: SearchAnswer, shown: Sequence[int], question: SearchQuestion, ranking: Ranking, scope: SearchScope
+    ) -> SearchAnswer:
+        """Return `answer` with an explanation that leaves room for the shortest snippets."""
+        explainer = Explainer(self._index, await self._engines(), question, ranking, scope)
+        room = self._left(answer) - SHORTEST_SNIPPET * len(shown)
+        return replace(answer, explanation=fitted(explainer.read_as(), await explainer.hits(shown), room=room))
+
+    def _left(self, answer: SearchAnswer) -> int:
+        """Return the characters that are left for snippets and an explanation."""
+        optional = (answer.next_cursor or "", answer.corrected or "", answer.note or "")
+        prose = (answer.route.reason, answer.scent.reason, answer.scent.next, *optional)
+        room = self._room - ANSWER_CHARACTERS - NUDGE_CHARACTERS - sum(map(len, prose))
+        if answer.explanation is not None:
+            room -= characters(answer.explanation)
+        return room - sum(map(line_cost, answer.pages)) - sum(map(hit_cost, answer.hits))
 
     async def _wait_for_first_pages(self) -> None:
         """Wait a moment for the very first index, once: to a new user an empty answer would look like a failure."""

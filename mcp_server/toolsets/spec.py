@@ -131,6 +131,7 @@ class ToolSpec(Generic[S_contra, A, R]):
     Attributes:
         result: The type of the answer, a dataclass.
         result_notes: Descriptions of result fields that their names do not explain; `hits.score` is a field of each item of `hits`.
+        only_on_request: Result fields that are left out when they are null, because only some calls request them.
         taints: Returns the untrusted sources that an answer to a call quotes.
         recalled: Returns the answer to a call whose process died, found by asking the service. `call.approval` or `call.key`
             identifies it; its status is `done` or `unsure`. None if its effect is not there, and it can be done without being done
@@ -147,6 +148,7 @@ class ToolSpec(Generic[S_contra, A, R]):
     arguments: type[A]
     result: type[R]
     result_notes: Mapping[str, str] = field(default_factory=dict)
+    only_on_request: tuple[str, ...] = ()
     answer: Callable[[S_contra, Call, A], Awaitable[R]] | None = None
     taints: Callable[[S_contra, Call, R], Awaitable[Sequence[str]]] | None = None
     plan: Callable[[S_contra, Call, A], Awaitable[CallPlan[R]]] | None = None
@@ -262,9 +264,9 @@ class ToolSpec(Generic[S_contra, A, R]):
         return hashlib.sha256(canonical(seen)).hexdigest()
 
     def as_json(self, result: R) -> dict[str, Any]:
-        """Return `result` as plain JSON, nulls kept."""
+        """Return `result` as plain JSON, nulls kept except those of `only_on_request`."""
         dumped: dict[str, Any] = self._adapter.dump_python(result, mode="json")
-        return dumped
+        return {name: value for name, value in dumped.items() if value is not None or name not in self.only_on_request}
 
 
 AnySpec = ToolSpec[Any, Any, Any]

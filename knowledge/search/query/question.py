@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from knowledge.index.ports import QueryTerm
@@ -34,6 +34,12 @@ class SearchQuestion:
     corrected: str | None
     pairs: tuple[tuple[str, str], ...] = ()
     """Content words that follow each other in the question, stop words between them left out."""
+    languages: tuple[str, ...] = ()
+    """The languages that it is read in, most important first; `""` is an unknown one."""
+    corrections: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The known words that are searched for a misspelt one."""
+    completions: tuple[str, ...] = ()
+    """The known words that the last word may be the beginning of."""
 
 
 class Questions:
@@ -73,7 +79,16 @@ class Questions:
         best = {word: near[0] for word, near in corrections.items() if near and is_sure(word, near[0], language)}
         corrected = corrected_query(query[:MOST_EMBEDDED], best) if best else None
         pairs = tuple(_pairs(groups, frozenset(content)))
-        return SearchQuestion(tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected, pairs)
+        return SearchQuestion(
+            tuple(content),
+            terms,
+            corrected or query[:MOST_EMBEDDED],
+            corrected,
+            pairs,
+            tuple(languages.weights),
+            corrections,
+            tuple(completions),
+        )
 
     async def languages(self) -> Sequence[str]:
         """Return the usual languages of the documents here, most frequent first."""

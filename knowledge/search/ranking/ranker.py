@@ -78,6 +78,23 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
+class RankTrace:
+    """The numbers that the scores of a ranking were made from, kept to explain it.
+
+    A score is `unit` times the sum of a chunk's signals, or of its places in two lists, plus its boosts; all of it times `scale`.
+    """
+
+    weights: RankingWeights
+    signals: ChunkSignals | None
+    """None if the lists were joined by rank."""
+    ranks: Mapping[int, tuple[int | None, ...]]
+    unit: float
+    boosts: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """For the first chunks: what the question's words and its pairs of neighbours added."""
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Chunks best first with their rows and scores (0..1), each engine's list, exact names, and notes on missing engines.
 
@@ -96,6 +113,8 @@ class Ranking:
     """For the first chunks: the question's words that they have, with the weight of the best form."""
     pairs: Mapping[int, float] = field(default_factory=dict)
     """For the first chunks: the share of the question's pairs of neighbours that they have, 0..1."""
+    made: RankTrace | None = None
+    """The numbers that `scores` were made from; None if nothing was searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +134,8 @@ class _EngineResults:
     fused: Sequence[Fused]
     notes: tuple[str, ...] = ()
     embedded: Embedded | None = None
-    weighed: bool = False
-    """Whether scores were joined, and not ranks, so that they show by how much one chunk is better than another."""
+    signals: ChunkSignals | None = None
+    """If scores were joined, and not ranks, so that they show by how much one chunk is better than another."""
 
 
 class Ranker:
@@ -159,7 +178,9 @@ class Ranker:
         ranking = Ranking(
             ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded
         )
-        return boost_coverage(ranking, question, weights) if found.weighed else ranking
+        ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
+        ranking = replace(ranking, made=RankTrace(weights, found.signals, ranks, 0.99 / best))
+        return boost_coverage(ranking, question, weights) if found.signals else ranking
 
     async def _search(self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights) -> _EngineResults:
         """Ask the hybrid engine if there is one; if it is unavailable, the other two, with a note."""
@@ -228,12 +249,11 @@ class Ranker:
         notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
         for note in notes:
             log.warning("%s", note)
-        if engines.ours:
-            joining = _Joining(self._index, engines, scope, question, embedded, weights)
-            fused = await joining.joined(keyword, vectors, pages, names)
-        else:
-            fused = fuse([keyword, vectors])
-        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, weighed=engines.ours)
+        if not engines.ours:
+            return _EngineResults(keyword, vectors, fuse([keyword, vectors]), tuple(notes), embedded)
+        joining = _Joining(self._index, engines, scope, question, embedded, weights)
+        fused, signals = await joining.joined(keyword, vectors, pages, names)
+        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, signals)
 
     async def _search_meaning(
         self, engines: Engines, question: SearchQuestion, scope: SearchScope
@@ -274,8 +294,8 @@ class _Joining:
 
     async def joined(
         self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
-    ) -> list[Fused]:
-        """Return the chunks of all lists once, best first."""
+    ) -> tuple[list[Fused], ChunkSignals]:
+        """Return the chunks of all lists once, best first, and their signals."""
         signals = await self._signals(keyword, vectors, pages, names)
         words = len(self.question.terms)
         # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A
@@ -283,15 +303,17 @@ class _Joining:
         if keyword and words >= FEWEST_TERMS and self.weights.feedback:
             best = [seq for seq, _ in signals.ranked(self.weights, words)[:CHUNKS]]
             if added := await self._shared_terms(best):
+                signals.added, signals.learnt_from = added, tuple(best)
                 again = await self._search_again(added)
                 signals.feedback = shares(again)
                 signals.docs.update((hit.seq, hit.doc) for hit in again)
                 await self._add_cosines(signals.docs, signals.cosines)
         places = [{hit.seq: place for place, hit in enumerate(hits, 1)} for hits in (keyword, vectors)]
-        return [
+        fused = [
             Fused(seq, signals.docs[seq], score, (places[0].get(seq), places[1].get(seq)))
             for seq, score in signals.ranked(self.weights, words)
         ]
+        return fused, signals
 
     async def _signals(
         self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
@@ -354,10 +376,10 @@ def boost_coverage(ranking: Ranking, question: SearchQuestion, weights: RankingW
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
     boosts = {
-        seq: weights.coverage * sum(match.words.values()) / words + weights.pairs * match.pairs
+        seq: (weights.coverage * sum(match.words.values()) / words, weights.pairs * match.pairs)
         for seq, match in matches.items()
     }
-    boosted = {seq: score + boosts.get(seq, 0.0) for seq, score in ranking.scores.items()}
+    boosted = {seq: score + sum(boosts.get(seq, ())) for seq, score in ranking.scores.items()}
     most = max((boosted[seq] for seq in boosted.keys() - ranking.exact), default=0.0) or 1.0
     scores = {seq: 1.0 if seq in ranking.exact else score / most * 0.99 for seq, score in boosted.items()}
     ordered = sorted(best, key=lambda seq: -scores[seq])
@@ -367,4 +389,5 @@ def boost_coverage(ranking: Ranking, question: SearchQuestion, weights: RankingW
         scores=scores,
         matches={seq: match.words for seq, match in matches.items()},
         pairs={seq: match.pairs for seq, match in matches.items()},
+        made=replace(ranking.made, boosts=boosts, scale=0.99 / most) if ranking.made else None,
     )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from knowledge.index.ports import Scored
+from knowledge.index.ports import QueryTerm, Scored
 from knowledge.search.ranking.weights import RankingWeights
 
 LEAST_FEEDBACK = 0.1
 """Share of the best feedback score that the first chunk must have. If it has less, the question asks for something other
 than what the first chunks have in common."""
+
+PASSAGE, PAGE, NAMES, MEANING, FEEDBACK = "passage", "page", "names", "meaning", "shared words"
+PARTS = (PASSAGE, PAGE, NAMES, MEANING)
+"""The summands of a chunk's sum, in the order in which they are added; `FEEDBACK` comes after them."""
 
 
 @dataclass(slots=True)
@@ -28,6 +32,11 @@ class ChunkSignals:
     docs: dict[int, int]
     cosines: dict[int, float] = field(default_factory=dict)
     feedback: Mapping[int, float] = field(default_factory=dict)
+    added: tuple[QueryTerm, ...] = ()
+    """The words that the first chunks share, and those chunks."""
+    learnt_from: tuple[int, ...] = ()
+    trust: float = 0.0
+    """The weight of `feedback` in the sums of the last `ranked`."""
     nearest: tuple[float, float] | None = None
     """The first and the last cosine of a transformer's list; None for static vectors."""
 
@@ -39,20 +48,27 @@ class ChunkSignals:
         Source: the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid retrieval",
         TOIS 42(1), 2023.
         """
-        of_page = weights.pages if self.pages else 0.0
-        sums = {
-            seq: (1 - of_page) * self.keyword.get(seq, 0.0)
-            + of_page * self.pages.get(doc, 0.0)
-            + weights.names * self.names.get(doc, 0.0)
-            + self._meaning(seq, weights, words)
-            for seq, doc in self.docs.items()
-        }
+        sums = {seq: sum(self._summands(seq, doc, weights, words)) for seq, doc in self.docs.items()}
         first = min(sums, key=lambda seq: (-sums[seq], seq), default=0)
-        trust = weights.feedback * (self.feedback.get(first, 0.0) - LEAST_FEEDBACK) / (1 - LEAST_FEEDBACK)
-        if trust > 0:
+        self.trust = weights.feedback * (self.feedback.get(first, 0.0) - LEAST_FEEDBACK) / (1 - LEAST_FEEDBACK)
+        if self.trust > 0:
             for seq, score in self.feedback.items():
-                sums[seq] = sums.get(seq, 0.0) + trust * score
+                sums[seq] = sums.get(seq, 0.0) + self.trust * score
         return sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+
+    def parts(self, seq: int, weights: RankingWeights, words: int) -> dict[str, float]:
+        """Return the summands of a chunk's sum in the last `ranked`, by name."""
+        parts = dict(zip(PARTS, self._summands(seq, self.docs[seq], weights, words), strict=True))
+        return {**parts, FEEDBACK: max(self.trust, 0.0) * self.feedback.get(seq, 0.0)}
+
+    def _summands(self, seq: int, doc: int, weights: RankingWeights, words: int) -> tuple[float, float, float, float]:
+        of_page = weights.pages if self.pages else 0.0
+        return (
+            (1 - of_page) * self.keyword.get(seq, 0.0),
+            of_page * self.pages.get(doc, 0.0),
+            weights.names * self.names.get(doc, 0.0),
+            self._meaning(seq, weights, words),
+        )
 
     def _meaning(self, seq: int, weights: RankingWeights, words: int) -> float:
         # A negative value means no more than zero: it must not pull down a chunk that has the words.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import anyio
 from rich.markup import escape
@@ -29,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="search by place or by idea (default: auto)",
     )
+    parser.add_argument("--explain", action="store_true", help="say why the first hits rank where they do")
     parser.add_argument("--no-index", action="store_true", help="don't wait for indexing")
 
 
@@ -38,7 +41,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise WronglyAsked("the question is empty: enter what to look for")
     answer = anyio.run(_search, args, settings)
     if settings.json:
-        print_json(asdict(answer))
+        told = asdict(answer)
+        print_json({name: value for name, value in told.items() if value is not None or name != "explanation"})
     else:
         _show(answer)
     return 0 if answer.hits else 1
@@ -49,7 +53,9 @@ async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
         async with open_base(settings, on_progress=on_progress) as base:
             if not args.no_index:
                 await _complete(base, on_progress)
-            return await base.finder.search(" ".join(args.query), path=args.path, mode=args.mode, limit=args.limit)
+            return await base.finder.search(
+                " ".join(args.query), path=args.path, mode=args.mode, limit=args.limit, explain=args.explain
+            )
 
 
 async def _complete(base: KnowledgeBase, on_progress: OnProgress) -> None:
@@ -66,6 +72,41 @@ async def _complete(base: KnowledgeBase, on_progress: OnProgress) -> None:
         await bring_up_to_date(base, lease)
 
 
+def _reasons(explained: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that explain a hit; none if it is not explained."""
+    for one in explained:
+        yield f"rank score {one['rank_score']:.3f} = {_sum(one['parts'])}"
+        for word in one.get("words", ()):
+            form = f" (found as {word['found']})" if "found" in word else ""
+            added = {part: value for part, value in word.items() if part not in ("word", "found")}
+            yield f"  {word['word']}{form}: {_sum(added) or 'in the passage'}"
+        for word in one.get("learnt", ()):
+            yield f"  shared word {word['word']}: {word.get('added', 0.0):.3f}, from {', '.join(word.get('learnt_from', ()))}"
+        if one.get("pairs"):
+            yield f"  neighbours: {', '.join(one['pairs'])}"
+        if "cosine" in one:
+            yield f"  meaning: cosine {one['cosine']:.3f}"
+        yield one["text"]
+        yield ""
+
+
+def _sum(parts: Mapping[str, float]) -> str:
+    return " + ".join(f"{name} {value:.3f}" for name, value in parts.items())
+
+
+def _reading(explained: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that say how the question was read and searched."""
+    if note := explained.get("note"):
+        yield note
+    if question := explained.get("question"):
+        yield f"searched words: {', '.join(question['words'])}; read in: {', '.join(question['languages'])}"
+        for word, near in question.get("corrections", {}).items():
+            yield f"{word} may be a misspelt {' or '.join(near)}"
+        if completions := question.get("completions"):
+            yield f"the last word may be the beginning of {', '.join(completions)}"
+        yield f"{'; '.join(question['engines'])}; filters: {question['filters']}; weights: {question['weights']}"
+
+
 def _show(answer: SearchAnswer) -> None:
     console = stdout_console()
     if answer.route.mode == "navigation":
@@ -75,10 +116,15 @@ def _show(answer: SearchAnswer) -> None:
             )
             console.print(f"{name}  [dim]{escape(page.line)}[/]")
         console.print()
-    for hit in answer.hits:
+    explained: Any = answer.explanation or {}
+    for number, hit in enumerate(answer.hits):
         where = escape(hit.path) + (f" [dim]>[/] {escape(hit.section)}" if hit.section else "")
         console.print(f"[bold]{where}[/] [dim]:{hit.line_start}  {hit.score:.2f}[/]")
         console.print(Padding(escape(tidy(hit.snippet, 320)), (0, 0, 1, 2)))
+        for line in _reasons(explained.get("hits", [])[number : number + 1]):
+            console.print(Padding(f"[dim]{escape(tidy(line, 400))}[/]", (0, 0, 0, 2)))
+    for line in _reading(explained):
+        console.print(f"[dim]{escape(tidy(line, 400))}[/]")
     console.print(f"[dim]{answer.scent.level}: {escape(answer.scent.reason)}. Next: {escape(answer.scent.next)}[/]")
     if answer.note:
         console.print(f"[yellow]{escape(answer.note)}[/]")

@@ -105,6 +105,7 @@ async def search(services: KnowledgeServices, call: Call, arguments: SearchPages
         limit=arguments.limit if "limit" in arguments.model_fields_set else None,
         cursor=arguments.cursor,
         filters=filters,
+        explain=arguments.explain,
     )
     place = clean_path(arguments.path or "")
     directory = place if not place or await services.index.directory(place) else None

@@ -75,13 +75,14 @@ class SearchPagesArguments(Arguments):
     """Arguments of kb_search."""
 
     query: Annotated[str, Field(max_length=LONGEST_QUERY, description="A question or keywords.")]
-    path: Annotated[str | None, Field(description="Search only this directory or page, e.g. 'guides'.")] = None
+    path: Annotated[str | None, Field(description="Only this directory or page, e.g. 'guides'.")] = None
     mode: Annotated[
         Literal["auto", "navigation", "discovery"], Field(description="navigation finds pages, discovery passages.")
     ] = "auto"
     limit: Annotated[int, Field(ge=1, le=50)] = 8
-    cursor: Annotated[str | None, Field(description="next_cursor of the previous answer to this query.")] = None
+    cursor: Annotated[str | None, Field(description="next_cursor of the previous answer.")] = None
     filters: SearchFilters = SearchFilters()
+    explain: Annotated[bool, Field(description="Explain the ranking.")] = False
     journey_id: InJourney = None
 
     @field_validator("query")

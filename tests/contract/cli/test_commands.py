@@ -134,6 +134,18 @@ def test_search_indexes_first_what_was_never_indexed_then_answers(ann: Person) -
     assert ann.json("search", "gardening", "--path", "long.md")["indexed"] == {"done": COUNT, "total": COUNT}
 
 
+def test_search_explains_its_hits(ann: Person) -> None:
+    """Plain words and numbers for people, the same as data for programs; nothing of it without the option."""
+    asked = ("search", "how", "do", "we", "rol", "back", "the", "router", "--limit", "2")
+    told = " ".join(ann.run(*asked, "--explain").stdout.split())
+    assert "rank score 0.990 = passage 0." in told
+    assert "read in: en" in told
+    assert "meaning: cosine" in told
+    assert "explanation" not in ann.json(*asked)
+    (first, *_) = ann.json(*asked, "--explain")["explanation"]["hits"]
+    assert sum(first["parts"].values()) == pytest.approx(first["rank_score"], abs=1e-3)
+
+
 def test_search_without_indexing_says_that_nothing_is_indexed(ann: Person) -> None:
     done = ann.here("search", "router", "--no-index")
     assert done.returncode == 1

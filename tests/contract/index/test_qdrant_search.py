@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import pytest
@@ -67,6 +67,11 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield opened
 
 
+async def explained(base: HybridBase) -> dict[str, Any]:
+    answer = await base.finder.search("how do we roll back a payment release", explain=True)
+    return dict(answer.explanation or {})
+
+
 async def test_a_search_asks_once_and_goes_on_without_the_server(place: str, tmp_path: Path) -> None:
     base = HybridBase(write(tmp_path / "kb", PAGES))
     lines: list[Counting] = []
@@ -83,9 +88,18 @@ async def test_a_search_asks_once_and_goes_on_without_the_server(place: str, tmp
     line.asked = 0
     there = await base.finder.search("how do we roll back a payment release")
     assert line.asked == 1
-    line.cut = True
+    told = await explained(base)
+    assert set(told["hits"][0]["parts"]) == {"place by words", "place by meaning"}
+    assert sum(told["hits"][0]["parts"].values()) == pytest.approx(told["hits"][0]["rank_score"], abs=1e-3)
+    assert {word["word"] for word in told["hits"][0]["words"]} >= {"roll", "payment"}
+    assert all(word["place by words"] > 0 for word in told["hits"][0]["words"])
+    line.cut, line.asked = True, 0
     without = await base.finder.search("how do we roll back a payment release")
-    assert line.asked == 2
+    assert line.asked == 1
+    down = await explained(base)
+    assert any("somebody cut the line" in engine for engine in down["question"]["engines"])
+    assert down["hits"][0]["parts"]["passage"] > 0
+    assert any(word.get("passage") for word in down["hits"][0]["words"])
     assert without.note is not None
     assert "somebody cut the line" in without.note
     assert there.hits[0].path == without.hits[0].path == "guides/deploy.md"

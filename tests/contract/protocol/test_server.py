@@ -184,6 +184,14 @@ async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connec
         assert found["scent"]["level"] in ("sufficient", "partial")
         assert "guides/deploy.md" in found["scent"]["next"]
         assert found["indexed"] == {"done": 7, "total": 7}
+        assert "explanation" not in found
+        asked = await call(
+            client, "kb_search", query="how do I roll back the payment service", path="guides", explain=True
+        )
+        explained = asked["explanation"]["hits"][0]
+        assert sum(explained["parts"].values()) == pytest.approx(explained["rank_score"], abs=1e-3)
+        assert explained["text"]
+        assert "explanation" not in json.dumps(await call(client, "kb_search", query="roll back"))
 
         trust = await call(client, "trust_status")
         assert trust["principal"].endswith(("@unenrolled", "@unenrolled:http"))
