@@ -61,6 +61,14 @@ def clean_path(path: str) -> str:
     return "/".join(parts)
 
 
+def is_clean(path: str) -> bool:
+    """Return whether `clean_path` would accept the path and change nothing."""
+    try:
+        return clean_path(path) == path
+    except InvalidPath:
+        return False
+
+
 def new_name(path: str) -> str:
     """Return `path` if a new page may have that name. Existing pages with a bad name can still be read, moved and deleted.
 

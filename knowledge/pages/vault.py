@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from knowledge.errors import InvalidPath, NoSuchPath, UnreadableDocument, VaultUnavailable
-from knowledge.pages.paths import LONGEST_PATH, clean_path, is_hidden, is_markdown, parent
+from knowledge.pages.paths import LONGEST_PATH, clean_path, is_clean, is_hidden, is_markdown, parent
 from knowledge.state.ports import Stamp
 
 LARGEST_BYTES = 32 * 1024 * 1024
@@ -215,7 +215,7 @@ class Vault:
 
     def find(self, path: str) -> Scanned | None:
         """Return the document at `path` if a scan would find one there now. Reads nothing."""
-        if not is_markdown(path) or not _is_clean(path) or _UNSENDABLE.search(path) or not self.is_plain(parent(path)):
+        if not is_markdown(path) or not is_clean(path) or _UNSENDABLE.search(path) or not self.is_plain(parent(path)):
             return None
         try:
             status: os.stat_result | None = os.lstat(self._absolute(path))
@@ -262,7 +262,7 @@ class Vault:
                     continue
                 path = _join(directory, name)
                 # A folder named like a drive ("c:") is a fine name here and an absolute path to a Windows host.
-                is_drive = path[1:2] == ":" and not _is_clean(path)
+                is_drive = path[1:2] == ":" and not is_clean(path)
                 if len(path) > LONGEST_PATH or _UNSENDABLE.search(name) or is_drive:
                     self._report(
                         path, "the name cannot be used: not UTF-8, a control character, a backslash or too long"
@@ -405,13 +405,6 @@ def _too_large(status: os.stat_result) -> str:
     if status.st_size <= LARGEST_BYTES:
         return ""
     return f"too large ({status.st_size / 2**20:.0f} MiB; at most {LARGEST_BYTES // 2**20} MiB are read)"
-
-
-def _is_clean(path: str) -> bool:
-    try:
-        return clean_path(path) == path
-    except InvalidPath:
-        return False
 
 
 def _join(directory: str, name: str) -> str:

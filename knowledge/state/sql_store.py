@@ -104,28 +104,13 @@ class SqlStateStore:
 
     def __init__(self, tables: StateTables) -> None:
         self._tables = tables
-        self._ledger, self._trust, self._outbox = SqlLedger(tables), SqlTrust(tables), SqlOutbox(tables)
+        self.ledger, self.trust, self.outbox = SqlLedger(tables), SqlTrust(tables), SqlOutbox(tables)
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
 
     @property
     def tables(self) -> StateTables:
         """The tables of the database, for stores of other things of the same knowledge base."""
         return self._tables
-
-    @property
-    def ledger(self) -> SqlLedger:
-        """The ledger in the same database."""
-        return self._ledger
-
-    @property
-    def trust(self) -> SqlTrust:
-        """The records of trust in the same database."""
-        return self._trust
-
-    @property
-    def outbox(self) -> SqlOutbox:
-        """The outbox in the same database."""
-        return self._outbox
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Register the host with its secret, which replaces an older one."""

@@ -1,16 +1,9 @@
-"""Translates statements and arguments from PostgreSQL's form, in which they are written, to SQLite's."""
+"""Translates statements from PostgreSQL's dialect, in which they are written, to SQLite's."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
-from datetime import datetime
 from functools import cache
-from typing import Any
-
-from knowledge.history.timestamps import micros
-from knowledge.state.tables import Arguments
 
 # In this order: arrays need the casts that a later rule removes.
 _RULES = (
@@ -46,16 +39,3 @@ def in_sqlite(statement: str) -> str:
     for pattern, replacement in _RULES:
         statement = re.sub(pattern, replacement, statement)
     return statement
-
-
-def bindings(arguments: Arguments) -> Arguments:
-    """Return the arguments as SQLite keeps them: times as microseconds, lists as JSON."""
-    if isinstance(arguments, Mapping):
-        return {name: _binding(value) for name, value in arguments.items()}
-    return [_binding(value) for value in arguments]
-
-
-def _binding(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return micros(value)
-    return json.dumps(value, default=bytes.hex) if isinstance(value, list) else value

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Mapping
-from typing import TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
 import apsw
 
+from knowledge.history.timestamps import micros
 from knowledge.state.sqlite.database import Database
-from knowledge.state.sqlite.dialect import bindings, in_sqlite
+from knowledge.state.sqlite.dialect import in_sqlite
 from knowledge.state.tables import Arguments, ManyRows, Part, Row, SqlPair, SqlText, StateTransaction, TransactionBody
 
 T = TypeVar("T")
@@ -79,6 +82,19 @@ def _text(statement: SqlText) -> str:
     if callable(text):
         raise TypeError("a function runs in a transaction, once for its arguments")
     return text
+
+
+def bindings(arguments: Arguments) -> Arguments:
+    """Return the arguments as SQLite keeps them: times as microseconds, lists as JSON."""
+    if isinstance(arguments, Mapping):
+        return {name: _binding(value) for name, value in arguments.items()}
+    return [_binding(value) for value in arguments]
+
+
+def _binding(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return micros(value)
+    return json.dumps(value, default=bytes.hex) if isinstance(value, list) else value
 
 
 def completed(work: Awaitable[T]) -> T:

@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 
-from agents.catalogue import BuiltIn, Catalogue
+from agents.catalogue import BuiltIn
 from agents.spec.catalogue import TeamCatalogue
 from agents.spec.files import FOLDERS, MOST_FILES, SUFFIXES, ListedFile
 from knowledge.pages.paths import is_hidden
@@ -76,7 +76,7 @@ class VaultFiles:
             return None
 
 
-def team_catalogue(vault: Vault, beside: Catalogue | None = None) -> TeamCatalogue:
+def team_catalogue(vault: Vault) -> TeamCatalogue:
     """Return the built-in agents and those of this knowledge base's team."""
     tools = [spec.name for spec in declared()]
-    return TeamCatalogue(beside or BuiltIn(), VaultFiles(vault), tools, clock=time.monotonic)
+    return TeamCatalogue(BuiltIn(), VaultFiles(vault), tools, clock=time.monotonic)

@@ -13,9 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mcp_server.connectors.errors import AmbiguousServiceName, UnknownName
+from mcp_server.late_module import LateModule
+
+if TYPE_CHECKING:
+    from rapidfuzz.distance import OSA
+else:
+    # Loading it takes 20 ms, which only a process that meets a misspelt name pays.
+    OSA = LateModule("rapidfuzz.distance.OSA")
 
 SHORTEST_BEGINNING = 2
 ONE_EDIT_FROM = 5
@@ -119,25 +126,7 @@ def _is_typo(wanted: str, name: str) -> bool:
         return False
     shorter = min(len(one), len(other))
     most = 2 if shorter >= TWO_EDITS_FROM else 1 if shorter >= ONE_EDIT_FROM else 0
-    # Comparing the lengths first spares the table for most names.
-    return bool(most) and abs(len(one) - len(other)) <= most and edits(one, other) <= most
-
-
-def edits(one: str, other: str) -> int:
-    """Return the number of letters to insert, delete, replace or swap with a neighbour.
-
-    Source: optimal string alignment, the restricted Damerau-Levenshtein distance.
-    """
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
-        now = [row]
-        for column, meant in enumerate(other, 1):
-            cost = min(last[column] + 1, now[column - 1] + 1, last[column - 1] + (letter != meant))
-            swapped = row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == meant
-            now.append(min(cost, before[column - 2] + 1) if swapped else cost)
-        before, last = last, now
-    return last[-1]
+    return bool(most) and OSA.distance(one, other, score_cutoff=most) <= most
 
 
 def _labels(candidates: Sequence[_Candidate[Thing]], wanted: str) -> tuple[str, ...]:

@@ -163,13 +163,13 @@ def _sheet(scene: _Scene, direction: Direction, labels: Labels) -> Sheet:
 # --- text that fits ---------------------------------------------------------------------------------------------------
 
 
-def in_lines(text: str, most_chars: int, most_lines: int = MOST_LINES) -> list[str]:
+def in_lines(text: str, most_chars: int) -> list[str]:
     """Return the text in lines of limited width, broken between words, with an ellipsis if some is left out.
 
     Invisible and bidirectional characters are named.
     """
     # A name can be megabytes long. Only what can fit is looked at, before and after it is spelled out.
-    room = most_chars * (most_lines + 2)
+    room = most_chars * (MOST_LINES + 2)
     spelled = spelled_out(_BLANKS.sub(" ", text[:room]))[:room]
     lines = [""]
     for part in filter(None, _BREAK.findall(spelled)):
@@ -182,10 +182,10 @@ def in_lines(text: str, most_chars: int, most_lines: int = MOST_LINES) -> list[s
             lines.append("")
         lines[-1] += rest
     shown = [line.strip() for line in lines if line.strip()]
-    if len(shown) <= most_lines:
+    if len(shown) <= MOST_LINES:
         return shown
-    last = shown[most_lines - 1]
-    return [*shown[: most_lines - 1], last[: max(1, most_chars - 1)].rstrip() + "…"]
+    last = shown[MOST_LINES - 1]
+    return [*shown[: MOST_LINES - 1], last[: max(1, most_chars - 1)].rstrip() + "…"]
 
 
 def _columns(text: str) -> int:

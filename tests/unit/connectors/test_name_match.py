@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server.connectors.errors import AmbiguousServiceName, UnknownName
-from mcp_server.connectors.text.name_match import chosen, edits, loosened
+from mcp_server.connectors.text.name_match import chosen, loosened
 
 Person = tuple[str, ...]
 ANNA = ("Anna Keller", "anna", "anna@example.com", "11")
@@ -185,18 +185,3 @@ def test_a_number_is_never_taken_for_another(one: str, other: str) -> None:
     if numbers[0] and numbers[0] != numbers[1] and not set(numbers[0]) <= set(numbers[1]):
         with pytest.raises(UnknownName):
             found(one, [(other,)])
-
-
-@given(st.text("abc", max_size=7), st.text("abc", max_size=7), st.text("abc", max_size=7))
-def test_edits_are_counted_both_ways_alike_and_never_less_than_the_lengths_differ(
-    one: str, two: str, three: str
-) -> None:
-    assert edits(one, two) == edits(two, one)
-    assert (edits(one, two) == 0) == (one == two)
-    assert abs(len(one) - len(two)) <= edits(one, two) <= max(len(one), len(two))
-    assert edits(three + one, three + two) <= edits(one, two)
-
-
-@pytest.mark.parametrize(("one", "other", "count"), [("form", "from", 1), ("kitten", "sitting", 3), ("", "abc", 3)])
-def test_neighbours_that_are_swapped_are_one_edit(one: str, other: str, count: int) -> None:
-    assert edits(one, other) == count

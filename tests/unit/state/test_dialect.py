@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.state.sqlite.dialect import bindings, in_sqlite
+from knowledge.state.sqlite.dialect import in_sqlite
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.state.sqlite.tables import completed
+from knowledge.state.sqlite.tables import bindings, completed
 from knowledge.state.tables import LOCK, ManyRows, SqlPair, StateTransaction
 
 TWO = SqlPair(lambda _c, one, two: [(one + two,)], "SELECT %s + %s")

@@ -36,34 +36,19 @@ class MemoryStateStore:
         self._nudges: dict[tuple[str, str, str], datetime] = {}
         self._published = anyio.Event()
         proposals: dict[str, Proposal] = {}
-        self._ledger = MemoryLedger(self._tell, proposals)
-        self._trust = MemoryTrust(self._tell, self._ledger.append, proposals)
-        self._outbox = MemoryOutbox(self._ledger.append)
+        self.ledger = MemoryLedger(self._tell, proposals)
+        self.trust = MemoryTrust(self._tell, self.ledger.append, proposals)
+        self.outbox = MemoryOutbox(self.ledger.append)
 
     @property
     def tables(self) -> StateTables:
         """Raise: the state's other parts have memory stores of their own (`tests/support/state/engines.py`)."""
         raise NotImplementedError
 
-    @property
-    def ledger(self) -> MemoryLedger:
-        """Return the ledger, which ends with the process as well."""
-        return self._ledger
-
-    @property
-    def trust(self) -> MemoryTrust:
-        """Return the trust records, which end with the process as well."""
-        return self._trust
-
-    @property
-    def outbox(self) -> MemoryOutbox:
-        """Return the outbox, which ends with the process as well."""
-        return self._outbox
-
     async def held(self) -> Sequence[Held]:
         """Return the sizes, largest first: only proposals have one here."""
         found: dict[str, list[int]] = {}
-        for proposal in await self._trust.proposals(limit=10**9):
+        for proposal in await self.trust.proposals(limit=10**9):
             found.setdefault(proposal.principal, []).append(len(proposal.arguments) + len(proposal.preview))
         each = [Held("proposals", whose, len(sizes), sum(sizes)) for whose, sizes in found.items()]
         return sorted(each, key=lambda one: -one.size_bytes)
@@ -102,7 +87,7 @@ class MemoryStateStore:
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
         hosts = [self._enrolments[host] for host in sorted(self._enrolments)]
-        return [replace(one, forms=self._trust.forms_of(one.host) == one.secret_digest) for one in hosts]
+        return [replace(one, forms=self.trust.forms_of(one.host) == one.secret_digest) for one in hosts]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
         """Return the principal's record, or None if it was never seen."""
@@ -110,15 +95,15 @@ class MemoryStateStore:
 
     async def trust_record(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
-        return self._trust.trust_records.get(principal)
+        return self.trust.trust_records.get(principal)
 
     async def trust_records(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
-        return [trust_record for _, trust_record in sorted(self._trust.trust_records.items())]
+        return [trust_record for _, trust_record in sorted(self.trust.trust_records.items())]
 
     async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
         """Return the newest `limit` changes, newest first."""
-        return [change for change in reversed(self._trust.changes) if change.principal == principal][:limit]
+        return [change for change in reversed(self.trust.changes) if change.principal == principal][:limit]
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""
