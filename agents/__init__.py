@@ -1,1 +1,1 @@
-"""How work moves through phases: graphs, journeys and where they are kept. Has never heard of MCP."""
+"""How work moves through phases: graphs, journeys and where they are kept. Knows nothing of MCP."""

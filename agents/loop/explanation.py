@@ -83,7 +83,7 @@ def short_trace(run: Run) -> str:
 
 
 def describe_state(run: Run, most: int) -> str:
-    """Return the state of the run as a sentence, with at most so many characters of the reason."""
+    """Return the state of the run as a sentence, with at most this many characters of the reason."""
     return f"The run {STATE_PHRASES[run.state]}{f': {one_line(run.why, most)}' if run.why else ''}."
 
 

@@ -46,7 +46,7 @@ class PromptSection:
 
 
 def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -> str:
-    """Return the sections as Markdown, in their order, in at most so many tokens.
+    """Return the sections as Markdown, in their order, in at most this many tokens.
 
     Sections of priority 0 are always complete, whatever they cost. Then each priority in turn gets the room that is left, of which
     at most half is kept free for later ones. A section that does not fit is cut at its end or left out, and a last line names it and

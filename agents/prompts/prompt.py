@@ -294,7 +294,7 @@ def bullets(lines: Sequence[str], tokens: int) -> str:
 
 
 def cut(text: str, tokens: int) -> str:
-    """Return the text, cut to so many tokens if it is longer."""
+    """Return the text, cut to this many tokens if it is longer."""
     # `count_tokens` estimates four characters to a token.
     return text if count_tokens(text) <= tokens else text[: tokens * 4 - len(CUT)].rstrip() + CUT
 

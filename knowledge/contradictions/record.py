@@ -21,7 +21,7 @@ FLAGS_AT_ONCE = 200
 """Flags that are read at a time; those that no longer hold are settled on the way."""
 LONGEST_REASON = 500
 DISMISS, REOPEN = "contradiction.dismiss", "contradiction.reopen"
-"""What a person does, as the audit log names it."""
+"""A person's act, by its name in the audit log."""
 
 
 class NotOpen(KnowledgeError):

@@ -50,7 +50,7 @@ class ContradictionSweep:
         `on_page` gets how many pages are done, and how many there are.
 
         Raises:
-            EngineUnavailable: the index can't be asked now. What was found so far is recorded.
+            EngineUnavailable: the index can't be asked now. The contradictions found so far are recorded.
         """
         scanned = await anyio.to_thread.run_sync(lambda: sorted(found.path for found in self._vault.scan()))
         paths = [path for path in scanned if is_markdown(path) and within(path, place)]

@@ -36,7 +36,7 @@ PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
 """Per caller: at less than a hundred bytes each, that limits the cost of reading."""
 RECENT = timedelta(days=1)
-"""How far back an update of a trust record sees its changes: a score may rise only so much in a day."""
+"""How far back an update of a trust record sees its changes: a score's daily rise is limited."""
 MOST_KEPT = 4_000
 """Characters of arguments and preview that are kept of a proposal that ended."""
 LEFT_BY_RETENTION = 600
@@ -53,7 +53,7 @@ _SHOWN = tuple(field.name for field in fields(ProposalLine))
 _SHOWN = _SHOWN[: _SHOWN.index("state")]
 """The fields of a line that never change, in the order in which they are stored."""
 _TOLD = ("arguments", "level_held", "why", "preview", "journey")
-"""The fields of an asker that its own call says, in the order in which they are stored."""
+"""The fields of an asker that come from its own call, in the order in which they are stored."""
 
 
 def proposal_text(proposal: Proposal) -> str:
@@ -199,7 +199,7 @@ def asker_of(proposal: Proposal) -> JoinedAsker:
 
 
 def asker_text(asker: JoinedAsker) -> str:
-    """Return as JSON what an asker's own call says. ASCII, so that every database keeps every character."""
+    """Return as JSON the texts of an asker's own call. ASCII, so that every database keeps every character."""
     return _json({name: getattr(asker, name) for name in _TOLD})
 
 

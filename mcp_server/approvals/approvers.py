@@ -100,7 +100,7 @@ class Approvals(Protocol):
         ...
 
     async def present(self, proposal: Proposal, *, patience_s: float = PATIENCE_S) -> Present | None:
-        """Return how a pending proposal stands, if a page that it rests on has changed; else None. Changes nothing.
+        """Return a pending proposal's present state if a page that it depends on has changed; else None. Changes nothing.
 
         Planning takes at most `patience_s`.
         """

@@ -122,7 +122,7 @@ class Decisions:
             raise CannotDecide(await self._why_not(proposal_id)) from None
 
     async def present(self, proposal: Proposal, *, patience_s: float = PATIENCE_S) -> Present | None:
-        """Return how a pending proposal stands, if a page that it rests on has changed; else None. Changes nothing.
+        """Return a pending proposal's present state if a page that it depends on has changed; else None. Changes nothing.
 
         Planning takes at most `patience_s`.
         """

@@ -1,4 +1,4 @@
-"""Several requests at the same time, but not too many: a service allows only so many a minute."""
+"""Several requests at the same time, but not too many: a service limits them per minute."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class ProposalSummary:
 
     `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
     them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act. `also` are the
-    principals that joined `asker`. If a page has changed since, `present` says how the proposal stands, everything above is as of
+    principals that joined `asker`. If a page has changed since, `present` is its present state, everything above is as of
     now where that could be computed, and `as_proposed` are the changes as they were proposed.
     """
 
@@ -140,7 +140,7 @@ class ProposalSummary:
 async def proposal_summary(
     state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime, present: Present | None = None
 ) -> ProposalSummary:
-    """Return the proposal as it is shown in `channel`; `present` says how it stands, if a page has changed since."""
+    """Return the proposal as it is shown in `channel`; `present` is its present state, if a page has changed since."""
     asker, *also = await askers_of(state, proposal, now=now)
     contradictions: list[Contradiction] = []
     if proposal.kind == "flag":

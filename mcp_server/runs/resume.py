@@ -33,7 +33,7 @@ OTHERS_S = 120.0
 """How long a run is left to processes with exactly its tools. A newer program has other tools, as does one that reaches fewer
 services."""
 ABANDONED = timedelta(days=1)
-"""A run that no process could continue for so long is ended."""
+"""A run that no process could continue for this long is ended."""
 SURELY_S = 600.0
 """How long a process waits for another one that could resume a run, however long the run has waited already."""
 

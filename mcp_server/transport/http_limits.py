@@ -1,6 +1,6 @@
 """How long and how often a client may keep an HTTP server waiting.
 
-uvicorn waits for ever for the rest of a request, and its `limit_concurrency` counts connections that never sent a request, so a few
+uvicorn waits forever for the rest of a request, and its `limit_concurrency` counts connections that never sent a request, so a few
 hundred of them lock everybody out. Here every wait for a client has a deadline, and when all places are taken, the connection that
 has kept the server waiting longest is closed. Answers have no deadline: calls may take an hour, and event streams never end.
 """

@@ -36,7 +36,7 @@ Arrived = Callable[[Collection[Event]], Awaitable[None]]
 
 @dataclass(eq=False, slots=True)
 class _Listener:
-    """An open page of a session (`whose`), and the changes that it has not heard of yet."""
+    """An open page of a session (`whose`), and the changes that it has not received yet."""
 
     whose: str = ""
     keys: set[str] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Live:
         self._closed = False
 
     def looked(self) -> None:
-        """Note that somebody just opened a page."""
+        """Record that a person has just opened a page."""
         self._looked = self._clock()
 
     @property

@@ -15,12 +15,12 @@ KINDS: dict[FeedbackKind, str] = {
 }
 """The names of the kinds for people and models."""
 LEAST_CHARS = 80
-"""The newest feedback keeps at least so many characters: less would say nothing."""
+"""The newest feedback keeps at least this many characters: less would be useless."""
 CUT = " [...]"
 
 
 def newest_within(feedback: Sequence[Feedback], tokens: int) -> Sequence[Feedback]:
-    """Return the newest feedback that fits so many tokens, oldest first."""
+    """Return the newest feedback that fits this many tokens, oldest first."""
     kept = 0
     for one in reversed(feedback):
         tokens -= count_tokens(one.text)

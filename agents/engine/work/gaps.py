@@ -28,7 +28,7 @@ def folded(text: Json) -> str:
 
 
 def listing(names: Sequence[str], most: int = MOST_NAMED) -> str:
-    """Return the first names as a list in a sentence, and how many more there are."""
+    """Return the first names as a list for a sentence, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(name[:60] for name in names[:most]) + more
 

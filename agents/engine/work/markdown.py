@@ -95,7 +95,7 @@ def _fields(value: Mapping[str, Json], depth: int) -> list[str]:
 
 
 def _citation(value: Mapping[str, Json]) -> str:
-    """Return a citation as one line; "" if the object is none, or if it has several lines."""
+    """Return a citation as one line; "" if the object is not a citation, or has several lines."""
     path, section, quote = value.get("path"), value.get("section", ""), value.get("quote")
     if not (isinstance(path, str) and isinstance(section, str) and isinstance(quote, str)):
         return ""

@@ -38,7 +38,7 @@ def open_questions(state: JourneyState) -> Sequence[WorkQuestion]:
 
 
 def within(questions: Sequence[WorkQuestion], tokens: int) -> Sequence[WorkQuestion]:
-    """Return the questions, all cut to the same length, so that together they have at most so many tokens.
+    """Return the questions, all cut to the same length, so that together they have at most this many tokens.
 
     If even a few words of each do not fit, only the first are returned.
     """

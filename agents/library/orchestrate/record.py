@@ -197,7 +197,7 @@ def list_in(item: Item, name: str) -> Sequence[Json]:
 
 
 def only_said(item: Item) -> bool:
-    """Return whether somebody's word is the only proof that a step is done."""
+    """Return whether a claim is the only proof that a step is done."""
     seen = list_in(item, "artefacts") and text_in(item, "observed")
     return not (list_in(item, "shown_by") or list_in(item, "calls") or seen)
 

@@ -40,8 +40,8 @@ def read_skill(
 ) -> SkillFile:
     """Return the skill of that file, or its problems.
 
-    `agents` are the names of those that may work in it, `skills` those of other skills, `reserved` those of this program's
-    agents and skills, which it may not use for itself.
+    `agents` are the names of those that may work in it, `skills` those of other skills, `reserved` those of built-in agents
+    and skills, which it may not take.
     """
     name, problems = name_of(file), Problems(file)
     if not NAME.fullmatch(name):

@@ -117,7 +117,7 @@ class PlanFrame(_PlacedFrame, RequestCost):
 class ToolCallFrame(_PlacedFrame):
     """A call, recorded before it is made; `use` is the model's own id of the call.
 
-    `problem`: why it is not made, for example because there is no such tool. `unread`: why the arguments could not be read, in the
+    `problem`: why it was not made, for example an unknown tool. `unread`: why the arguments could not be read, in the
     provider's words. `reasoning` is why the model wants it.
     """
 

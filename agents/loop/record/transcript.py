@@ -187,7 +187,7 @@ def _without_long(value: Json) -> Json:
 
 
 def _cut(text: str, room: int) -> str:
-    """Return the beginning of the text in about so many characters, with a note on the rest; never more than the text."""
+    """Return the beginning of the text in about this many characters, with a note on the rest; never more than the text."""
     note = REST_LEFT_OUT.format(characters=len(text))
     kept = max(0, room - len(note) - 1)
     cut = f"{text[:kept]}\n{REST_LEFT_OUT.format(characters=len(text) - kept)}"

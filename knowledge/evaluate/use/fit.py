@@ -1,6 +1,6 @@
 """Finds ranking weights that fit the labels better than those in use, or says why there are none. Pure.
 
-Two things stand against taking the luckiest of many candidates. The labels are divided by page into `FOLDS` parts; for each part the
+Two rules prevent taking the luckiest of many candidates. The labels are divided by page into `FOLDS` parts; for each part the
 best weights are chosen on the other parts and compared with the weights in use on the part that was left out. So the reported gain is
 that of choosing in this way, on questions that took no part in the choice. And `chance` is how often the best of all candidates would
 look as good as this one if none differed from the weights in use: the differences of whole pages are given random signs.

@@ -75,7 +75,7 @@ class Quotas:
 ROW_BYTES = 100
 """About what a row takes in addition to its text."""
 LEAST_PROPOSED = 4_000
-"""The least that a proposal counts for, in bytes: about what is kept of it for good."""
+"""The least that a proposal counts for, in bytes: about the part that is kept permanently."""
 
 
 def bytes_of(texts: Sequence[str]) -> int:

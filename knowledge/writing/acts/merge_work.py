@@ -278,7 +278,7 @@ def _brought(plan: MergePlan, before: str) -> list[str]:
 def _with_source(text: str, source: str) -> str:
     """Return the text of a new page; of fetched evidence with its source in the front matter, because nobody has checked it.
 
-    Everybody who reads, finds or lists the page sees there where it comes from. A person who has checked it removes the line.
+    Readers, searches and listings of the page see there where it comes from. A person who has checked it removes the line.
     """
     if source_kind(source) not in FETCHED_KINDS:
         return text

@@ -12,7 +12,7 @@ class Fetched:
     """The current content of a source. `at` is when it was written, aware UTC; `title` and `url` are for people.
 
     `source` is its canonical name, whatever it was requested by: several names of one source must not count as several sources.
-    Nothing in it was written after `latest`. `text` is what others wrote; `own`: this server wrote all of it.
+    Nothing in it was written after `latest`. `text` was written by others; `own`: this server wrote all of it.
     """
 
     text: str

@@ -37,7 +37,7 @@ MOST_OPEN = 64
 
 
 class Save(NamedTuple):
-    """Bytes that somebody saved at `path` while we were about to write it."""
+    """Bytes saved at `path` by someone else just before we wrote it."""
 
     path: str
     raw: bytes

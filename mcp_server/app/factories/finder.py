@@ -65,7 +65,7 @@ def vector_engine() -> VectorIndex:
 
 
 def use_recorder(folder: Path, kept: timedelta) -> UseRecorder:
-    """Return the recorder of questions and of the pages used after them, which are kept so long in the state folder."""
+    """Return the recorder of questions and of the pages used after them, kept in the state folder for the configured time."""
     return UseRecorder(partial(UseStore.open, folder), kept)
 
 

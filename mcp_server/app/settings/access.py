@@ -10,7 +10,7 @@ from mcp_server.app.settings.values import LanguageModelName, ModelPrice
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """How to reach a language model, and its limits. `address` None is the vendor's own; `helps` are its uses besides runs.
+    """How to reach a language model, and its limits. Without an `address` it is the vendor's own. `helps` lists other uses than runs.
 
     `key_setting` and `address_setting` name the variables to check when it can't be reached. `run_tokens` and `run_cost` (in the
     currency of the prices) limit each run, `run_day_tokens` and `run_day_cost` all runs together.

@@ -33,7 +33,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def unlimited_services(environ: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
-    """Name limits that are set but empty. Somebody may have meant to allow nothing, but an empty limit is no limit."""
+    """Name limits that are set but empty. An empty limit is no limit, though its author may have meant to allow nothing."""
     return [
         f"{its.limit} is set but empty, which sets no limit: all {its.limited} that the key can see may be used; name some"
         for service, its in SERVICE_VARIABLES.items()

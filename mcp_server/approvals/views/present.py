@@ -1,4 +1,4 @@
-"""How a pending proposal stands after a page that it rests on has changed. Pure."""
+"""The present state of a pending proposal after a page that it depends on has changed. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGED = "the text it depends on has changed, so it would now do something else
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """How a proposal stands after pages have `changed`. `preview` is as in `Proposal`, as of now; "" if there is none.
+    """A proposal's present state after pages have `changed`. `preview` is as in `Proposal`, as of now; "" if there is none.
 
     `why` says why it is impossible or unknown, as a sentence without its full stop.
     """

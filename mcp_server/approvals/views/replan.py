@@ -1,4 +1,4 @@
-"""Plans a pending proposal again, because a page that it rests on has changed. Changes nothing."""
+"""Plans a pending proposal again, because a page that it depends on has changed. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOTHING_LEFT = "what it asks for is already on the page, or the page has changed
 
 
 async def present(executor: ProposalExecutor, proposal: Proposal, *, patience_s: float = PATIENCE_S) -> Present | None:
-    """Return how the proposal stands now; None if it doesn't wait, or no page that it rests on has changed. Changes nothing.
+    """Return the proposal's present state; None if it isn't pending, or no page that it depends on has changed. Changes nothing.
 
     Planning takes at most `patience_s`.
 
@@ -79,7 +79,7 @@ async def _planned(
 
 
 async def _changed(executor: ProposalExecutor, proposal: Proposal) -> Sequence[PageSince]:
-    """Return the pages that have another revision than the proposal rests on, with what changed them."""
+    """Return the pages whose revision is no longer the one in the proposal, with what changed them."""
     history = executor.services.page_history
     rests_on = list(proposal.revisions.items())[:MOST_FILES]
     found = [await history.since(path, revision, limit=MOST_CHANGES) for path, revision in rests_on]

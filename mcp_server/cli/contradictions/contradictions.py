@@ -90,7 +90,7 @@ async def _dismiss(args: argparse.Namespace, settings: Settings) -> int:
         print_disagreements([disagreement(flag)])
         what = "keep the existing claim" if args.keep_existing else "say that both hold"
         if await keyboard.line(f"to {what}, type the number of the contradiction: ") != str(flag.id):
-            say("nothing was changed: that is not its number")
+            say("nothing was changed: the number typed is not this contradiction's")
             return NOT_DONE
         ruling: Ruling = "existing" if args.keep_existing else "both"
         done = await contradictions.dismiss(args.id, ruling, by=f"{os_user()} (terminal)", reason=args.reason)

@@ -196,7 +196,7 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
     """Return the embedder that the person named.
 
     Raises:
-        WronglyAsked: there is none of that name, or the configuration file would not decide.
+        WronglyAsked: no embedder has that name, or the environment overrides the configuration file.
     """
     offer = _offer(args, settings)
     given = Prefixes(args.question_prefix or "", args.passage_prefix or "")

@@ -1,4 +1,4 @@
-"""What a change of the embedder will take, measured with some of the passages on this machine."""
+"""The cost of changing the embedder, measured with some of the passages on this machine."""
 
 from __future__ import annotations
 

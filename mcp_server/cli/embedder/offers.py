@@ -18,7 +18,7 @@ STATIC_BYTES = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class EmbedderOffer:
-    """An embedder as a person names it (`name`) and as the setting does (`setting`). What is not known is empty or 0."""
+    """An embedder as a person names it (`name`) and as the setting does (`setting`). Unknown values are empty or 0."""
 
     name: str
     setting: str

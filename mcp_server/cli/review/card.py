@@ -1,4 +1,4 @@
-"""Lay out a proposal for a terminal: everything that a decision rests on, with every character visible. Pure."""
+"""Lay out a proposal for a terminal: everything that a decision depends on, with every character visible. Pure."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _short(line: CardLine) -> CardLine:
 def fields(proposal: Proposal, askers: Sequence[Asker], present: Present | None = None) -> dict[str, object]:
     """Return the proposal for a program: as it is recorded, with the hash that a decision has to name, and all who ask for it.
 
-    `present`, if a page has changed since, says how it stands.
+    `present` is its present state, if a page has changed since.
     """
     verdict = proposal.verdict
     return {

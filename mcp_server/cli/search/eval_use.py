@@ -49,7 +49,7 @@ MOST_FITTED = 300
 """Labels that weights are fitted to: each is searched for with every candidate."""
 MOST_SHOWN = 10
 ALL_KEPT = timedelta(days=9_999)
-"""How far back events are read if none are recorded any more: whatever is still in the file."""
+"""How far back events are read if recording is off: everything still in the file."""
 NOT_APPLIED = 1
 
 
@@ -63,7 +63,7 @@ class EngineRanks(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class UseReport:
-    """What the use of search shows. `gone` are questions whose pages no longer exist, `left_out` those beyond the bound."""
+    """The results of measuring by use. `gone` are questions whose pages no longer exist, `left_out` those beyond the bound."""
 
     counts: UseCounts
     found: Sequence[MeasuredLabel]
@@ -87,7 +87,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> bool:
-    """Return whether the command is about use.
+    """Return whether the command measures by use.
 
     Raises:
         WronglyAsked: its options do not go together.
@@ -153,7 +153,7 @@ async def _measure(fitting: bool, settings: Settings) -> UseReport:  # noqa: FBT
 
 
 async def _existing(base: KnowledgeBase, label: UseLabel) -> UseLabel | None:
-    """Return the label without pages that do not exist any more, None if none is left."""
+    """Return the label without pages that no longer exist, None if no page is left."""
     return _with_pages(label, {path for path in label.grades if await base.index.document(path) is not None})
 
 

@@ -119,6 +119,6 @@ def progress_bars(*tasks: str, shown: bool) -> Iterator[Sequence[Draw]]:
 
 
 def tidy(text: str, most: int) -> str:
-    """Return Markdown as a line or two to read at a glance: no marks, no table rules, no fences, cut after a word."""
+    """Return Markdown as one or two lines to read at a glance: no marks, no table rules, no fences, cut after a word."""
     lines = [_MARKS.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
     return shortened(plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)), most)

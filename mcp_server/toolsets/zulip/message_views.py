@@ -113,7 +113,7 @@ async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:
 async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:
     """Return the newest messages with these words, newest last; the cursor continues with older ones.
 
-    With an allow list each channel on it is searched by itself, so that nothing of others counts, not even their number.
+    With an allow list each channel on it is searched separately, so that messages elsewhere have no effect, not even by their number.
 
     Raises:
         BadCursor: the cursor belongs to another search.

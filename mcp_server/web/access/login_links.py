@@ -1,4 +1,4 @@
-"""Call a person: one-time links, and a browser that opens if something waits and nobody is looking.
+"""Notify a person: one-time links, and a browser that opens if something waits and no page is open.
 
 The link is for the person alone. It must not appear in a log, in an answer to a host, or in a stream that a host reads: a
 model could log in with it and approve its own proposals.
@@ -57,7 +57,7 @@ class Inviting:
         self._page, self._address, self._opener = page_context, address, opener
 
     async def arrived(self, events: Collection[Event]) -> None:
-        """Call a person if one of these events is about a proposal."""
+        """Notify a person if one of these events is about a proposal."""
         if any(event.topic == "proposal" for event in events):
             await self.call()
 

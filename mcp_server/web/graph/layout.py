@@ -102,7 +102,7 @@ def laid_out(sizes: Sequence[BoxSize], arrows: Sequence[Arrow], direction: Direc
 
 
 def returning(count: int, arrows: Sequence[Arrow], start: int) -> set[int]:
-    """Return the arrows that lead back: those that say so, and of the others those that close a circle."""
+    """Return the arrows that lead back: those marked so, and others that close a circle."""
     out: list[list[int]] = [[] for _ in range(count)]
     for number, arrow in enumerate(arrows):
         if not arrow.back:

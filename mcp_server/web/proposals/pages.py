@@ -89,7 +89,7 @@ async def decided(request: PageRequest) -> Response:
 
 
 async def one(request: PageRequest) -> Response:
-    """Show one proposal with everything that a decision rests on."""
+    """Show one proposal with everything that a decision depends on."""
     proposal = await _proposal(request)
     state, now = request.services.state, request.now
     layout: Layout = "inline" if request.query.get("layout") == "inline" else "split"

@@ -76,7 +76,7 @@ class ShownPiece:
 
 
 def passages_of(summary: ProposalSummary) -> Iterator[Passage]:
-    """Yield everything that a decision rests on, in the order of its page."""
+    """Yield everything that a decision depends on, in the order of its page."""
     yield Passage("Why this needs approval", summary.proposal.why)
     if summary.note:
         yield Passage("Note", summary.note)

@@ -92,7 +92,7 @@ class Effort:
     left: int = EFFORT
 
     def spend(self, steps: int) -> bool:
-        """Take off so many steps and return True, or return False if there are not so many left."""
+        """Use up this many steps and return True, or return False if fewer are left."""
         if steps > self.left:
             return False
         self.left -= steps
@@ -318,7 +318,7 @@ def _between_ends(before: str, after: str) -> tuple[list[Span], list[Span]]:
 def _common_blocks(
     old: Sequence[str], new: Sequence[str], ends: tuple[int, int], effort: Effort
 ) -> list[tuple[int, int, int]]:
-    """Return the common tokens (position in each, number) between the common beginning and end, of so many tokens each."""
+    """Return the common tokens (position in each, number) between the common beginning and end, which have these lengths."""
     head, tail = ends
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if not middle_old or not middle_new or len(middle_old) * len(middle_new) > MOST_COMPARED:

@@ -27,7 +27,7 @@ MOST_TITLES = 2_000
 """A text with more marks gets none of their tooltips: a hostile text would make the page too heavy to open."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 SHORTEST_MESSAGE = 4
-"""So many tag characters or variation selectors in a row may spell a text."""
+"""From this many in a row, tag characters or variation selectors may spell a text."""
 
 INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"

@@ -216,7 +216,7 @@ def can_begin(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
 
 
 def useful(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """Each step covers a requirement, or a step that does depends on it."""
+    """Each step covers a requirement, or is needed by a step that does."""
     there = set(ids(u.requirements))
     ends = [step["id"] for step in u.steps if there & set(list_in(step, "covers"))]
     serves = serving(_needs(u), ends)
