@@ -72,11 +72,16 @@ def messages() -> Iterator[Sentence]:
         yield from _strings(package)
 
 
-def docstrings() -> Iterator[Sentence]:
-    """Yield the sentences of all docstrings, those of fields included."""
-    for path, tree in _modules(PACKAGES):
+def docstrings(folders: tuple[str, ...] = PACKAGES) -> Iterator[Sentence]:
+    """Yield the sentences of all docstrings of the code in these folders, those of fields included."""
+    for path, tree in _modules(folders):
         for text in _documentation(tree):
             yield from _sentences(path, text.value, words=3)
+
+
+def tests() -> Iterator[Sentence]:
+    """Yield the sentences of the docstrings of tests and their helpers."""
+    return docstrings(("tests",))
 
 
 def comments() -> Iterator[Sentence]:
@@ -94,6 +99,7 @@ KINDS: dict[str, Callable[[], Iterator[Sentence]]] = {
     "page": page,
     "messages": messages,
     "docstrings": docstrings,
+    "tests": tests,
     "comments": comments,
 }
 

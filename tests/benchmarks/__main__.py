@@ -31,7 +31,7 @@ SEED = 1
 
 
 def measure(sizes: Sequence[int]) -> dict[str, Any]:
-    """Return the results of everything, smallest knowledge base first."""
+    """Return all results, smallest knowledge base first."""
     results: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {
