@@ -83,7 +83,7 @@ def as_agent(graph: PhaseGraph) -> Agent:
     return replace(noting(), name=graph.name, graph=graph, forms={}, texts={}, questions={})
 
 
-async def test_a_person_finds_what_waits_sees_the_picture_and_approves(tmp_path: Path) -> None:
+async def test_a_person_finds_a_waiting_journey_sees_its_graph_and_approves(tmp_path: Path) -> None:
     async with looking(tmp_path, viewport={"width": 1280, "height": 900}) as (place, person):
         journey = await asking(place)
         calls: list[Note] = [
@@ -142,7 +142,7 @@ async def test_a_person_changes_rejects_sends_back_and_cancels(tmp_path: Path) -
         assert (await state(place, journey)).status == "cancelled"
 
 
-async def test_what_another_process_submits_appears_by_itself_and_what_is_typed_stays(tmp_path: Path) -> None:
+async def test_a_submit_by_another_process_appears_automatically_and_typed_text_stays(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         journey = await started(place)
         await person.go(f"/journeys/{journey}")
@@ -165,7 +165,7 @@ async def test_what_another_process_submits_appears_by_itself_and_what_is_typed_
         await expect(person.page.get_by_text("Response from a person: answer")).to_be_visible()
 
 
-async def test_of_two_tabs_the_second_is_told_what_changed(tmp_path: Path) -> None:
+async def test_the_second_of_two_tabs_sees_the_change(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         journey = await asking(place)
         other = await person.tab()
@@ -182,7 +182,7 @@ async def test_of_two_tabs_the_second_is_told_what_changed(tmp_path: Path) -> No
         assert (await state(place, journey)).phase == "WRITE"
 
 
-async def test_an_event_source_hears_the_events_of_a_journey_by_their_names(tmp_path: Path) -> None:
+async def test_an_event_source_receives_a_journeys_events_by_name(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         journey = await asking(place)
         hearing = person.page.evaluate(
@@ -206,7 +206,7 @@ async def test_an_event_source_hears_the_events_of_a_journey_by_their_names(tmp_
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without"])
-async def test_a_person_answers_what_a_chain_asks_on_a_telephone_in_the_dark(tmp_path: Path, *, scripts: bool) -> None:
+async def test_a_person_answers_a_chains_questions_on_a_phone_in_dark_mode(tmp_path: Path, *, scripts: bool) -> None:
     chain = chained(*(name for part in ("clarify", "research", "generate") for name in (part, f"{part}.memory")))
     options = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark", "java_script_enabled": scripts}
     async with looking(tmp_path, chain, **options) as (place, person):
@@ -230,7 +230,7 @@ async def test_a_person_answers_what_a_chain_asks_on_a_telephone_in_the_dark(tmp
         await expect(person.page.get_by_text("You are viewing version 2.")).to_be_visible()
 
 
-async def test_without_javascript_all_of_it_works(tmp_path: Path) -> None:
+async def test_everything_works_without_javascript(tmp_path: Path) -> None:
     async with looking(tmp_path, java_script_enabled=False) as (place, person):
         journey = await asking(place)
         await person.page.get_by_role("link", name="Refresh").click()

@@ -93,7 +93,7 @@ async def test_everything_can_be_done_with_the_keyboard_and_focus_is_seen(tmp_pa
         assert "sixty" in place.text()
 
 
-async def test_a_person_edits_and_approves_what_came_of_it(tmp_path: Path) -> None:
+async def test_a_person_edits_and_approves_the_result(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         waiting = await place.propose()
         await person.go(f"/proposals/{waiting.id}")
@@ -159,7 +159,7 @@ async def test_a_person_rejects_and_says_why(tmp_path: Path) -> None:
         assert "forty" in place.text()
 
 
-async def test_a_passkey_is_enrolled_and_then_signs_what_will_run(tmp_path: Path) -> None:
+async def test_a_passkey_is_registered_and_signs_the_exact_act(tmp_path: Path) -> None:
     """With the DevTools virtual authenticator."""
     async with looking(tmp_path) as (place, person):
         await person.plug_in()
@@ -205,7 +205,7 @@ async def test_a_second_passkey_is_let_in_by_the_first(tmp_path: Path) -> None:
         assert [one.name for one in await place.app.base.state.trust.passkeys()] == ["laptop", "phone"]
 
 
-async def test_a_device_that_does_not_ask_who_it_is_cannot_be_enrolled(tmp_path: Path) -> None:
+async def test_a_device_without_user_verification_cannot_be_registered(tmp_path: Path) -> None:
     """User verification is required: a touch alone could be anybody's."""
     async with looking(tmp_path) as (place, person):
         await person.plug_in(verifies=False)
@@ -221,7 +221,7 @@ async def add_passkey(person: Person, name: str) -> None:
     await person.page.get_by_role("button", name="Create passkey").click()
 
 
-async def test_of_two_tabs_one_decides_and_the_other_shows_it_by_itself(tmp_path: Path) -> None:
+async def test_the_second_of_two_tabs_shows_a_decision_automatically(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         waiting = await place.propose()
         other = await person.tab()
@@ -236,7 +236,7 @@ async def test_of_two_tabs_one_decides_and_the_other_shows_it_by_itself(tmp_path
         await expect(third.page.get_by_text("Nothing is waiting")).to_be_visible()
 
 
-async def test_two_tabs_that_decide_at_once_make_one_decision(tmp_path: Path) -> None:
+async def test_two_tabs_deciding_at_the_same_time_make_one_decision(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         waiting = await place.propose()
         other = await person.tab()
@@ -251,7 +251,7 @@ async def test_two_tabs_that_decide_at_once_make_one_decision(tmp_path: Path) ->
         assert (await place.proposal(waiting.id)).state == "executed"
 
 
-async def test_a_new_proposal_appears_by_itself_and_is_announced(tmp_path: Path) -> None:
+async def test_a_new_proposal_appears_automatically_and_is_announced(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         await expect(person.page.get_by_text("Updates automatically")).to_be_visible()
         await place.propose()
@@ -349,7 +349,7 @@ async def test_a_hundred_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) 
         assert (await person.page.evaluate(LOOKS))["pwned"] is None
 
 
-async def test_a_page_of_another_port_can_neither_frame_nor_send_nor_read(tmp_path: Path) -> None:
+async def test_a_page_on_another_port_can_neither_frame_nor_send_nor_read(tmp_path: Path) -> None:
     """To a browser, another port of localhost is the same site: cookies are sent. The other checks must stop it."""
     async with shown(tmp_path) as place, somebody(place) as person:
         waiting = await place.propose()

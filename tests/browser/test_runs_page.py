@@ -71,7 +71,7 @@ async def test_a_person_finds_a_run_that_asks_and_answers(tmp_path: Path, *, scr
         assert (await store_of(place).run(run.id)).state == "running"
 
 
-async def test_of_two_tabs_the_second_answer_is_told_that_it_came_late(tmp_path: Path) -> None:
+async def test_a_late_answer_in_a_second_tab_gets_a_message(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         run = await asking(place)
         other = await person.tab()
@@ -87,7 +87,7 @@ async def test_of_two_tabs_the_second_answer_is_told_that_it_came_late(tmp_path:
         await expect(other.page.get_by_text("The fourth.")).to_have_count(0)
 
 
-async def test_a_run_is_cancelled_and_the_other_tab_shows_it_by_itself(tmp_path: Path) -> None:
+async def test_a_cancelled_run_shows_in_the_other_tab_automatically(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         run = await asking(place)
         other = await person.tab()

@@ -247,7 +247,7 @@ async def lives(own: World, kills: int, stages: tuple[str, ...] = ()) -> None:
     ("kills", "stages"),
     [(FEW, ("sent, acted",)), pytest.param(MANY, (), marks=pytest.mark.slow)],
 )
-async def test_wherever_a_server_dies_over_an_act_it_is_there_once_when_it_is_asked_for_again(
+async def test_wherever_a_server_dies_during_an_act_it_exists_once_when_repeated(
     kills: int, stages: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A send whose reply was lost is looked up before anything is sent again."""

@@ -95,7 +95,7 @@ LONG = [pytest.param(style, 200, 150, marks=pytest.mark.slow) for style in STYLE
 
 
 @pytest.mark.parametrize(("style", "saves", "lines"), [("in place", 12, 12), ("stale", 12, 12), *LONG])
-def test_an_editor_without_locks_takes_no_acknowledged_line_away_and_loses_none(
+def test_an_editor_without_locks_removes_no_acknowledged_line_and_loses_none(
     style: str, saves: int, lines: int, tmp_path: Path
 ) -> None:
     """0 acknowledged edits lost, 0 editor saves unrecoverable."""

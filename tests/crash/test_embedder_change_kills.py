@@ -109,7 +109,7 @@ async def whose(index: SqliteIndexStore) -> IndexIdentity:
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_killed_anywhere_it_holds_old_or_new_vectors_and_goes_on_where_it_was(home: Path, point: str) -> None:
+async def test_killed_anywhere_it_has_old_or_new_vectors_and_continues_where_it_was(home: Path, point: str) -> None:
     index = await SqliteIndexStore.open(home / "index.db")
     searcher = Searcher(index)
     await searcher.ask(1)

@@ -223,7 +223,7 @@ async def _holder(state: SqliteStateStore, *, above: int) -> tuple[str, int]:
 
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 @pytest.mark.external
-async def test_killing_whoever_indexes_loses_nothing_and_stops_no_search(tmp_path: Path) -> None:
+async def test_killing_the_indexing_process_loses_nothing_and_stops_no_search(tmp_path: Path) -> None:
     """Our promise: an index never stays wrong. `FORGE_TEST_KILLS` sets how often (60 in the benchmark run)."""
     root, home = tmp_path / "kb", tmp_path / "home"
     root.mkdir()

@@ -237,7 +237,7 @@ async def lives(own: World, told: list[str]) -> None:
 
 
 @pytest.mark.parametrize("told", [["plane, acted"], pytest.param(stages(MANY), marks=pytest.mark.slow)])
-async def test_wherever_a_server_dies_over_a_run_another_goes_on_and_nothing_is_done_twice(
+async def test_wherever_a_server_dies_during_a_run_another_continues_and_nothing_is_done_twice(
     told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kill at each step; the run resumes or ends as a recorded failure, no effect twice."""

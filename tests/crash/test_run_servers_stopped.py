@@ -118,7 +118,7 @@ async def test_a_server_over_http_that_is_stopped_ends_within_seconds_and_its_ru
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.external), signal.SIGHUP])
-async def test_a_server_over_http_that_is_stopped_closes_what_it_has_open_and_says_so_by_its_exit_code(
+async def test_a_stopped_server_over_http_closes_everything_and_its_exit_code_says_so(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     site = Site(write(tmp_path / "kb"), tmp_path / "state")
@@ -139,7 +139,7 @@ async def _call_over_http(url: str, secret: str, mode: str) -> None:
 
 
 @pytest.mark.external
-async def test_a_server_that_is_stopped_leaves_its_background_runs_to_the_next_one_at_once(tmp_path: Path) -> None:
+async def test_a_stopped_server_leaves_its_background_runs_to_the_next_one_immediately(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         now = utc_now() - timedelta(minutes=5)
         head = Header(

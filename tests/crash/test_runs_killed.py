@@ -97,7 +97,7 @@ def test_the_same_holds_for_whole_programs(at: str, tmp_path: Path) -> None:
     stage(tmp_path, at, live_in_program)
 
 
-def test_the_points_are_all_there_are(tmp_path: Path) -> None:
+def test_the_list_of_points_is_complete(tmp_path: Path) -> None:
     (tmp_path / "deeds").touch()
     assert live_in_fork(tmp_path, 0, "-9999") == 0
 

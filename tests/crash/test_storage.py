@@ -103,7 +103,7 @@ async def test_an_index_killed_while_applying_holds_whole_batches_only(tmp_path:
 
 @pytest.mark.parametrize("lines", [1, 7])
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-async def test_what_a_killed_process_had_acknowledged_is_still_there(
+async def test_everything_a_killed_process_had_acknowledged_still_exists(
     tmp_path: Path, lines: int, engine: str, schema: str, request: pytest.FixtureRequest
 ) -> None:
     store: StateStore

@@ -65,7 +65,7 @@ async def test_a_question_in_other_words_finds_the_passage_that_answers_it(model
     assert [int(row.argmax()) for row in asked @ found.T] == [0, 1, 2]
 
 
-async def test_a_text_has_nearly_the_same_vector_whatever_else_is_in_its_batch(model: Path) -> None:
+async def test_a_texts_vector_hardly_depends_on_its_batch(model: Path) -> None:
     texts = [page.read_text(encoding="utf-8")[:1500] for page in sorted((ROOT / "kb").rglob("*.md"))[:40]]
     together = await embedder(model, asking=False).embed(texts)
     alone = embedder(model, asking=False)

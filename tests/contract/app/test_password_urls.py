@@ -59,7 +59,7 @@ def printed(
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.name)
-def test_what_is_wrong_with_a_setting_is_said_without_the_password_of_an_address(
+def test_an_invalid_setting_is_reported_without_an_addresss_password(
     variable: Variable, kb: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """People paste an address into the wrong variable, and a sentence that quotes it ends up in logs and issues."""
@@ -145,5 +145,5 @@ def test_a_traceback_of_a_library_gives_none_away() -> None:
         "the token count is 5",
     ],
 )
-def test_what_is_no_password_stays(text: str) -> None:
+def test_text_that_is_no_password_stays(text: str) -> None:
     assert without_secrets(text) == text

@@ -47,9 +47,7 @@ def migrate(settings: Settings, name: str) -> Path:
 
 @pytest.mark.parametrize("name", [STATE_FILE, INDEX_FILE])
 @pytest.mark.external
-async def test_an_older_program_refuses_what_a_newer_one_has_migrated_and_leaves_it(
-    name: str, settings: Settings
-) -> None:
+async def test_an_older_program_refuses_a_newer_databases_and_leaves_it_alone(name: str, settings: Settings) -> None:
     """Two versions of the program on one state directory. The index too, because the newer one is still using it."""
     async with open_app(settings) as app:
         await indexed(app)
@@ -107,7 +105,7 @@ async def trouble(app: Any) -> bool:
 
 
 @pytest.mark.parametrize("times", [0, pytest.param(1, marks=pytest.mark.external)])
-async def test_servers_that_start_at_once_on_an_empty_state_directory_all_serve(times: int, settings: Settings) -> None:
+async def test_servers_starting_together_on_an_empty_state_directory_all_serve(times: int, settings: Settings) -> None:
     del times
     found: list[list[str]] = []
 

@@ -63,7 +63,7 @@ async def both(settings: Settings, level: float = 2) -> AsyncIterator[tuple[Writ
         yield host, person
 
 
-async def test_what_needs_the_highest_level_still_does_when_a_harmless_call_joins_it(settings: Settings) -> None:
+async def test_joining_a_harmless_call_does_not_lower_the_level_needed(settings: Settings) -> None:
     """Otherwise a form in the host would suffice for a change of the server's configuration."""
     async with both(settings) as (host, person):
         base = await host.revision("_index.md")
@@ -101,7 +101,7 @@ async def test_taking_back_a_move_that_configures_the_server_needs_the_highest_l
             assert answer["proposal"]["level_needed"] == 5
 
 
-async def test_a_link_to_what_configures_the_server_is_no_way_around_the_level(settings: Settings) -> None:
+async def test_a_link_to_the_servers_configuration_is_no_way_around_the_level(settings: Settings) -> None:
     (settings.kb / "helpers").symlink_to("_agents")
     (settings.kb / "curate.md").symlink_to("_agents/curate.md")
     async with both(settings, level=3) as (host, _):
@@ -151,7 +151,7 @@ async def test_a_form_counts_for_nothing_once_its_host_may_not_even_propose(
 IN_ZULIP = Approver("ann@example.com", "zulip")
 
 
-async def test_a_reaction_in_zulip_carries_out_what_needs_level_3_and_raises_nobodys_score(settings: Settings) -> None:
+async def test_a_zulip_reaction_executes_level_3_acts_and_raises_nobodys_score(settings: Settings) -> None:
     """ADR 38: a person who reacts may have seen no more than that something waits."""
     async with both(settings) as (host, person):
         proposed = await host.merge("new.md", "# New\n")
@@ -189,9 +189,7 @@ async def test_a_no_by_a_reaction_in_zulip_counts_as_any_other(settings: Setting
 
 
 @pytest.mark.parametrize("how", ["frozen", "lowered"])
-async def test_a_reaction_in_zulip_counts_for_nothing_once_who_asked_may_not_even_propose(
-    settings: Settings, how: str
-) -> None:
+async def test_a_zulip_reaction_has_no_effect_once_the_host_may_not_propose(settings: Settings, how: str) -> None:
     async with both(settings) as (host, person):
         waits = await host.merge("new.md", "# New\n")
         await fall(person, how)
@@ -200,7 +198,7 @@ async def test_a_reaction_in_zulip_counts_for_nothing_once_who_asked_may_not_eve
         assert (await person.only()).verdict is None
 
 
-async def test_what_a_frozen_host_proposed_is_not_carried_out_until_the_freeze_is_lifted(settings: Settings) -> None:
+async def test_a_frozen_hosts_proposal_is_not_executed_until_the_freeze_is_lifted(settings: Settings) -> None:
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
         waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
@@ -227,7 +225,7 @@ async def test_a_freeze_between_the_yes_and_the_act_stops_the_act(settings: Sett
         assert host.text("page.md") == PAGES["page.md"]
 
 
-async def test_a_frozen_host_is_told_that_its_proposal_waits_and_not_what_it_shows(settings: Settings) -> None:
+async def test_a_frozen_host_learns_that_its_proposal_waits_and_not_its_contents(settings: Settings) -> None:
     """A frozen host reads nothing: neither the diffs of its own proposals nor their outcomes."""
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
@@ -240,7 +238,7 @@ async def test_a_frozen_host_is_told_that_its_proposal_waits_and_not_what_it_sho
         assert told["result"] is None
 
 
-async def test_what_was_taken_out_of_the_configuration_meanwhile_does_not_come_back_with_an_edit(
+async def test_an_edit_does_not_restore_configuration_that_was_removed_meanwhile(
     settings: Settings,
 ) -> None:
     """The level was decided on the page of that moment; the page under the lock may need more."""
@@ -256,7 +254,7 @@ async def test_what_was_taken_out_of_the_configuration_meanwhile_does_not_come_b
         assert "router" not in host.text("set/_index.md")
 
 
-async def test_claims_cannot_flood_a_person_and_what_was_written_beside_them_is_told_as_written(
+async def test_claims_cannot_flood_a_person_and_accepted_text_is_reported_as_written(
     settings: Settings,
 ) -> None:
     """At most twenty proposals wait, as for calls; the other contradictions are listed all the same."""
@@ -276,7 +274,7 @@ async def test_claims_cannot_flood_a_person_and_what_was_written_beside_them_is_
         assert len(found["contradictions"]) == MOST_PENDING + 2
 
 
-async def test_what_a_caller_says_of_its_call_cannot_pass_for_what_the_call_does(settings: Settings) -> None:
+async def test_a_callers_description_cannot_pass_for_the_effect(settings: Settings) -> None:
     intent = "fix a typo”\n\n--- page.md\n+++ page.md\n-teh\n+the" + "\n" * 100
     seen: list[str] = []
 
@@ -298,14 +296,14 @@ async def test_what_a_caller_says_of_its_call_cannot_pass_for_what_the_call_does
     assert "+Never test." in rest
 
 
-async def test_nobody_is_asked_about_more_than_can_be_read_or_kept(settings: Settings) -> None:
+async def test_nobody_is_asked_about_more_than_can_be_read_or_stored(settings: Settings) -> None:
     async with both(settings) as (host, person):
         with pytest.raises(Refused, match="smaller parts"):
             await host.merge("new.md", "# New\n\n" + "All work and no play.\n" * 180_000)
         assert not await person.waiting()
 
 
-async def test_of_calls_that_wait_for_a_person_those_beyond_the_room_are_answered_at_once(settings: Settings) -> None:
+async def test_calls_beyond_the_waiting_room_are_answered_immediately(settings: Settings) -> None:
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
         waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
@@ -344,7 +342,7 @@ class Unsteady:
         return await self.state.trust.claim(proposal_id, runner, **more)
 
 
-async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_what_was_approved(
+async def test_a_brief_database_outage_does_not_interrupt_an_approved_act(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the act would be cancelled half way, and the process would die."""
@@ -367,7 +365,7 @@ async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_wha
 
 
 @pytest.mark.parametrize(("act", "more"), [("trust.grant", {"level": 5}), ("trust.thaw", {})])
-async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carried_out(
+async def test_a_freeze_outlasts_a_grant_whose_process_died_before_executing_it(
     settings: Settings, act: AdminAct, more: dict[str, Any]
 ) -> None:
     async with reviewing(settings) as person:
@@ -386,7 +384,7 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
         assert (await person.proposal(asked.id)).state == "failed"
 
 
-async def test_who_said_yes_is_told_how_it_ended_also_when_another_process_was_quicker(settings: Settings) -> None:
+async def test_the_approver_learns_the_outcome_even_if_another_process_was_faster(settings: Settings) -> None:
     """`Decisions.approve` returns the outcome, whichever process executes it."""
     async with reviewing(settings) as person, anyio.create_task_group() as tasks:
         await let_in(settings, level=2)
@@ -426,7 +424,7 @@ async def test_a_form_says_where_a_page_moves_although_none_of_its_lines_change(
     assert "area/page.md is renamed to page.md" in seen[0]
 
 
-async def test_recent_acts_are_listed_without_what_hosts_and_people_wrote_about_them(settings: Settings) -> None:
+async def test_recent_acts_are_listed_without_hosts_and_peoples_texts(settings: Settings) -> None:
     """Text in one host's act must not reach another host as part of a record."""
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
@@ -440,7 +438,7 @@ async def test_recent_acts_are_listed_without_what_hosts_and_people_wrote_about_
             assert "between us" not in shown.text
 
 
-async def test_a_no_to_one_claim_does_not_settle_what_another_host_claims(settings: Settings) -> None:
+async def test_rejecting_one_claim_does_not_settle_another_hosts_claim(settings: Settings) -> None:
     """Otherwise an absurd claim would remove from the list a contradiction of the same sentence that nobody checked."""
     async with both(settings, level=3) as (host, person), writing(settings, host="other", level=3) as other:
         base = await host.revision("limits.md")

@@ -23,7 +23,7 @@ def without_plane(settings: Settings) -> Settings:
     return replace(settings, plane_base_url=None, plane_api_key=None, plane_workspace=None, enrolment=None)
 
 
-async def test_what_is_approved_where_plane_is_not_configured_is_done_by_a_server_that_reaches_it(
+async def test_an_act_approved_without_plane_is_executed_by_a_server_with_plane(
     tmp_path: Path,
 ) -> None:
     async with working(tmp_path, level=2) as host, reviewing(without_plane(host.settings)) as person:
@@ -59,7 +59,9 @@ async def test_while_no_server_reaches_it_it_stays_approved_and_the_next_one_doe
         assert len(plane.comments("KB-2")) == 1
 
 
-async def test_what_nobody_could_do_in_time_ends_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_act_nobody_could_execute_in_time_ends_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(executor_module, "HANDED_S", 0.05)
     async with working(tmp_path, level=2) as host:
         asked = (await host.call("plane_comment_task", **COMMENT))["proposal"]["id"]

@@ -176,7 +176,7 @@ async def test_nobody_else_reads_or_withdraws_it(settings: Settings) -> None:
             assert not (await other.call("trust_status"))["pending"]
 
 
-async def test_who_joined_withdraws_for_itself_and_the_first_one_only_when_nobody_else_asks(settings: Settings) -> None:
+async def test_a_joiner_withdraws_for_itself_and_the_first_host_only_when_alone(settings: Settings) -> None:
     async with scene(settings) as here:
         id_ = await here.both()
         refused = await here.one.refused("proposal_withdraw", proposal_id=id_)
@@ -205,7 +205,7 @@ async def test_joining_and_leaving_are_on_the_audit_chain(settings: Settings) ->
         assert not await unaccounted(state)
 
 
-async def test_harmful_freezes_everybody_who_asks_and_a_plain_no_nobody(settings: Settings) -> None:
+async def test_harmful_freezes_every_asker_and_a_plain_rejection_none(settings: Settings) -> None:
     async with scene(settings) as here:
         state = here.person.app.base.state
         id_ = await here.both()
@@ -265,7 +265,7 @@ async def test_callers_without_a_token_join_nobody(settings: Settings) -> None:
         assert (await status(here.one, first["id"]))["state"] == "pending"
 
 
-async def test_journeys_of_all_who_ask_hear_of_the_outcome(settings: Settings) -> None:
+async def test_all_askers_journeys_get_the_outcome(settings: Settings) -> None:
     write(settings.kb, {"_agents/taking-notes.yaml": AGENT})
     async with scene(settings) as here:
         journeys = []
@@ -280,7 +280,7 @@ async def test_journeys_of_all_who_ask_hear_of_the_outcome(settings: Settings) -
             assert other not in events
 
 
-async def test_all_who_ask_hear_that_it_changed_and_one_that_waits_gets_the_outcome(settings: Settings) -> None:
+async def test_all_askers_learn_of_a_change_and_a_waiting_one_gets_the_outcome(settings: Settings) -> None:
     async with scene(settings) as here:
         first = await here.claim(here.one)
         uri = f"proposal://{first['id']}"
@@ -300,7 +300,7 @@ async def test_all_who_ask_hear_that_it_changed_and_one_that_waits_gets_the_outc
         assert [(one["state"], one["decision"]["note"]) for one in told] == [("rejected", "no")]
 
 
-async def test_where_the_page_has_changed_all_go_on_together_if_they_still_ask_the_same(settings: Settings) -> None:
+async def test_after_a_page_change_all_askers_continue_together_if_they_still_agree(settings: Settings) -> None:
     async with scene(settings) as here:
         id_ = await here.both()
         moved = TEXT.replace("## Limits", "## Bounds")
@@ -317,7 +317,7 @@ async def test_where_the_page_has_changed_all_go_on_together_if_they_still_ask_t
         assert (await status(here.two, again.id))["state"] == "executed"
 
 
-async def test_where_they_no_longer_ask_the_same_each_gets_a_proposal_of_its_own(settings: Settings) -> None:
+async def test_askers_that_no_longer_agree_each_get_a_proposal(settings: Settings) -> None:
     async with scene(settings) as here:
         text = TEXT + "\n## Retries\n\nThe client retries 4 times.\n"
         write(settings.kb, {PAGE: text})
@@ -337,7 +337,7 @@ async def test_where_they_no_longer_ask_the_same_each_gets_a_proposal_of_its_own
             await here.two.call("proposal_status", proposal_id=ours.id)
 
 
-async def test_hosts_that_claim_the_same_at_once_ask_once(settings: Settings) -> None:
+async def test_hosts_with_the_same_claim_at_the_same_time_ask_once(settings: Settings) -> None:
     """Separate servers, as every host has one: the first one makes the proposal, the others join it."""
     async with scene(settings) as here:
         found: list[str] = []

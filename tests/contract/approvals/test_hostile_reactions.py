@@ -112,7 +112,7 @@ async def test_a_card_in_a_topic_that_was_resolved_says_whether_it_still_decides
 
 
 @pytest.mark.parametrize("restored", [False, True], ids=["edited", "edited and put back"])
-async def test_a_reaction_to_a_card_that_somebody_edited_decides_nothing(tmp_path: Path, *, restored: bool) -> None:
+async def test_a_reaction_to_a_card_that_someone_edited_decides_nothing(tmp_path: Path, *, restored: bool) -> None:
     """Another program with the bot's key can edit it.
 
     Then people reacted to text that we did not post, whatever the card shows later.
@@ -154,7 +154,7 @@ async def test_a_reaction_to_an_edited_card_does_not_count_once_the_server_write
             assert await is_pending(here, proposal_id)
 
 
-async def test_a_card_whose_edit_was_cut_off_still_decides(tmp_path: Path) -> None:
+async def test_a_card_whose_edit_was_interrupted_still_decides(tmp_path: Path) -> None:
     """Killed between Zulip's edit and our record of it: the text is the one that we recorded before the edit, so it is ours."""
     async with scene(tmp_path, telling=False) as here:
         world = here.zulip.world
@@ -185,7 +185,7 @@ async def test_a_card_whose_edit_was_cut_off_still_decides(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("by", [IAGO, BOT], ids=["somebody", "the bot itself"])
 @pytest.mark.parametrize("form", ["copy", "quote", "forged"])
-async def test_a_reaction_to_what_only_looks_like_a_card_decides_nothing(tmp_path: Path, by: str, form: str) -> None:
+async def test_a_reaction_to_a_fake_card_decides_nothing(tmp_path: Path, by: str, form: str) -> None:
     async with scene(tmp_path) as here:
         world = here.zulip.world
         proposal_id = await here.propose()
@@ -283,7 +283,7 @@ async def test_a_yes_that_did_not_count_does_not_count_after_a_restart(tmp_path:
             await here.state_of(proposal_id, "executed")
 
 
-async def test_a_yes_that_did_not_count_is_not_raised_by_somebody_elses_reaction(tmp_path: Path) -> None:
+async def test_an_approval_that_did_not_count_is_not_raised_by_someone_elses_reaction(tmp_path: Path) -> None:
     """Measured: any reaction by anyone had all reactions on the card weighed again."""
     async with scene(tmp_path) as here:
         proposal_id, _ = await refused_yes(here)
@@ -292,7 +292,7 @@ async def test_a_yes_that_did_not_count_is_not_raised_by_somebody_elses_reaction
         assert await is_pending(here, proposal_id)
 
 
-async def test_taking_a_yes_back_and_giving_it_again_counts_at_once(tmp_path: Path) -> None:
+async def test_removing_and_repeating_an_approval_counts_immediately(tmp_path: Path) -> None:
     """They arrive as two events, with no look between them."""
     async with scene(tmp_path, look_s=60.0) as here:
         proposal_id, _ = await refused_yes(here)
@@ -301,7 +301,7 @@ async def test_taking_a_yes_back_and_giving_it_again_counts_at_once(tmp_path: Pa
         await here.state_of(proposal_id, "executed")
 
 
-async def test_an_old_event_that_is_told_again_changes_nothing(tmp_path: Path) -> None:
+async def test_a_replayed_old_event_changes_nothing(tmp_path: Path) -> None:
     """An event only says where to look: a reaction no longer on the card doesn't count."""
     async with scene(tmp_path) as here:
         world = here.zulip.world
@@ -341,7 +341,7 @@ async def test_a_reaction_from_before_its_author_was_on_the_list_decides_nothing
             await here.state_of(proposal_id, "executed")
 
 
-async def test_a_reviewer_who_was_taken_off_the_list_while_no_process_ran_decides_nothing(tmp_path: Path) -> None:
+async def test_a_reviewer_removed_while_no_process_ran_decides_nothing(tmp_path: Path) -> None:
     async with scene(tmp_path, telling=False) as here:
         async with serving(here):
             proposal_id = await here.propose()
@@ -352,7 +352,7 @@ async def test_a_reviewer_who_was_taken_off_the_list_while_no_process_ran_decide
             assert await is_pending(here, proposal_id)
 
 
-async def test_a_reviewer_who_reacted_while_no_process_ran_has_decided(tmp_path: Path) -> None:
+async def test_a_reaction_while_no_process_ran_has_decided(tmp_path: Path) -> None:
     """The other side of the same rule: people listed when the card was posted need not react twice."""
     async with scene(tmp_path, telling=False) as here:
         async with serving(here):
@@ -363,7 +363,7 @@ async def test_a_reviewer_who_reacted_while_no_process_ran_has_decided(tmp_path:
             await here.state_of(proposal_id, "executed")
 
 
-async def test_a_yes_to_what_was_replaced_expired_or_changed_meanwhile_writes_nothing(tmp_path: Path) -> None:
+async def test_approving_a_replaced_expired_or_changed_proposal_writes_nothing(tmp_path: Path) -> None:
     async with scene(tmp_path, telling=False) as here:
         world, trust = here.zulip.world, here.person.app.base.state.trust
         async with serving(here):
@@ -412,7 +412,7 @@ async def test_an_address_that_two_accounts_bear_decides_for_neither(tmp_path: P
         assert await is_pending(here, proposal_id)
 
 
-async def test_an_address_that_only_looks_alike_in_another_case_is_another_one(tmp_path: Path) -> None:
+async def test_an_address_that_differs_only_in_case_is_another_address(tmp_path: Path) -> None:
     """The Kelvin sign lower-cases to k, and Zulip's check of addresses accepts it. Source: CVE-2019-19844."""
     async with scene(tmp_path, reviewers=emails("Karl@zulip.com, iago@zulip.com")) as here:
         world = here.zulip.world
@@ -498,7 +498,7 @@ async def test_reactions_of_strangers_cost_no_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("misbehaving", ["answers at once", "forgets every queue"])
-async def test_a_service_that_never_lets_us_wait_is_asked_at_our_pace(tmp_path: Path, misbehaving: str) -> None:
+async def test_a_service_that_never_makes_us_wait_is_polled_at_our_pace(tmp_path: Path, misbehaving: str) -> None:
     calm = replace(QUICK, look=60.0, rest=0.5, retry=0.5, longest_retry=2.0)
     """Measured: a server that answered each poll at once, or forgot each queue, got hundreds of requests a second."""
     async with scene(tmp_path, pace=calm) as here:
@@ -542,7 +542,7 @@ async def test_a_host_that_writes_among_the_cards_needs_the_highest_level(tmp_pa
         assert [message["text"] for message in read["messages"]] == ["a card"]
 
 
-async def test_a_yes_for_one_level_does_not_carry_out_what_needs_a_higher_one_by_now(tmp_path: Path) -> None:
+async def test_an_approval_for_one_level_does_not_execute_an_act_that_now_needs_a_higher_one(tmp_path: Path) -> None:
     """The same message, approved at level 4 before the topic became the one for reviews."""
     async with chatting(tmp_path, level=2) as here:
         sent = await here.call("zulip_send_message", channel="team", topic=TOPIC, text="At noon")

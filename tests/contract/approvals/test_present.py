@@ -74,7 +74,7 @@ def diff(preview: str) -> str:
     return str(file["diff"])
 
 
-async def test_while_its_page_is_as_it_was_there_is_nothing_to_say(settings: Settings) -> None:
+async def test_without_a_page_change_there_is_nothing_to_say(settings: Settings) -> None:
     async with scene(settings) as here:
         waits = await here.propose()
         assert await here.person.app.approvals.present(waits) is None
@@ -85,7 +85,7 @@ async def test_while_its_page_is_as_it_was_there_is_nothing_to_say(settings: Set
             await here.renew(waits)
 
 
-async def test_a_change_elsewhere_in_the_page_is_named_and_the_same_effect_shown_on_the_page_as_it_is(
+async def test_a_change_elsewhere_in_the_page_is_named_and_the_same_effect_shown(
     settings: Settings,
 ) -> None:
     async with scene(settings) as here, writing(settings, host="other", level=3) as other:
@@ -114,7 +114,7 @@ async def test_an_edit_outside_the_server_is_named_as_such(settings: Settings) -
         assert (newest.by, newest.revision) == ("", page.revision)
 
 
-async def test_another_effect_is_shown_and_made_again_instead_of_approved_in_vain(settings: Settings) -> None:
+async def test_a_different_effect_is_shown_and_proposed_again_instead_of_approved_in_vain(settings: Settings) -> None:
     async with scene(settings) as here:
         waits = await here.propose()
         here.edit("## Limits", "## Bounds")
@@ -137,7 +137,7 @@ async def test_another_effect_is_shown_and_made_again_instead_of_approved_in_vai
         assert "## Bounds\n\nThe timeout is 45 seconds." in here.host.text(PAGE)
 
 
-async def test_what_can_no_longer_be_made_says_why_and_cannot_be_made_again(settings: Settings) -> None:
+async def test_a_proposal_that_became_impossible_says_why_and_cannot_be_made_again(settings: Settings) -> None:
     async with scene(settings) as here:
         base = await here.host.revision(PAGE)
         answer = await here.host.call("kb_delete", path=PAGE, base_revision=base)
@@ -155,7 +155,7 @@ async def test_what_can_no_longer_be_made_says_why_and_cannot_be_made_again(sett
         assert (await here.person.reject(waits.id)).state == "rejected"
 
 
-async def test_what_is_on_the_page_already_can_only_be_rejected(settings: Settings) -> None:
+async def test_a_change_already_on_the_page_can_only_be_rejected(settings: Settings) -> None:
     async with scene(settings) as here:
         waits = await here.propose()
         here.edit("30 seconds", "45 seconds")
@@ -174,7 +174,7 @@ async def test_what_is_on_the_page_already_can_only_be_rejected(settings: Settin
         (None, "takes too long"),
     ],
 )
-async def test_what_cannot_be_computed_is_shown_as_it_was_proposed(
+async def test_an_effect_that_cannot_be_computed_is_shown_as_proposed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, failing: Exception | None, why: str
 ) -> None:
     async def plan(*_: Any) -> None:
@@ -213,7 +213,7 @@ async def test_one_that_is_decided_while_it_is_planned_is_not_made_again(
         assert not await here.person.waiting()
 
 
-async def test_all_hosts_that_ask_go_on_with_the_new_one(settings: Settings) -> None:
+async def test_all_asking_hosts_continue_with_the_new_proposal(settings: Settings) -> None:
     async with (
         writing(settings, host="one", level=3) as one,
         writing(settings, host="two", level=3) as two,

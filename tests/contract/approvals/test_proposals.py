@@ -93,7 +93,7 @@ async def test_the_same_call_waits_once(settings: Settings) -> None:
         assert len(await person.waiting()) == 1
 
 
-async def test_bad_arguments_and_what_changes_nothing_never_become_proposals(settings: Settings) -> None:
+async def test_bad_arguments_and_empty_changes_never_become_proposals(settings: Settings) -> None:
     async with both(settings) as (host, person):
         base = await host.revision(PAGE)
         with pytest.raises(Refused):
@@ -103,7 +103,7 @@ async def test_bad_arguments_and_what_changes_nothing_never_become_proposals(set
         assert not await person.waiting()
 
 
-async def test_a_newer_proposal_for_the_page_takes_the_place_of_the_older_and_shows_both(settings: Settings) -> None:
+async def test_a_newer_proposal_for_a_page_replaces_the_older_and_shows_both(settings: Settings) -> None:
     """The design, section 6."""
     async with both(settings) as (host, person):
         first = await propose(host, "canary", "blue-green step")
@@ -119,7 +119,7 @@ async def test_a_newer_proposal_for_the_page_takes_the_place_of_the_older_and_sh
         assert len(await person.acts(str(second["id"]))) == 1
 
 
-async def test_one_that_contests_the_older_simply_takes_its_place(settings: Settings) -> None:
+async def test_a_proposal_that_contests_the_older_one_replaces_it(settings: Settings) -> None:
     async with both(settings) as (host, person):
         await propose(host, "canary", "blue-green step")
         second = await propose(host, "canary", "feature flag")
@@ -143,7 +143,7 @@ async def test_at_most_twenty_wait_for_one_caller(settings: Settings) -> None:
             await person.approve(waiting[0].id)
 
 
-async def test_nobody_sees_or_withdraws_what_another_host_proposed(settings: Settings) -> None:
+async def test_nobody_sees_or_withdraws_another_hosts_proposal(settings: Settings) -> None:
     async with both(settings) as (host, person):
         mine = await propose(host, "canary", "step")
         async with writing(settings, host="other", level=2) as other:
@@ -153,7 +153,7 @@ async def test_nobody_sees_or_withdraws_what_another_host_proposed(settings: Set
         assert (await person.only()).state == "pending"
 
 
-async def test_what_changed_elsewhere_in_the_file_does_not_stand_in_the_way(settings: Settings) -> None:
+async def test_a_change_elsewhere_in_the_file_does_not_block_it(settings: Settings) -> None:
     async with both(settings) as (host, person):
         waits = await propose(host, "canary", "step")
         (settings.kb / PAGE).write_text(host.text(PAGE) + "\n## New\n\nBy an editor.\n", encoding="utf-8")
@@ -162,7 +162,7 @@ async def test_what_changed_elsewhere_in_the_file_does_not_stand_in_the_way(sett
         assert "By an editor." in host.text(PAGE)
 
 
-async def test_a_yes_to_what_was_changed_meanwhile_is_void(settings: Settings) -> None:
+async def test_approving_a_changed_proposal_is_void(settings: Settings) -> None:
     async with both(settings) as (host, person):
         waits = await propose(host, "30 seconds", "45 seconds")
         changed = host.text(PAGE).replace(
@@ -202,7 +202,7 @@ async def test_decisions_move_the_score_and_never_out_of_its_bounds(settings: Se
         assert len(moved) == len(history)
 
 
-async def test_harmful_takes_all_trust_until_a_person_lifts_it(settings: Settings) -> None:
+async def test_harmful_removes_all_trust_until_a_person_restores_it(settings: Settings) -> None:
     async with both(settings) as (host, person):
         waits = await propose(host, "canary", "rm -rf /")
         await person.reject(str(waits["id"]), note="no", harmful=True)
@@ -211,7 +211,7 @@ async def test_harmful_takes_all_trust_until_a_person_lifts_it(settings: Setting
         assert (await host.call("trust_status"))["frozen"] is True
 
 
-async def test_what_nobody_decided_about_expires(settings: Settings) -> None:
+async def test_an_undecided_proposal_expires(settings: Settings) -> None:
     async with both(settings) as (host, person):
         waits = await propose(host, "canary", "step")
         later = replace(person.app.services, now=lambda: person.app.services.now() + timedelta(days=8))
@@ -279,7 +279,7 @@ async def test_claims_of_a_host_that_may_only_propose_are_put_to_a_person_once(s
         assert "90 seconds" in host.text(PAGE)
 
 
-async def test_a_rejected_claim_is_settled_for_what_is_there(settings: Settings) -> None:
+async def test_a_rejected_claim_is_settled_for_the_existing_text(settings: Settings) -> None:
     async with both(settings, level=3) as (host, person):
         base = await host.revision(PAGE)
         await host.merge(PAGE, "The timeout is 90 seconds.\n", source="code:src/limits.py", base_revision=base)
@@ -288,7 +288,7 @@ async def test_a_rejected_claim_is_settled_for_what_is_there(settings: Settings)
         assert not (await host.call("kb_contradictions"))["contradictions"]
 
 
-async def test_a_row_that_somebody_changed_after_the_yes_is_not_carried_out(settings: Settings) -> None:
+async def test_a_row_changed_after_the_approval_is_not_executed(settings: Settings) -> None:
     async with both(settings) as (host, person):
         await propose(host, "canary", "step")
         proposal = await person.only()
@@ -303,7 +303,7 @@ async def test_a_row_that_somebody_changed_after_the_yes_is_not_carried_out(sett
             assert hash_of(changed) != proposal.hash
 
 
-async def test_a_proposal_is_a_resource_of_its_caller_only_and_its_changes_are_heard(settings: Settings) -> None:
+async def test_a_proposal_is_a_resource_of_its_caller_only_with_change_notices(settings: Settings) -> None:
     async with both(settings) as (host, person):
         waits = await propose(host, "canary", "step")
         uri = f"proposal://{waits['id']}"

@@ -91,7 +91,7 @@ async def _at_once(_seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("sent", "arrived"), [(False, False), (True, False), (True, True)])
-async def test_what_was_approved_happens_once_wherever_its_process_died(
+async def test_an_approved_act_happens_once_wherever_its_process_died(
     tmp_path: Path, *, sent: bool, arrived: bool
 ) -> None:
     """Once, and never reported as failed. After this time nothing is in progress any longer."""
@@ -141,7 +141,7 @@ async def test_where_to_look_is_said_once(tmp_path: Path) -> None:
         assert error.endswith(". Propose it again if it is not")
 
 
-async def test_a_yes_whose_reply_is_lost_ends_as_what_it_is(tmp_path: Path) -> None:
+async def test_an_approval_whose_reply_is_lost_ends_with_its_real_outcome(tmp_path: Path) -> None:
     async with placed(tmp_path) as place:
         proposal = await place.approved()
         place.mail.reply, place.mail.looking = ReplyLost("Mail", "cut"), NoAnswer("Mail", "timeout")
@@ -166,7 +166,7 @@ async def test_a_lost_reply_that_is_found_is_a_done_act(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("approve", [False, True])
-async def test_what_breaks_in_a_tool_that_acts_elsewhere_is_never_told_as_not_done(
+async def test_an_error_in_a_tool_that_acts_elsewhere_is_never_reported_as_not_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, approve: bool
 ) -> None:
     async with placed(tmp_path) as place:
@@ -189,7 +189,7 @@ async def test_what_breaks_in_a_tool_that_acts_elsewhere_is_never_told_as_not_do
         assert place.mail.held == ["hello"]
 
 
-async def test_what_breaks_while_it_is_planned_was_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_while_planning_means_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with placed(tmp_path) as place:
         spec = place.app.gate.spec("send")
         assert spec is not None

@@ -178,7 +178,7 @@ async def test_a_question_is_answered_in_a_form_of_one_field(tmp_path: Path, mod
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_an_answer_is_kept_for_when_there_is_room_in_what_all_runs_may_take(tmp_path: Path, mode: str) -> None:
+async def test_an_answer_is_kept_until_the_daily_limit_has_room(tmp_path: Path, mode: str) -> None:
     async with hosting(tmp_path, mode, answers("the second")) as host:
         runs = host.app.services.runs
         runs.day = Day(runs.store, DayBounds(tokens=120), utc_now)
@@ -238,7 +238,7 @@ async def test_a_name_that_a_model_made_up_is_in_no_word_about_progress(tmp_path
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_progress_is_told_while_the_run_is_led_on(tmp_path: Path, mode: str) -> None:
+async def test_progress_is_reported_while_the_run_continues(tmp_path: Path, mode: str) -> None:
     told: list[tuple[float, str | None]] = []
 
     async def heard(progress: float, total: float | None, message: str | None) -> None:
@@ -270,7 +270,7 @@ async def test_a_yes_in_the_host_leads_the_run_on_in_the_same_call(tmp_path: Pat
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("word", [no("not like that"), ElicitResult(action="decline")], ids=["no", "declined"])
-async def test_a_no_in_the_host_is_told_to_the_run(tmp_path: Path, mode: str, word: ElicitResult) -> None:
+async def test_a_rejection_in_the_host_reaches_the_run(tmp_path: Path, mode: str, word: ElicitResult) -> None:
     async with proposing(tmp_path, mode, word) as host:
         answer = await host.run(ASK, ADD, said("Then it is not written."))
         assert (answer["status"], answer["text"]) == ("done", "Then it is not written.")
@@ -312,7 +312,7 @@ async def test_a_form_without_a_word_leaves_the_run_waiting(tmp_path: Path, mode
     [CLOSED, ElicitResult(action="accept", content={}), ElicitResult(action="decline"), answers("  "), yes()],
     ids=["closed", "empty", "declined", "blank", "a yes to nothing"],
 )
-async def test_what_is_no_answer_answers_no_question(tmp_path: Path, mode: str, reaction: ElicitResult) -> None:
+async def test_an_invalid_answer_answers_no_question(tmp_path: Path, mode: str, reaction: ElicitResult) -> None:
     async with hosting(tmp_path, mode, reaction) as host:
         asks = await host.run(ASK, said("never"))
         assert (asks["status"], asks["question"]) == ("asking", "Which of the two?")
@@ -322,7 +322,7 @@ async def test_what_is_no_answer_answers_no_question(tmp_path: Path, mode: str, 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_an_answer_by_call_goes_on_with_forms_too(tmp_path: Path, mode: str) -> None:
+async def test_an_answer_by_call_continues_with_forms_too(tmp_path: Path, mode: str) -> None:
     async with hosting(tmp_path, mode, CLOSED, answers("the first")) as host:
         asks = await host.run(ASK, ASK, said("Both."))
         assert asks["status"] == "asking"
@@ -332,14 +332,14 @@ async def test_an_answer_by_call_goes_on_with_forms_too(tmp_path: Path, mode: st
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_host_that_shows_no_forms_is_answered_where_the_run_stands(tmp_path: Path, mode: str) -> None:
+async def test_a_host_without_forms_gets_the_runs_state(tmp_path: Path, mode: str) -> None:
     async with hosting(tmp_path, mode) as host:
         answer = await host.run(ASK, said("never"))
         assert (answer["status"], answer["question"]) == ("asking", "Which of the two?")
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_what_needs_level_four_is_not_decided_in_a_host(tmp_path: Path, mode: str) -> None:
+async def test_level_four_acts_are_not_decided_in_a_host(tmp_path: Path, mode: str) -> None:
     """An accepted form doesn't prove a person."""
     async with hosting(tmp_path, mode, yes()) as host:
         answer = await host.run(MOVE, said("never"))
@@ -388,7 +388,7 @@ async def test_an_answer_elsewhere_while_the_form_is_shown_leads_the_run_on_once
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_who_is_frozen_while_the_form_is_shown_is_refused(tmp_path: Path, mode: str) -> None:
+async def test_a_host_frozen_while_the_form_is_shown_is_refused(tmp_path: Path, mode: str) -> None:
     async def meanwhile(form: ElicitRequestFormParams) -> ElicitResult:
         del form
         await freeze(host.app.base.state, OURS, by="ann", reason="odd", now=utc_now())
@@ -416,7 +416,7 @@ async def test_a_run_that_a_person_let_begin_in_the_host_asks_there_too_and_answ
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_who_is_frozen_while_the_run_is_looked_on_at_is_told_nothing_of_it(
+async def test_a_host_frozen_while_watching_a_run_learns_nothing_of_it(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followed = run_rounds.followed
@@ -467,7 +467,7 @@ async def _second_round(
     )
 
 
-async def test_an_old_form_decides_nothing_about_what_the_run_waits_for_now(tmp_path: Path) -> None:
+async def test_an_old_form_decides_nothing_about_the_runs_present_question(tmp_path: Path) -> None:
     async with proposing(tmp_path, "auto", CLOSED) as host:
         client = host.writer.client
         host.model.will("Carry on", ASK, ADD, ADD_TOO, said("never"))

@@ -204,7 +204,7 @@ async def test_a_program_of_the_same_account_has_no_effect_of_level_4_once_a_pas
 
 
 @pytest.mark.external
-async def test_a_signature_counts_for_one_proposal_also_if_the_very_same_is_asked_again(tmp_path: Path) -> None:
+async def test_a_signature_counts_for_one_proposal_even_if_the_same_is_proposed_again(tmp_path: Path) -> None:
     """Someone may have kept it, and many passkeys don't count their uses, so a counter proves nothing."""
     owner = SoftPasskey(counts=False)
     async with shell(tmp_path) as agent:

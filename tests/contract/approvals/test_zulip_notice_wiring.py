@@ -27,7 +27,7 @@ from tests.support.zulip.hosts import BOT, Clock, furnished
     ],
     ids=["asked for", "not asked for", "a command line", "reading only"],
 )
-async def test_what_waits_is_told_where_the_settings_say_so(
+async def test_proposals_are_announced_if_the_settings_say_so(
     tmp_path: Path, environ: dict[str, str], *, announcing: bool, told: bool
 ) -> None:
     zulip = furnished(RECORDED_LEVEL, Clock())

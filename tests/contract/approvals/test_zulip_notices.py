@@ -45,7 +45,7 @@ from tests.support.zulip.servers import BOT, CHANNEL, zulip_of
 # --- telling ----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_waits_is_told_with_who_where_until_when_and_where_to_decide_and_without_any_text(
+async def test_a_notice_names_host_place_deadline_and_where_to_decide_without_any_text(
     tmp_path: Path,
 ) -> None:
     """The readers of the channel and of the pages are two groups of people (ADR 38)."""
@@ -77,7 +77,7 @@ async def test_several_servers_tell_each_proposal_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.external
-async def test_the_one_that_takes_over_tells_nothing_twice_and_what_came_meanwhile(tmp_path: Path) -> None:
+async def test_a_successor_announces_nothing_twice_and_what_arrived_meanwhile(tmp_path: Path) -> None:
     """The notices are recorded, not kept in a process's memory."""
     async with scene(tmp_path, telling=False) as here:
         async with anyio.create_task_group() as tasks:
@@ -96,7 +96,7 @@ async def test_the_one_that_takes_over_tells_nothing_twice_and_what_came_meanwhi
         assert len(here.notices) == 2
 
 
-async def test_a_notice_whose_reply_is_lost_is_found_and_not_told_again(tmp_path: Path) -> None:
+async def test_a_notice_whose_reply_is_lost_is_found_and_not_sent_again(tmp_path: Path) -> None:
     """Nothing in Zulip makes a second message harmless."""
     async with scene(tmp_path) as here:
         here.double.plan = for_requests("POST", MESSAGES, after())
@@ -134,7 +134,7 @@ async def test_a_notice_says_how_it_ended(tmp_path: Path) -> None:
         assert len(here.notices) == 5
 
 
-async def test_a_notice_that_cannot_be_edited_any_more_gets_an_emoji(tmp_path: Path) -> None:
+async def test_a_notice_that_can_no_longer_be_edited_gets_an_emoji(tmp_path: Path) -> None:
     """Many organisations allow no edits after ten minutes.
 
     Source: https://zulip.com/help/restrict-message-editing-and-deletion.
@@ -151,7 +151,7 @@ async def test_a_notice_that_cannot_be_edited_any_more_gets_an_emoji(tmp_path: P
 
 
 @pytest.mark.external
-async def test_a_zulip_that_is_away_disturbs_nobody_and_hears_of_it_later(tmp_path: Path) -> None:
+async def test_an_unreachable_zulip_disturbs_nobody_and_is_notified_later(tmp_path: Path) -> None:
     """The proposal is made all the same."""
     async with scene(tmp_path) as here:
         here.double.plan = lambda _method, _path, _number: status(503)
@@ -167,7 +167,7 @@ async def test_a_zulip_that_is_away_disturbs_nobody_and_hears_of_it_later(tmp_pa
 
 
 @pytest.mark.external
-async def test_a_channel_that_is_not_there_is_no_reason_to_fall_over(tmp_path: Path) -> None:
+async def test_a_missing_channel_is_no_reason_to_crash(tmp_path: Path) -> None:
     """The channel may be made later."""
     async with scene(tmp_path, telling=False) as here, anyio.create_task_group() as tasks:
         elsewhere = replace(here.access, reviews=("later", TOPIC))
@@ -179,7 +179,7 @@ async def test_a_channel_that_is_not_there_is_no_reason_to_fall_over(tmp_path: P
         tasks.cancel_scope.cancel()
 
 
-async def test_a_channel_that_was_made_anew_under_the_same_name_hears_of_what_waits(tmp_path: Path) -> None:
+async def test_a_channel_recreated_under_the_same_name_gets_the_waiting_proposals(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         await here.propose("one", "notes/1.md")
         await here.told()
@@ -190,7 +190,7 @@ async def test_a_channel_that_was_made_anew_under_the_same_name_hears_of_what_wa
         assert "notes/2.md" in (await here.told())[0]
 
 
-async def test_a_notice_that_somebody_deleted_keeps_no_other_waiting(tmp_path: Path) -> None:
+async def test_a_deleted_notice_does_not_block_others(tmp_path: Path) -> None:
     async with scene(tmp_path, telling=False) as here:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(told_by(here.person.app, here.access))
@@ -325,7 +325,7 @@ async def test_a_server_with_a_persons_own_key_cannot_say_yes_to_itself(tmp_path
         assert (await here.person.proposal(first)).state == "pending"
 
 
-async def test_what_needs_level_4_waits_for_another_word(tmp_path: Path) -> None:
+async def test_level_4_acts_wait_for_another_decision(tmp_path: Path) -> None:
     """It is announced, and reactions to it don't count."""
     async with scene(tmp_path) as here:
         sent = await here.host.call("zulip_send_message", channel=CHANNEL, topic="x", text="HELLO there")
@@ -387,7 +387,7 @@ async def test_a_word_that_does_not_count_is_answered_in_the_notice(
         assert (await here.person.proposal(proposal_id)).state == "pending"
 
 
-async def test_reactions_are_heard_again_after_zulip_forgot_the_queue(tmp_path: Path) -> None:
+async def test_reactions_are_received_again_after_zulip_forgot_the_queue(tmp_path: Path) -> None:
     """Register again, and process what happened meanwhile. Source: events_bad_queue_400.json."""
     async with scene(tmp_path, look_s=60.0) as here:
         proposal_id = await here.propose()
@@ -541,7 +541,7 @@ async def test_a_notice_names_the_hosts_that_join_and_a_reaction_decides_for_all
 
 
 @pytest.mark.external
-async def test_a_server_that_is_configured_to_tell_does_so_by_itself(tmp_path: Path) -> None:
+async def test_a_server_configured_to_announce_does_so_automatically(tmp_path: Path) -> None:
     """Nobody has to start anything."""
     zulip = zulip_of("double-newer")
     async with served(zulip) as double:

@@ -45,7 +45,7 @@ def test_a_broken_agent_is_left_out_of_the_list_and_named(ann: Person) -> None:
     assert told.returncode == 0
 
 
-def test_a_check_that_finds_nothing_says_what_was_checked(ann: Person) -> None:
+def test_a_check_without_findings_says_what_was_checked(ann: Person) -> None:
     told = ann.here("agents", "check")
     assert (told.returncode, told.stdout) == (0, f"1 checked, no mistakes: {FILE}\n")
     assert json.loads(ann.here("agents", "check", "--json").stdout) == {"checked": [FILE], "problems": []}
@@ -79,7 +79,7 @@ def test_one_file_can_be_checked_alone(ann: Person, asked: str) -> None:
 RULES = "rules:\n  - {id: backup-first, kind: befor, first: [backup], then: [migrate], message: later}\n"
 
 
-def test_what_is_wrong_with_a_team_s_rules_for_plans_is_named_before_a_plan_is_held_to_them(ann: Person) -> None:
+def test_mistakes_in_a_teams_plan_rules_are_named_before_a_plan_is_checked(ann: Person) -> None:
     """A team's rules are YAML; their authors see a mistake at once, with its line."""
     write(ann.kb, RULES, TEAM_FILE)
     told = ann.here("agents", "check")
@@ -139,7 +139,7 @@ def test_an_agent_is_shown_with_phases_ways_prompts_and_diagram(ann: Person) -> 
     assert form["phases"][0]["work_schema"]["properties"]["notes"]["type"] == "array"
 
 
-def test_an_agent_that_there_is_not_or_that_is_broken_is_not_shown(ann: Person) -> None:
+def test_an_unknown_or_broken_agent_is_not_shown(ann: Person) -> None:
     told = ann.here("agents", "show", "reviw")
     assert (told.returncode, told.stdout) == (1, "")
     assert "there is no agent 'reviw': did you mean 'review'?" in told.stderr
@@ -150,7 +150,7 @@ def test_an_agent_that_there_is_not_or_that_is_broken_is_not_shown(ann: Person) 
     assert "(and 2 more; `knowledge-forge agents check` lists all)" in told.stderr
 
 
-def test_what_a_file_says_cannot_move_the_cursor(ann: Person) -> None:
+def test_a_files_text_cannot_move_the_cursor(ann: Person) -> None:
     write(
         ann.kb,
         SMALL.replace("summary: Notes", 'summary: "\\e[2JNotes'.replace("\\e", "\\x1b")).replace(

@@ -105,7 +105,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Person:
     return Person(tmp_path_factory.mktemp("audit"))
 
 
-def test_a_sound_chain_is_told_with_its_end_which_may_be_noted(ann: Person) -> None:
+def test_a_sound_chain_is_reported_with_its_end_for_the_record(ann: Person) -> None:
     done = ann.run("verify")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("4 records, all intact; the chain ends with 4:")
@@ -135,7 +135,7 @@ def test_a_broken_chain_names_the_record_and_ends_with_1(ann: Person) -> None:
     assert ann.here("verify", "--noted", noted).returncode == 1
 
 
-def test_an_export_can_be_verified_by_anybody(reader: Person) -> None:
+def test_anyone_can_verify_an_export(reader: Person) -> None:
     """kb/reference/file-formats.md says how."""
     lines = reader.run("export", "--jsonl").stdout.splitlines()
     previous = b""
@@ -207,7 +207,7 @@ def test_records_are_searched_by_page_principal_tool_and_time_newest_first(reade
     assert found("--path", "guides", "--limit", "2") == [4, 3]
 
 
-def test_records_are_searched_by_words_wherever_they_stand_in_them(reader: Person) -> None:
+def test_records_are_searched_by_words_anywhere_in_them(reader: Person) -> None:
     def found(*words: str) -> list[int]:
         return [row["seq"] for row in reader.json("search", *words)]
 
@@ -229,7 +229,7 @@ def test_a_search_is_shown_as_a_table(reader: Person) -> None:
     assert (nothing.returncode, nothing.stdout) == (1, "nothing recorded\n")
 
 
-def test_a_record_that_cannot_be_read_is_exported_as_it_is(ann: Person) -> None:
+def test_an_unreadable_record_is_exported_unchanged(ann: Person) -> None:
     ann.by_hand("UPDATE audit SET body = 'gone' WHERE seq = 2")
     second = ann.here("export", "--since", "2026-03-03").stdout.splitlines()[0]
     assert json.loads(second)["body"] == "gone"
@@ -245,7 +245,7 @@ def test_a_record_that_cannot_be_read_is_exported_as_it_is(ann: Person) -> None:
         (["forget"], "invalid choice"),
     ],
 )
-def test_what_is_wrongly_asked_is_answered_in_one_sentence(reader: Person, words: list[str], says: str) -> None:
+def test_wrong_usage_gets_one_sentence(reader: Person, words: list[str], says: str) -> None:
     done = reader.here(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

@@ -127,7 +127,7 @@ def serving(ann: Person) -> Iterator[subprocess.Popen[bytes]]:
             server.communicate(timeout=TIMEOUT_S)
 
 
-def test_search_indexes_first_what_was_never_indexed_then_answers(ann: Person) -> None:
+def test_a_search_first_indexes_what_was_never_indexed(ann: Person) -> None:
     done = ann.run("search", "how", "do", "we", "roll", "back", "--limit", "2")
     assert done.returncode == 0
     assert "guides/deploy.md > Deploying the payment service > Rolling back" in " ".join(done.stdout.split())
@@ -152,7 +152,7 @@ def test_search_without_indexing_says_that_nothing_is_indexed(ann: Person) -> No
     assert "knowledge-forge index" in done.stdout
 
 
-def test_options_of_every_verb_stand_wherever_they_are_put(ann: Person) -> None:
+def test_every_verbs_options_work_in_any_position(ann: Person) -> None:
     kb, state = ["--kb", str(ann.kb)], [f"--state-dir={ann.state}"]
     orders = [
         ["trust", *kb, *state, "--json", "list"],
@@ -166,7 +166,7 @@ def test_options_of_every_verb_stand_wherever_they_are_put(ann: Person) -> None:
     assert json.loads(answers[0].stdout)[0]["level"] == 2
 
 
-def test_a_host_is_enrolled_granted_and_its_history_tells_what_it_held_before(ann: Person) -> None:
+def test_a_registered_and_granted_hosts_history_names_its_earlier_levels(ann: Person) -> None:
     assert ann.run("enroll", "cursor").stdout.startswith("FORGE_ENROLMENT=")
     assert ann.here("trust", "grant", "cursor", "3").returncode == 0
     assert [(c["from"], c["to"]) for c in ann.json("trust", "history", "cursor")] == [(2.0, 3.0)]
@@ -233,7 +233,7 @@ def test_install_prints_an_entry_without_writing(ann: Person) -> None:
     ],
     ids=" ".join,
 )
-def test_what_is_wrongly_asked_is_told_in_one_sentence(ann: Person, words: list[str], says: str) -> None:
+def test_wrong_usage_gets_one_sentence(ann: Person, words: list[str], says: str) -> None:
     refused(ann.type(*words), 2, says)
 
 
@@ -242,11 +242,11 @@ def test_a_process_that_is_wrongly_asked_ends_with_its_code_and_one_sentence(ann
 
 
 @pytest.mark.parametrize("verb", [["map"], ["index"], ["demo"], ["serve"], ["trust", "list"]], ids=" ".join)
-def test_a_folder_that_is_not_there_is_told_in_one_sentence(ann: Person, verb: list[str]) -> None:
+def test_a_missing_folder_gets_one_sentence(ann: Person, verb: list[str]) -> None:
     refused(ann.type(*verb, "--kb", "nowhere"), 1, "there is no such folder")
 
 
-def test_what_could_not_be_done_is_told_in_one_sentence(ann: Person) -> None:
+def test_a_failed_act_gets_one_sentence(ann: Person) -> None:
     refused(ann.here("read", "nothing/here.md"), 1, "nothing at")
     refused(ann.here("map", "guides/deploy.md"), 1, "it is a document")
     refused(ann.here("enroll", "Big Host"), 1, "cannot be a host's name")
@@ -259,7 +259,7 @@ def test_what_could_not_be_done_is_told_in_one_sentence(ann: Person) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_told_in_one_sentence(ann: Person) -> None:
+def test_an_unreadable_folder_gets_one_sentence(ann: Person) -> None:
     ann.kb.chmod(0)
     try:
         refused(ann.here("map"), 1, "may not be read")
@@ -267,7 +267,7 @@ def test_a_folder_that_may_not_be_read_is_told_in_one_sentence(ann: Person) -> N
         ann.kb.chmod(0o700)
 
 
-def test_a_damaged_state_is_told_in_one_sentence_and_by_the_doctor(ann: Person) -> None:
+def test_a_damaged_state_gets_one_sentence_also_from_the_doctor(ann: Person) -> None:
     ann.state.mkdir(mode=0o700)
     (ann.state / "state.db").write_bytes(b"SQLite format 3\0" + b"rubbish" * 2000)
     refused(ann.run("search", "x"), 1, "state.db")
@@ -294,7 +294,7 @@ def test_the_doctor_looks_at_every_page_of_both_databases(ann: Person, what: str
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_told_in_one_sentence(ann: Person) -> None:
+def test_a_port_in_use_gets_one_sentence(ann: Person) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         refused(ann.run("serve", "--http", f"127.0.0.1:{taken.getsockname()[1]}"), 2, "cannot listen there")
 
@@ -317,7 +317,7 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(ann: Person) -> None:
     ],
     ids=" ".join,
 )
-def test_who_stops_reading_ends_the_program_quietly(ann: Person, words: list[str]) -> None:
+def test_a_closed_pipe_ends_the_program_quietly(ann: Person, words: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [*PROGRAM, *ann.words(*words)]
@@ -328,7 +328,7 @@ def test_who_stops_reading_ends_the_program_quietly(ann: Person, words: list[str
     assert b"Traceback" not in done.stderr
 
 
-def test_index_and_search_say_who_keeps_the_index(ann: Person) -> None:
+def test_index_and_search_name_the_process_that_keeps_the_index(ann: Person) -> None:
     with serving(ann) as server:
         done = ann.here("index")
         assert done.returncode == 0
@@ -341,7 +341,7 @@ def test_index_and_search_say_who_keeps_the_index(ann: Person) -> None:
         assert findings["indexing"]["found"] == f"done by process {server.pid}"
 
 
-def test_while_another_process_indexes_search_says_so_and_answers_from_what_is_there(ann: Person) -> None:
+def test_while_another_process_indexes_search_says_so_and_answers_with_what_is_indexed(ann: Person) -> None:
     anyio.run(_keep_the_lease, ann, "4711-0.0.1-x")
     searched = ann.here("search", "router")
     assert searched.returncode == 1
@@ -353,7 +353,7 @@ def test_while_another_process_indexes_search_says_so_and_answers_from_what_is_t
     assert "has another version (0.0.1)" in findings["indexing"]["found"]
 
 
-def test_two_indexings_at_once_do_the_work_once(ann: Person) -> None:
+def test_two_concurrent_index_commands_do_the_work_once(ann: Person) -> None:
     many = {f"notes/{i}.md": f"# Note {i}\n\nThought number {i} about gardening.\n" for i in range(300)}
     write(ann.kb, many)
     command = [*PROGRAM, *ann.words("index", "--json")]
@@ -368,7 +368,7 @@ def test_index_again_costs_nothing_and_a_rebuild_costs_everything(ann: Person) -
     assert [ann.json("index", *words)["changed"] for words in ([], [], ["--rebuild"])] == [COUNT, 0, COUNT]
 
 
-def test_the_doctor_is_content_with_what_is_well(ann: Person) -> None:
+def test_the_doctor_is_content_with_a_sound_setup(ann: Person) -> None:
     ann.here("index")
     done = ann.run("doctor")
     assert done.returncode == 0
@@ -376,7 +376,7 @@ def test_the_doctor_is_content_with_what_is_well(ann: Person) -> None:
     assert "bad" not in done.stdout
 
 
-def test_one_page_is_told_as_one(ann: Person) -> None:
+def test_one_page_is_reported_in_the_singular(ann: Person) -> None:
     for page in ann.kb.rglob("*.md"):
         if page.name != "deploy.md":
             page.unlink()
@@ -386,7 +386,7 @@ def test_one_page_is_told_as_one(ann: Person) -> None:
     assert found["hosts"].endswith("and can read and propose")
 
 
-def test_the_doctor_names_what_is_wrong_with_a_team_s_agents_and_what_waits(ann: Person) -> None:
+def test_the_doctor_names_broken_team_agents_and_waiting_proposals(ann: Person) -> None:
     assert "journeys" in {f["what"] for f in ann.json("doctor")}
     (ann.kb / "_agents").mkdir()
     (ann.kb / "_agents" / "review.yaml").write_text("title: Review\nphases: 7\n", encoding="utf-8")
@@ -398,7 +398,7 @@ def test_the_doctor_names_what_is_wrong_with_a_team_s_agents_and_what_waits(ann:
     assert found["agents"]["mend"] == "knowledge-forge agents check"
 
 
-def test_the_doctor_lists_what_parsing_found_and_how_to_mend_it(ann: Person) -> None:
+def test_the_doctor_lists_parsing_problems_and_their_repair(ann: Person) -> None:
     broken = {f"p{i:02}.md": "---\ntitle: x\nnever closed\n" for i in range(25)}
     write(ann.kb, broken)
     (ann.kb / "latin.md").write_bytes(b"caf\xe9\n")
@@ -412,7 +412,7 @@ def test_the_doctor_lists_what_parsing_found_and_how_to_mend_it(ann: Person) -> 
     assert all(page["reason"] and page["mend"] for page in found["pages"])
 
 
-def test_the_doctor_tells_a_secret_that_this_knowledge_base_does_not_know(ann: Person) -> None:
+def test_the_doctor_reports_a_secret_unknown_to_this_knowledge_base(ann: Person) -> None:
     secret = ann.json("enroll", "cursor")["FORGE_ENROLMENT"]
     known = {f["what"]: f for f in ann.json("doctor", FORGE_ENROLMENT=secret)}
     assert known["enrolment"]["found"].endswith("the secret of cursor")

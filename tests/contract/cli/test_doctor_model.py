@@ -54,9 +54,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_model_that_answers_and_calls_tools_is_well_and_what_asking_cost_is_told(
-    site: Site, vendor: str
-) -> None:
+async def test_a_working_model_is_reported_with_the_cost_of_asking(site: Site, vendor: str) -> None:
     site.model.will(ASKED, uses("ready"))
     (found,) = await site.findings(vendor, FORGE_MODEL_PRICES="some-*=10/100", FORGE_MODEL_HELPS="routes")
     assert found.health == "ok"
@@ -67,7 +65,7 @@ async def test_a_model_that_answers_and_calls_tools_is_well_and_what_asking_cost
     assert len(site.model.asked) == 1
 
 
-async def test_what_is_not_configured_is_told_with_what_to_set_and_nothing_is_contacted(site: Site) -> None:
+async def test_an_unconfigured_model_is_reported_with_its_settings_and_nothing_is_contacted(site: Site) -> None:
     (found,) = await model_examined(load({"kb": site.folder}, {"OPENAI_API_KEY": KEY}, cwd=site.folder))
     assert (found.health, found.mend.partition(",")[0]) == ("note", "set FORGE_MODEL")
     (found,) = await model_examined(load({"kb": site.folder}, {"FORGE_MODEL": "anthropic:x"}, cwd=site.folder))
@@ -75,7 +73,7 @@ async def test_what_is_not_configured_is_told_with_what_to_set_and_nothing_is_co
     assert not site.served.seen
 
 
-async def test_a_model_that_calls_no_tool_is_told_of_for_a_run_needs_that(site: Site) -> None:
+async def test_a_model_that_calls_no_tool_is_reported_because_runs_need_that(site: Site) -> None:
     site.model.will(ASKED, said("The merger is off. I am ready."))
     (found,) = await site.findings()
     assert found.health == "note"
@@ -106,7 +104,7 @@ async def test_each_fault_of_a_model_has_its_way_out(
     assert len(site.model.asked) <= 2
 
 
-async def test_a_key_that_is_not_let_in_is_told_with_the_setting_that_holds_it(site: Site) -> None:
+async def test_a_rejected_key_is_reported_with_its_setting(site: Site) -> None:
     (site.folder.parent / "key").write_text("sk-wrong-0123456789", encoding="utf-8")
     (found,) = await site.findings(FORGE_MODEL_KEY_FILE=str(site.folder.parent / "key"))
     assert (found.health, found.mend) == ("bad", "check FORGE_MODEL_KEY_FILE")
@@ -115,20 +113,20 @@ async def test_a_key_that_is_not_let_in_is_told_with_the_setting_that_holds_it(s
     assert "sk-wrong" not in repr(found)
 
 
-async def test_a_server_that_is_not_there_is_told_with_its_address(site: Site) -> None:
+async def test_an_unreachable_server_is_reported_with_its_address(site: Site) -> None:
     (found,) = await site.findings(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert found.health == "bad"
     assert "127.0.0.1:9" in found.found
     assert "OPENAI_BASE_URL" in found.mend
 
 
-async def test_runs_that_are_left_out_are_told(site: Site) -> None:
+async def test_runs_left_out_of_the_toolsets_are_reported(site: Site) -> None:
     site.model.will(ASKED, uses("ready"))
     _, left_out = await site.findings(FORGE_TOOLSETS="knowledge")
     assert left_out.mend == "add runs to FORGE_TOOLSETS, or leave that out"
 
 
-async def test_the_doctor_tells_of_the_model_and_of_a_key_file_that_others_can_read(site: Site) -> None:
+async def test_the_doctor_reports_the_model_and_a_key_file_that_others_can_read(site: Site) -> None:
     site.model.will(ASKED, uses("ready"))
     file = site.folder.parent / "key"
     file.write_text(f"{KEY}\n", encoding="utf-8")

@@ -80,7 +80,7 @@ def told(findings: list[DoctorFinding]) -> list[tuple[str, str]]:
     return [(one.health, one.found) for one in findings]
 
 
-async def test_what_is_not_configured_is_told_with_what_to_set_and_nothing_is_contacted(site: Site) -> None:
+async def test_unconfigured_services_are_reported_with_their_settings_and_nothing_is_contacted(site: Site) -> None:
     plane, zulip = await examined(site.settings("nothing"))
     assert (plane.health, plane.found) == ("note", "Plane is not configured, so its tools are not listed")
     assert (zulip.health, zulip.found) == ("note", "Zulip is not configured, so its tools are not listed")
@@ -96,7 +96,7 @@ async def test_a_service_without_a_check_is_named(site: Site, monkeypatch: pytes
     assert (found.health, found.found) == ("note", "it is configured, and this version can't check it")
 
 
-async def test_half_a_configuration_is_told_with_the_missing_half(site: Site) -> None:
+async def test_half_a_configuration_is_reported_with_the_missing_half(site: Site) -> None:
     settings = replace(site.settings("plane"), plane_workspace=None)
     plane, _ = await examined(settings)
     assert plane.found.startswith("Plane is not configured completely")
@@ -109,7 +109,7 @@ def whole(site: Site, folder: Path) -> Settings:
     return replace(both, kb=write(folder / "kb", {"a.md": "# A\n"}), state_dir=folder / "state")
 
 
-async def test_the_doctor_tells_of_both_services_in_its_turn(site: Site, tmp_path: Path) -> None:
+async def test_the_doctor_reports_both_services(site: Site, tmp_path: Path) -> None:
     found = {one.what: one for one in await doctor.examine(whole(site, tmp_path))}
     assert found["plane"].health == "ok", found["plane"]
     assert found["zulip"].health == "ok", found["zulip"]
@@ -124,14 +124,14 @@ async def test_a_server_that_starts_and_lists_its_tools_contacts_neither(site: S
     assert not site.served["zulip"].seen
 
 
-async def test_a_toolset_that_is_left_out_is_told(site: Site) -> None:
+async def test_a_toolset_that_is_left_out_is_reported(site: Site) -> None:
     ok, left_out = await site.findings("plane", FORGE_TOOLSETS="knowledge", PLANE_PROJECTS="KB")
     assert ok.health == "ok"
     assert left_out.mend == "add plane to FORGE_TOOLSETS, or leave that out"
 
 
 @pytest.mark.parametrize(("mode", "notes"), [(0o600, []), (0o640, ["plane", "zulip"]), (0o604, ["plane", "zulip"])])
-async def test_a_file_with_keys_that_others_can_read_is_told(site: Site, mode: int, notes: list[str]) -> None:
+async def test_a_key_file_that_others_can_read_is_reported(site: Site, mode: int, notes: list[str]) -> None:
     toml, zuliprc = site.folder / "forge.toml", site.folder / "zuliprc"
     plane, zulip = site.environ("plane"), site.environ("zulip")
     lines = [f'{name.lower()} = "{text}"' for name, text in plane.items()]
@@ -149,7 +149,7 @@ async def test_a_file_with_keys_that_others_can_read_is_told(site: Site, mode: i
 # --- Plane ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_plane_that_is_well_tells_whose_the_key_is_and_what_it_sees(site: Site) -> None:
+async def test_a_working_plane_is_reported_with_the_keys_owner_and_what_it_sees(site: Site) -> None:
     (found,) = await site.findings("plane", PLANE_PROJECTS="KB")
     assert found.health == "ok"
     assert f"workspace {WORKSPACE}: the key belongs to mel (member@example.com)" in found.found
@@ -177,7 +177,7 @@ async def test_each_fault_of_plane_has_its_way_out(site: Site, named: dict[str, 
     assert WRONG not in repr(bad)
 
 
-async def test_an_address_that_speaks_no_tls_or_is_no_plane_is_told_as_such(site: Site) -> None:
+async def test_an_address_without_tls_or_without_plane_is_reported_as_such(site: Site) -> None:
     secure = site.served["plane"].address.replace("http://", "https://")
     (no_tls,) = await site.findings("plane", PLANE_BASE_URL=secure)
     assert (no_tls.health, "TLS" in no_tls.found) == ("bad", True)
@@ -190,9 +190,7 @@ async def test_an_address_that_speaks_no_tls_or_is_no_plane_is_told_as_such(site
         assert "PLANE_BASE_URL" in f"{odd.found} {odd.mend}"
 
 
-async def test_a_certificate_of_an_authority_of_ones_own_is_told_with_the_setting_for_it(
-    site: Site, authority: Authority
-) -> None:
+async def test_a_private_authoritys_certificate_is_reported_with_its_setting(site: Site, authority: Authority) -> None:
     certificate = authority.certificate("127.0.0.1")
     with serving(site.plane, certificate=certificate) as plane, serving(site.zulip, certificate=certificate) as zulip:
         site.served = {"plane": plane, "zulip": zulip}
@@ -216,20 +214,20 @@ async def test_too_many_requests_are_no_fault_of_the_settings(site: Site) -> Non
     assert (found.health, found.mend) == ("note", "try again in 30 s")
 
 
-async def test_projects_that_the_key_sees_and_may_not_read_are_told_unless_they_are_left_out(site: Site) -> None:
+async def test_visible_but_unreadable_projects_are_reported_unless_left_out(site: Site) -> None:
     """A project that is public to its workspace is listed for all, and its tasks are refused to all but its members."""
     _, strange = await site.findings("plane")
     assert (strange.health, "is not a member of OPS:" in strange.found) == ("note", True)
     assert len(await site.findings("plane", PLANE_PROJECTS="kb")) == 1
 
 
-async def test_a_key_that_sees_no_project_is_told(site: Site) -> None:
+async def test_a_key_that_sees_no_project_is_reported(site: Site) -> None:
     site.plane.projects.clear()
     _, empty = await site.findings("plane")
     assert (empty.health, empty.found) == ("note", "the key sees no project")
 
 
-async def test_a_key_that_goes_out_unencrypted_is_told(site: Site) -> None:
+async def test_a_key_sent_unencrypted_is_reported(site: Site) -> None:
     from mcp_server.cli.doctor.result import unencrypted
 
     (note,) = unencrypted("plane", "http://plane.example.com", "PLANE_BASE_URL")
@@ -240,14 +238,14 @@ async def test_a_key_that_goes_out_unencrypted_is_told(site: Site) -> None:
 # --- Zulip ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_zulip_that_is_well_tells_its_version_its_bot_and_what_the_bot_sees(site: Site) -> None:
+async def test_a_working_zulip_is_reported_with_its_version_its_bot_and_what_the_bot_sees(site: Site) -> None:
     (found,) = await site.findings("zulip", ZULIP_CHANNELS="design,direct")
     assert found.health == "ok"
     for part in ("feature level 247", f"the key belongs to the bot {BOT} (default-bot@zulip.com)", "channels"):
         assert part in found.found
 
 
-async def test_a_persons_own_key_is_told(site: Site) -> None:
+async def test_a_persons_own_key_is_reported(site: Site) -> None:
     hamlet = site.zulip.world.user("King Hamlet")
     named = {"ZULIP_EMAIL": hamlet.email, "ZULIP_API_KEY": hamlet.key}
     findings = await site.findings("zulip", **named)
@@ -274,14 +272,14 @@ async def test_each_fault_of_zulip_has_its_way_out(site: Site, named: dict[str, 
     assert mend in bad[0].mend
 
 
-async def test_a_channel_for_notices_in_which_not_everybody_may_post_is_told(site: Site) -> None:
+async def test_a_notice_channel_with_restricted_posting_is_reported(site: Site) -> None:
     fine = await site.findings("zulip", ZULIP_REVIEWS="design/forge")
     assert [one.health for one in fine] == ["ok"]
     findings = await site.findings("zulip", ZULIP_REVIEWS="announce/forge")
     assert ("note", "not everybody may post in #announce, where notices of proposals go") in told(findings)
 
 
-async def test_reviewers_whose_reaction_would_decide_nothing_are_told_one_by_one(site: Site) -> None:
+async def test_reviewers_whose_reaction_would_decide_nothing_are_reported_one_by_one(site: Site) -> None:
     world = site.zulip.world
     world.person("Ann", "ann@example.com")
     world.person("Gone", "gone@example.com", active=False)
@@ -296,7 +294,7 @@ async def test_reviewers_whose_reaction_would_decide_nothing_are_told_one_by_one
     ]
 
 
-async def test_what_a_service_says_of_itself_does_nothing_in_a_terminal(site: Site) -> None:
+async def test_a_services_own_text_does_nothing_in_a_terminal(site: Site) -> None:
     bot = site.zulip.world.user(BOT)
     settings = site.settings("zulip")
     bot.name = bot.record["full_name"] = "Bot\x1b[2J\u202e"

@@ -25,7 +25,7 @@ def ann(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return Person(tmp_path, monkeypatch, capsys)
 
 
-def test_a_query_set_is_measured_after_indexing_what_changed(ann: Person) -> None:
+def test_a_query_set_is_measured_after_indexing_changes(ann: Person) -> None:
     done = ann.run("eval", "set.jsonl", "--details")
     assert done.returncode == 0, done.stderr
     for words in ("2 queries with an answer", "nDCG@10", "tokens until the answer", "q1: how do we roll back"):
@@ -46,7 +46,7 @@ def test_two_runs_are_compared(ann: Person) -> None:
     assert ann.json("eval", "set.jsonl", "--compare", "before.json")["comparison"]["compared"] == 2
 
 
-def test_a_judgement_that_does_not_fit_is_told_and_fails(ann: Person) -> None:
+def test_an_invalid_judgement_is_reported_and_fails(ann: Person) -> None:
     (ann.folder / "set.yaml").write_text("- {id: a, query: deploy, relevant: [guides/gone.md]}\n", encoding="utf-8")
     done = ann.here("eval", "set.yaml")
     assert done.returncode == 1
@@ -61,7 +61,7 @@ def test_trec_files_are_measured(ann: Person) -> None:
     assert found["summary"]["reciprocal_rank"]["mean"] == 1
 
 
-def test_what_is_wrong_is_told_in_one_sentence(ann: Person) -> None:
+def test_errors_get_one_sentence(ann: Person) -> None:
     (ann.folder / "bad.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
     refused(ann.here("eval", "bad.jsonl"), 1, "bad.jsonl, line 1", "'relevant' is missing")
     refused(ann.here("eval", "nowhere.jsonl"), 2, "cannot be read")

@@ -79,7 +79,7 @@ def record(folder: Path, questions: Sequence[AskedQuestion], uses: Sequence[Page
     anyio.run(add)
 
 
-def test_what_a_host_read_after_its_question_is_shown_with_the_measures_of_search(ann: Person) -> None:
+def test_pages_read_after_a_question_are_shown_with_the_measures_of_search(ann: Person) -> None:
     host_works(
         settings(ann),
         ("kb_search", {"query": ASKED}),
@@ -139,7 +139,7 @@ def test_a_person_can_turn_recording_off(ann: Person) -> None:
     refused(ann.here("eval", "--from-use", FORGE_QUESTIONS_KEPT="never"), 2, "FORGE_QUESTIONS_KEPT", "90d")
 
 
-def test_a_person_can_delete_what_was_recorded(ann: Person) -> None:
+def test_a_person_can_delete_the_recorded_use(ann: Person) -> None:
     host_works(settings(ann), ("kb_search", {"query": ASKED}), ("kb_read", {"path": "guides/deploy.md"}))
     assert "Deleted 1 question and 1 use of pages" in ann.here("eval", "--from-use", "--forget").stdout
     assert "No questions yet" in ann.here("eval", "--from-use").stdout
@@ -257,7 +257,7 @@ def test_a_running_server_uses_new_weights_from_the_next_search_on(ann: Person) 
     assert first == [f"notes-{topic}.md", f"{topic}.md", f"notes-{topic}.md"]
 
 
-def test_the_doctor_says_which_weights_apply_and_what_is_recorded(ann: Person) -> None:
+def test_the_doctor_names_the_weights_in_use_and_what_is_recorded(ann: Person) -> None:
     findings = {one["what"]: one for one in ann.json("doctor", FORGE_QUESTIONS_KEPT="off")}
     assert findings["ranking"]["found"] == "search has the program's weights"
     assert findings["use"]["found"] == "no questions yet; none are recorded (FORGE_QUESTIONS_KEPT)"
@@ -267,7 +267,7 @@ def test_the_doctor_says_which_weights_apply_and_what_is_recorded(ann: Person) -
     assert (damaged["health"], damaged["mend"]) == ("note", "delete the file")
 
 
-def test_a_damaged_file_of_questions_is_named_and_costs_nothing_else(ann: Person) -> None:
+def test_a_damaged_file_of_questions_is_named_and_nothing_else_fails(ann: Person) -> None:
     ann.here("index")
     (ann.state / USE_FILE).write_bytes(b"no database at all, but long enough to look like one")
     (ann.state / USE_FILE).chmod(0o600)

@@ -249,7 +249,7 @@ def test_a_mark_names_the_character_and_line_ends_stay() -> None:
     assert told.getvalue() == "Windows lines\r\nover⟦U+000D⟧written\nheld⟦U+000D⟧back\n"
 
 
-def test_what_is_drawn_in_colour_keeps_its_colour_and_not_the_texts_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coloured_output_keeps_its_own_colours_and_not_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     told = io.StringIO()
     console = EscapedConsole(file=told, force_terminal=True, color_system="standard")

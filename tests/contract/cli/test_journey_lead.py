@@ -83,7 +83,7 @@ def test_a_journey_is_led_from_start_to_end_without_any_host(ann: Person) -> Non
     assert state.principal == UNENROLLED
 
 
-def test_what_is_answered_in_words_says_all_that_is_needed_to_go_on(ann: Person) -> None:
+def test_an_answer_in_words_has_everything_needed_to_continue(ann: Person) -> None:
     done = ann.here("journeys", "start", "inquiry", "--brief", "bees")
     journey, lines = done.stdout.split(",")[0], done.stdout.splitlines()
     assert lines[0].startswith(f"{journey}, version 1, active in ASK (visit 1), in planner_iter1_")
@@ -120,7 +120,7 @@ def test_work_is_read_from_standard_input_and_sent_again_it_is_answered_the_same
     assert answers[0] == answers[1]
 
 
-def test_at_a_terminal_each_open_question_is_asked_and_the_answers_count_as_said_there(ann: Person) -> None:
+def test_a_terminal_asks_each_open_question_and_its_answers_count_as_direct(ann: Person) -> None:
     journey = begun(ann)
     submitted(ann, journey, ASK, code=WAITS)
     done = at_terminal(ann, "Two.\nAda, on Fridays.\n", "answer", journey)
@@ -186,9 +186,7 @@ def test_without_a_terminal_answers_count_as_relayed(ann: Person) -> None:
         (("answer", "inquiry-0"), COULD_NOT, "there is no journey 'inquiry-0'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_an_exit_code(
-    ann: Person, words: tuple[str, ...], code: int, says: str
-) -> None:
+def test_a_failure_is_one_sentence_and_an_exit_code(ann: Person, words: tuple[str, ...], code: int, says: str) -> None:
     done = ann.here("journeys", *words)
     assert (done.returncode, done.stdout) == (code, "")
     assert says in done.stderr
@@ -221,7 +219,7 @@ def test_work_that_does_not_fit_or_comes_too_late_is_refused_with_the_reason_of_
     assert told(ann, "status", journey)["version"] == 1
 
 
-def test_who_is_frozen_leads_no_journey_from_a_terminal_either(ann: Person) -> None:
+def test_a_frozen_host_leads_no_journey_from_a_terminal_either(ann: Person) -> None:
     journey = begun(ann)
     assert ann.here("trust", "freeze", UNENROLLED).returncode == DONE
     for words in (("start", "inquiry", "--brief", "x"), ("resume", journey), ("status", journey)):
@@ -230,7 +228,7 @@ def test_who_is_frozen_leads_no_journey_from_a_terminal_either(ann: Person) -> N
         assert "frozen" in done.stderr
 
 
-def test_whoever_looks_at_a_journey_sees_what_a_person_answered(ann: Person) -> None:
+def test_any_view_of_a_journey_shows_a_persons_answer(ann: Person) -> None:
     journey = begun(ann)
     submitted(ann, journey, ASK, code=WAITS)
     assert "Answers from people" not in ann.here("journeys", "show", journey).stdout
@@ -246,7 +244,7 @@ def test_whoever_looks_at_a_journey_sees_what_a_person_answered(ann: Person) -> 
     ]
 
 
-def test_a_journey_whose_work_its_agent_does_not_understand_any_more_is_shown_all_the_same(ann: Person) -> None:
+def test_a_journey_with_work_unknown_to_its_agent_is_still_shown(ann: Person) -> None:
     journey = begun(ann)
 
     def outgrown(state: JourneyState) -> list[str]:
@@ -284,7 +282,7 @@ def test_a_memory_document_is_shown_and_of_several_their_names(ann: Person) -> N
     assert ann.here("journeys", "memory", chain, "--merge", "a.md").returncode == WRONGLY_ASKED
 
 
-def test_of_a_chain_the_averages_of_its_parts_are_told_and_which_takes_most(ann: Person) -> None:
+def test_a_chains_report_has_its_parts_averages_and_the_costliest(ann: Person) -> None:
     chain = begun(ann, agent="chain")
     works: list[dict[str, Any]] = [{"known": ["all"]}, {"document": DOCUMENT}, {"score": 90}, {"known": ["all"]}]
     for number, work in enumerate(works):

@@ -51,7 +51,7 @@ def through(ann: Person) -> str:
     return journey
 
 
-def test_all_of_it_is_done_again_in_a_fork_and_each_step_is_told(ann: Person) -> None:
+def test_a_fork_repeats_everything_and_reports_each_step(ann: Person) -> None:
     journey = through(ann)
     done = at_terminal(ann, "y\n", "rerun", journey, "--from", "1")
     assert done.returncode == DONE, done.stderr
@@ -69,7 +69,7 @@ def test_all_of_it_is_done_again_in_a_fork_and_each_step_is_told(ann: Person) ->
     assert (state.forked_from, state.forked_at, state.status) == (journey, 1, "complete")
 
 
-def test_it_is_done_step_by_step_and_gone_on_with(ann: Person) -> None:
+def test_a_rerun_goes_step_by_step_and_continues(ann: Person) -> None:
     journey = through(ann)
     first = told(ann, "rerun", journey, "--from", "1", "--steps", "1")
     assert [(one["version"], one["act"], one["same"]) for one in first["steps"]] == [(2, "submit", True)]
@@ -121,7 +121,7 @@ def test_where_nothing_may_be_submitted_nothing_is_done_again(ann: Person) -> No
         (("--from", "4", "--into", "inquiry-0"), "there is no journey 'inquiry-0'"),
     ],
 )
-def test_what_is_not_done_says_why(ann: Person, words: tuple[str, ...], says: str) -> None:
+def test_steps_not_repeated_say_why(ann: Person, words: tuple[str, ...], says: str) -> None:
     journey = through(ann)
     done = ann.here("journeys", "rerun", journey, *words)
     assert (done.returncode, done.stdout) == (COULD_NOT, "")

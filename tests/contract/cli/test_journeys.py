@@ -167,7 +167,7 @@ def at_terminal(ann: Person, keys: str, *words: str) -> subprocess.CompletedProc
 # --- seeing -----------------------------------------------------------------------------------------------------------
 
 
-def test_where_there_are_no_journeys_it_says_so(ann: Person) -> None:
+def test_an_empty_list_of_journeys_says_so(ann: Person) -> None:
     for words in ((), ("list",), ("stats",)):
         done = ann.here("journeys", *words)
         assert (done.returncode, done.stdout, done.stderr) == (1, "no journeys\n", "")
@@ -206,7 +206,7 @@ def test_lists_are_narrowed_by_state_agent_and_number(ann: Person) -> None:
         assert done.returncode == (0 if wanted else 1)
 
 
-def test_one_journey_is_shown_with_what_is_recorded_and_what_a_person_is_asked(ann: Person) -> None:
+def test_a_journey_is_shown_with_its_record_and_its_question(ann: Person) -> None:
     journey = waiting(ann)
     text = ann.here("journeys", "show", journey).stdout
     assert text.startswith(f"Research: {BRIEF}\n{journey}, version 3, waiting for a person in DECOMPOSE (visit 1)")
@@ -215,7 +215,7 @@ def test_one_journey_is_shown_with_what_is_recorded_and_what_a_person_is_asked(a
     assert f"knowledge-forge journeys decide {journey} approve|modify|reject" in text
 
 
-def test_what_is_missing_is_shown(ann: Person) -> None:
+def test_missing_work_is_shown(ann: Person) -> None:
     journey = begun(ann, BRIEF, {"categories": TREE["categories"]})
     text = ann.here("journeys", "show", journey).stdout
     assert "Still missing:\n- these categories have no question: c1" in text
@@ -257,7 +257,7 @@ def decided_by(ann: Person, journey: str, decision: Any, **more: Any) -> None:
     led(ann, work)
 
 
-def test_events_are_told_in_order_from_any_number_on(ann: Person) -> None:
+def test_events_are_listed_in_order_from_any_number_on(ann: Person) -> None:
     journey = waiting(ann)
     log = ann.asked(lambda state: journeys_in(state).events(journey))
     lines = ann.here("journeys", "events", journey).stdout.splitlines()
@@ -271,7 +271,7 @@ def test_events_are_told_in_order_from_any_number_on(ann: Person) -> None:
     assert later == lines[3:]
 
 
-def test_what_another_process_does_is_followed_until_the_journey_is_over(ann: Person) -> None:
+def test_another_processs_journey_is_followed_to_its_end(ann: Person) -> None:
     journey = begun(ann)
     with ann.start("journeys", "events", journey, "--follow") as process:
         assert process.stdout is not None
@@ -330,7 +330,7 @@ def test_nothing_that_a_model_wrote_acts_on_the_terminal(ann: Person) -> None:
         ("fork", "no such"),
     ],
 )
-def test_a_journey_that_is_not_there_is_told_in_one_sentence(ann: Person, action: str, name: str) -> None:
+def test_an_unknown_journey_gets_one_sentence(ann: Person, action: str, name: str) -> None:
     done = ann.here("journeys", action, name)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("knowledge-forge: there is no journey ")
@@ -341,7 +341,7 @@ def test_a_journey_that_is_not_there_is_told_in_one_sentence(ann: Person, action
 # --- deciding ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_person_sees_what_it_is_about_and_says_yes_in_a_terminal(ann: Person) -> None:
+def test_a_person_sees_the_subject_and_approves_in_a_terminal(ann: Person) -> None:
     journey = waiting(ann)
     with ann.at("journeys", "decide", journey, "approve", "--note", "a good tree") as screen:
         screen.until("What is deployed first?", RESEARCH.questions["DECOMPOSE"][:40], "your note: a good tree")
@@ -375,7 +375,7 @@ def test_anything_but_a_yes_decides_nothing(ann: Person, typed: str) -> None:
     assert state_of(ann, journey) == before
 
 
-def test_each_decision_does_what_was_foretold(ann: Person) -> None:
+def test_each_decision_does_what_was_announced(ann: Person) -> None:
     """One journey, all six words."""
     journey = waiting(ann)
     better = {"questions": [{**TREE["questions"][0], "text": "What comes first?"}]}
@@ -409,14 +409,14 @@ def test_each_decision_does_what_was_foretold(ann: Person) -> None:
     assert "[y/N]" not in done.stderr, "nobody is asked what would not count"
 
 
-def test_changes_that_leave_something_to_do_are_recorded_with_what_is_missing(ann: Person) -> None:
+def test_incomplete_changes_are_recorded_with_what_is_missing(ann: Person) -> None:
     journey = waiting(ann)
     done = at_terminal(ann, "y\n", "decide", journey, "modify", "--changes", '{"questions": null}')
     assert done.returncode == 0
     assert "active in DECOMPOSE; still missing: these categories have no question: c1" in done.stdout
 
 
-def test_changes_that_do_not_fit_are_refused_with_what_is_wrong(ann: Person) -> None:
+def test_invalid_changes_are_refused_with_the_reason(ann: Person) -> None:
     journey = waiting(ann)
     done = at_terminal(ann, "y\n", "decide", journey, "modify", "--changes", '{"questions": 5}')
     assert done.returncode == 1
@@ -449,7 +449,7 @@ def verified() -> Agent:
     return replace(RESEARCH, graph=replace(graph, phases=phases))
 
 
-def test_where_the_own_hand_is_asked_for_only_a_terminal_will_do(ann: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_direct_decision_needs_a_terminal(ann: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = partial(open_app, agents=Only(verified()))
     monkeypatch.setattr(application, "open_app", opened)
     monkeypatch.setattr("tests.contract.cli.test_journeys.open_app", opened)
@@ -483,7 +483,7 @@ def test_where_the_own_hand_is_asked_for_only_a_terminal_will_do(ann: Person, mo
         (["dance"], "invalid choice: 'dance'"),
     ],
 )
-def test_what_is_wrongly_asked_is_told_in_one_sentence(ann: Person, words: list[str], says: str) -> None:
+def test_wrong_usage_gets_one_sentence(ann: Person, words: list[str], says: str) -> None:
     done = ann.here("journeys", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
@@ -520,7 +520,7 @@ def elsewhere(ann: Person) -> Person:
     return Person(ann.folder / "other")
 
 
-def test_an_exported_journey_goes_on_elsewhere_as_if_it_had_been_there(ann: Person) -> None:
+def test_an_exported_journey_continues_elsewhere_unchanged(ann: Person) -> None:
     journey, ben = waiting(ann), elsewhere(ann)
     file = ann.folder / "journey.jsonl"
     done = ann.here("journeys", "export", journey, str(file))
@@ -563,7 +563,7 @@ def test_a_journey_is_imported_under_another_id_and_from_standard_input(
     assert "--as: a journey's id has at most 100 letters" in refused.stderr
 
 
-def test_a_file_of_which_a_letter_was_changed_is_refused_with_the_line(ann: Person) -> None:
+def test_a_file_with_one_changed_letter_is_refused_with_its_line(ann: Person) -> None:
     journey, ben = waiting(ann), elsewhere(ann)
     file = ann.folder / "journey.jsonl"
     ann.here("journeys", "export", journey, str(file))
@@ -585,7 +585,7 @@ def test_a_file_of_which_a_letter_was_changed_is_refused_with_the_line(ann: Pers
     assert json.loads(ben.here("journeys", "--json").stdout) == []
 
 
-def test_a_file_whose_events_cannot_have_happened_is_refused(ann: Person) -> None:
+def test_a_file_with_impossible_events_is_refused(ann: Person) -> None:
     """The digests in the file detect mistakes, not someone who recomputes them."""
     journey = waiting(ann)
     log = ann.asked(lambda state: journeys_in(state).events(journey))
@@ -600,7 +600,7 @@ def test_a_file_whose_events_cannot_have_happened_is_refused(ann: Person) -> Non
     assert "a journey's id has at most 100 letters" in done.stderr
 
 
-def test_an_id_that_is_taken_is_told_with_what_both_have_in_common(ann: Person) -> None:
+def test_a_taken_id_is_reported_with_what_both_have_in_common(ann: Person) -> None:
     journey, ben = waiting(ann), elsewhere(ann)
     file = ann.folder / "journey.jsonl"
     ann.here("journeys", "export", journey, str(file))
@@ -618,7 +618,7 @@ def test_an_id_that_is_taken_is_told_with_what_both_have_in_common(ann: Person) 
     assert state_of(ann, journey).phase == "DECOMPOSE"
 
 
-def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(ann: Person) -> None:
+def test_an_export_replaces_an_earlier_one_and_nothing_else(ann: Person) -> None:
     journey = waiting(ann)
     file, note = ann.folder / "journey.jsonl", ann.kb / "long.md"
     ann.here("journeys", "export", journey, str(file))
@@ -659,7 +659,7 @@ def asked() -> list[dict[str, str]]:
     return [{"id": "q9", "text": "How is it undone?"}]
 
 
-def test_a_journey_whose_agent_is_gone_is_still_seen_and_moved(ann: Person) -> None:
+def test_a_journey_whose_agent_is_gone_can_still_be_seen_and_moved(ann: Person) -> None:
     journey = waiting(ann)
     first, *rest = ann.asked(lambda state: journeys_in(state).events(journey))
     assert isinstance(first.event, Started)
@@ -711,7 +711,7 @@ def test_where_only_a_journey_waits_something_waits(ann: Person) -> None:
     assert (done.returncode, done.stdout.split()[0]) == (0, journey)
 
 
-def test_a_terminal_shows_in_bold_what_waits(ann: Person) -> None:
+def test_a_terminal_shows_waiting_journeys_in_bold(ann: Person) -> None:
     journey, other = waiting(ann), begun(ann)
     with ann.at("journeys") as screen:
         screen.until(journey, other)

@@ -48,7 +48,7 @@ def listed(ann: Person) -> list[dict[str, Any]]:
     return found
 
 
-def test_where_nothing_waits_the_list_says_so(ann: Person) -> None:
+def test_an_empty_list_says_so(ann: Person) -> None:
     done = ann.here("review")
     assert (done.returncode, done.stdout, done.stderr) == (1, "nothing is waiting for you\n", "")
     assert listed(ann) == []
@@ -135,7 +135,7 @@ def test_a_diff_is_coloured(ann: Person) -> None:
 
 
 @pytest.mark.external
-def test_what_is_typed_must_be_the_beginning_of_the_hash(ann: Person) -> None:
+def test_the_typed_text_must_be_the_beginning_of_the_hash(ann: Person) -> None:
     proposal_id = ann.delete()
     digest = ann.proposal(proposal_id).hash
     for typed in ("yes", "", digest[:5], digest[1:7]):
@@ -196,7 +196,7 @@ def test_all_hosts_that_ask_for_the_same_are_listed_shown_and_frozen_together(an
     assert {row["principal"] for row in rows if row["frozen"]} == {f"{ME}@cursor", f"{ME}@zed"}
 
 
-def test_where_the_page_has_changed_it_is_made_again_instead_of_approved_in_vain(ann: Person) -> None:
+def test_a_proposal_with_a_changed_page_is_made_again_instead_of_approved_in_vain(ann: Person) -> None:
     page = ann.kb / "limits.md"
     page.write_text("# Limits\n\n## Size\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
     wanted = page.read_text(encoding="utf-8").replace("64", "32")
@@ -230,7 +230,7 @@ def test_where_the_page_has_changed_it_is_made_again_instead_of_approved_in_vain
     assert page.read_text(encoding="utf-8") == "# Limits\n\n## Uploads\n\nAn upload may be 32 MiB.\n"
 
 
-def test_the_key_w_makes_it_again_with_the_page_as_it_is(ann: Person) -> None:
+def test_the_key_w_makes_it_again_with_the_present_page(ann: Person) -> None:
     page = ann.kb / "limits.md"
     page.write_text("# Limits\n\n## Size\n\nAn upload may be 64 MiB.\n", encoding="utf-8")
     wanted = page.read_text(encoding="utf-8").replace("64", "32")
@@ -249,7 +249,7 @@ def test_the_key_w_makes_it_again_with_the_page_as_it_is(ann: Person) -> None:
     assert ann.proposal(proposal_id).state == "superseded"
 
 
-def test_harmful_freezes_whoever_asked_and_thaw_lifts_it(ann: Person) -> None:
+def test_harmful_freezes_the_asker_and_thaw_lifts_it(ann: Person) -> None:
     proposal_id = ann.delete()
     with ann.at("review", "--harmful", proposal_id, "--reason", "it deletes everything") as screen:
         screen.until("reject as harmful")
@@ -288,7 +288,7 @@ def test_long_text_is_approved_only_after_all_of_it_was_on_the_screen(ann: Perso
     assert ann.there("guides/long.md")
 
 
-def test_what_another_decides_leaves_the_screen_by_itself(ann: Person) -> None:
+def test_a_proposal_decided_elsewhere_leaves_the_screen_automatically(ann: Person) -> None:
     proposal_id = ann.delete()
     with ann.at("review") as screen:
         screen.until("1 waiting")
@@ -300,7 +300,7 @@ def test_what_another_decides_leaves_the_screen_by_itself(ann: Person) -> None:
 
 
 @pytest.mark.parametrize("leaving", ["interrupted", "hung up"])
-def test_whatever_ends_it_leaves_the_terminal_as_it_was(ann: Person, leaving: str) -> None:
+def test_any_exit_leaves_the_terminal_as_it_was(ann: Person, leaving: str) -> None:
     ann.delete()
     with ann.at("review") as screen:
         screen.until("1 waiting")
@@ -404,7 +404,7 @@ def test_hostile_text_does_not_act_on_the_terminal(ann: Person) -> None:
         assert b"\x1b[31mtext" not in screen.raw
 
 
-def test_what_is_not_there_or_wrongly_asked_is_told_in_one_sentence(ann: Person) -> None:
+def test_unknown_ids_and_wrong_usage_get_one_sentence(ann: Person) -> None:
     for code, says, words in (
         (1, "there is no proposal 'p-0'", ["--show", "p-0"]),
         (2, "--approve needs --hash", ["--approve", "p-0"]),

@@ -69,7 +69,7 @@ def test_the_answer_alone_is_on_standard_output_and_every_step_beside_it(ann: Ru
     assert (there.header.limits.iterations, there.header.limits.seconds) == (5, 60.0)
 
 
-def test_in_json_each_step_is_a_line_as_it_is_on_record_and_the_answer_comes_last(ann: RunPerson) -> None:
+def test_with_json_each_recorded_step_is_a_line_and_the_answer_comes_last(ann: RunPerson) -> None:
     ann.will("Where", READ, said(ANSWER))
     done = ann.here("run", "Where is it?", "--json", "--iterations", "3", "--seconds", "30")
     *steps, answer = [json.loads(line) for line in done.stdout.splitlines()]
@@ -81,9 +81,7 @@ def test_in_json_each_step_is_a_line_as_it_is_on_record_and_the_answer_comes_las
     assert json.loads(header)["limits"]["iterations"] == 3
 
 
-def test_what_is_known_already_is_read_from_a_file_or_from_standard_input(
-    ann: RunPerson, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_context_is_read_from_a_file_or_from_standard_input(ann: RunPerson, monkeypatch: pytest.MonkeyPatch) -> None:
     file = ann.folder / "known.txt"
     file.write_text("The hives are on the roof.", encoding="utf-8")
     ann.will("Say it", said("On the roof."), said("On the roof."))
@@ -102,7 +100,7 @@ def test_a_run_has_the_tools_of_the_toolsets_that_it_was_given(ann: RunPerson) -
     assert not {name for name in offered if name.startswith("kb_")}
 
 
-def test_a_host_with_a_secret_is_the_one_whose_run_it_is(ann: RunPerson) -> None:
+def test_a_run_belongs_to_the_host_whose_secret_is_given(ann: RunPerson) -> None:
     import asyncio
 
     allowed = asyncio.run(let_in(ann.settings, "nightly", 3))
@@ -156,7 +154,7 @@ def test_without_a_model_the_variables_that_name_one_are_named(ann: RunPerson) -
     assert "no runs" in ann.here("runs").stdout
 
 
-def test_a_package_that_is_missing_is_told_before_anything_is_on_record(ann: RunPerson) -> None:
+def test_a_missing_package_is_reported_before_anything_is_recorded(ann: RunPerson) -> None:
     (ann.folder / "without").mkdir()
     (ann.folder / "without/openai.py").write_text("raise ImportError", encoding="utf-8")
     path = os.pathsep.join([str(ann.folder / "without"), str(ROOT)])
@@ -166,7 +164,7 @@ def test_a_package_that_is_missing_is_told_before_anything_is_on_record(ann: Run
     assert ann.here("runs").stdout == "no runs\n"
 
 
-def test_a_model_that_is_named_in_the_command_is_asked(ann: RunPerson) -> None:
+def test_the_model_named_in_the_command_is_asked(ann: RunPerson) -> None:
     ann.will("Say it", said("So."))
     assert ann.here("run", "Say it", "--provider", "openai:another").returncode == ACHIEVED
     assert ann.model.asked[0]["model"] == "another"
@@ -183,7 +181,7 @@ def test_a_model_that_is_named_in_the_command_is_asked(ann: RunPerson) -> None:
         ("Say it", "--context", "nowhere.md"),
     ],
 )
-def test_what_makes_no_sense_is_told_before_anything_is_on_record(ann: RunPerson, words: tuple[str, ...]) -> None:
+def test_invalid_options_are_reported_before_anything_is_recorded(ann: RunPerson, words: tuple[str, ...]) -> None:
     done = ann.here("run", *words)
     assert done.returncode == WRONGLY_ASKED
     assert done.stderr.count("\n") == 1
@@ -204,7 +202,7 @@ def test_a_host_that_is_frozen_runs_nothing(ann: RunPerson) -> None:
     assert ann.here("runs").stdout == "no runs\n"
 
 
-def test_what_a_model_or_a_page_says_moves_no_cursor(ann: RunPerson) -> None:
+def test_text_of_a_model_or_a_page_moves_no_cursor(ann: RunPerson) -> None:
     (ann.kb / "evil.md").write_text("# Evil\n\n\x1b[2J\u202egnp.exe\n", encoding="utf-8")
     ann.will("Read", uses("kb_read", path="evil.md"), said("\x1b[2Jdone\u202e"))
     done = ann.here("run", "Read \x1b[31mevil.md")
@@ -230,7 +228,7 @@ def test_a_program_that_was_started_without_standard_input_asks_nobody(ann: RunP
     assert "Traceback" not in done.stderr
 
 
-def test_without_a_terminal_a_question_ends_the_command_and_says_how_to_go_on(ann: RunPerson) -> None:
+def test_without_a_terminal_a_question_ends_the_command_and_says_how_to_continue(ann: RunPerson) -> None:
     ann.will("Move", asks("Which page?"), said("That one then."))
     done = ann.here("run", "Move it")
     run_id = ann.newest().id
@@ -280,7 +278,7 @@ def test_at_a_terminal_a_person_answers_decides_and_reads_the_answer_in_one_sitt
 
 
 @pytest.mark.external
-def test_at_a_terminal_what_nobody_decides_goes_on_waiting(ann: RunPerson) -> None:
+def test_at_a_terminal_an_undecided_proposal_keeps_waiting(ann: RunPerson) -> None:
     ann.will("Move", MOVE)
     with ann.at("run", "Move it", size=(100, 120)) as screen:
         screen.until(QUESTION)
@@ -292,7 +290,7 @@ def test_at_a_terminal_what_nobody_decides_goes_on_waiting(ann: RunPerson) -> No
 
 
 @pytest.mark.external
-def test_where_a_passkey_is_enrolled_it_is_signed_on_the_page_and_goes_on_by_itself(ann: RunPerson) -> None:
+def test_with_a_passkey_it_is_signed_on_the_page_and_continues_automatically(ann: RunPerson) -> None:
     ann.enrol_passkey()
     ann.will("Move", MOVE, said("It lies at guides/release.md."))
     with ann.at("run", "Move it", size=(100, 120)) as screen:
@@ -319,7 +317,7 @@ def test_interrupted_at_a_terminal_the_run_is_on_record_as_cancelled(ann: RunPer
     assert (there.state, there.open_calls) == ("cancelled", ())
 
 
-def test_interrupted_while_it_reads_what_is_given_it_ends_at_once(ann: RunPerson) -> None:
+def test_interrupted_while_reading_its_input_it_ends_immediately(ann: RunPerson) -> None:
     command = [sys.executable, "-m", "mcp_server", *ann.words("run", "Where is it?", "--context", "-")]
     with subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, env=ann.env) as process:
         assert process.stdin is not None
@@ -329,7 +327,7 @@ def test_interrupted_while_it_reads_what_is_given_it_ends_at_once(ann: RunPerson
 
 
 @pytest.mark.external
-def test_interrupted_while_a_person_is_asked_the_run_goes_on_waiting(ann: RunPerson) -> None:
+def test_interrupted_at_a_question_the_run_keeps_waiting(ann: RunPerson) -> None:
     ann.will("Move", asks("Which page?"))
     with ann.at("run", "Move it") as screen:
         screen.until("your answer")
@@ -375,7 +373,7 @@ def test_a_command_in_the_background_of_a_script_is_ended_by_a_signal_as_well(an
 
 
 @pytest.mark.external
-def test_a_run_of_which_nobody_reads_the_steps_any_more_is_cancelled(ann: RunPerson) -> None:
+def test_a_run_whose_output_nobody_reads_is_cancelled(ann: RunPerson) -> None:
     ann.will("Where", READ, said(ANSWER))
     ann.served.plan = _slow_from(2)
     with ann.background("run", "Where is it?", "--json") as process:

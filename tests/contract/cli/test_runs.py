@@ -47,13 +47,13 @@ def begun(ann: RunPerson, goal: str = "Where is it?", code: int = ACHIEVED) -> s
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
-def test_where_there_are_no_runs_it_says_so(ann: RunPerson) -> None:
+def test_an_empty_list_of_runs_says_so(ann: RunPerson) -> None:
     done = ann.modelless.here("runs")
     assert (done.returncode, done.stdout, done.stderr) == (COULD_NOT, "no runs\n", "")
     assert json.loads(ann.modelless.here("runs", "list", "--json").stdout) == []
 
 
-def test_runs_are_listed_newest_first_and_found_by_where_they_stand_without_any_model(ann: RunPerson) -> None:
+def test_runs_are_listed_newest_first_and_filtered_by_state_without_any_model(ann: RunPerson) -> None:
     ann.will("Where", READ, said(ANSWER))
     ann.will("Tidy", asks("Which page?"))
     ann.will("Move", MOVE)
@@ -70,7 +70,7 @@ def test_runs_are_listed_newest_first_and_found_by_where_they_stand_without_any_
     assert person.here("runs", "list", "--limit", "1").stdout.splitlines() == lines[:1]
 
 
-def test_a_run_is_explained_step_by_step_with_its_whole_answer_and_how_to_go_on(ann: RunPerson) -> None:
+def test_a_run_is_explained_step_by_step_with_its_full_answer_and_how_to_continue(ann: RunPerson) -> None:
     long = "A line of the answer.\n" * 60
     ann.will("Where", READ, said(long))
     ann.will("Tidy", asks("Which page?\nSay its path."))
@@ -91,14 +91,14 @@ def test_a_run_is_explained_step_by_step_with_its_whole_answer_and_how_to_go_on(
     assert (fields["status"], fields["question"], fields["iterations"]) == ("asking", "Which page?\nSay its path.", 1)
 
 
-def test_a_run_that_there_is_not_is_told_in_one_sentence(ann: RunPerson) -> None:
+def test_an_unknown_run_gets_one_sentence(ann: RunPerson) -> None:
     for words in (("show", "r-0"), ("follow", "r-0"), ("answer", "r-0", "x"), ("resume", "r-0"), ("cancel", "r-0")):
         done = ann.here("runs", *words)
         assert (done.returncode, done.stdout) == (COULD_NOT, "")
         assert done.stderr == "knowledge-forge: there is no run 'r-0'\n"
 
 
-def test_what_happened_can_be_followed_afterwards_and_the_exit_code_says_how_it_stands(ann: RunPerson) -> None:
+def test_a_run_can_be_followed_afterwards_and_the_exit_code_is_its_state(ann: RunPerson) -> None:
     ann.will("Where", READ, said(ANSWER))
     ann.will("Tidy", asks("Which page?"))
     done, asked = begun(ann), begun(ann, "Tidy up.", WAITS)
@@ -217,7 +217,7 @@ def test_an_answer_is_left_to_a_server_that_has_the_model(ann: RunPerson) -> Non
     assert asyncio.run(serve()) == "done"
 
 
-def test_a_run_goes_on_with_the_model_that_it_was_begun_with(ann: RunPerson) -> None:
+def test_a_run_continues_with_its_first_model(ann: RunPerson) -> None:
     ann.will("Tidy", asks("Which page?"), said("Done."))
     run_id = begun(ann, "Tidy up.", WAITS)
     done = ann.here("runs", "answer", run_id, "all", "--provider", "openai:another")
@@ -227,7 +227,7 @@ def test_a_run_goes_on_with_the_model_that_it_was_begun_with(ann: RunPerson) -> 
     assert other.here("runs", "answer", run_id, "all", "--provider", MODEL).returncode == ACHIEVED
 
 
-def test_what_is_over_is_resumed_by_saying_how_it_ended(ann: RunPerson) -> None:
+def test_resuming_a_finished_run_says_how_it_ended(ann: RunPerson) -> None:
     ann.will("Where", READ, said(ANSWER))
     run_id = begun(ann)
     for person in (ann, ann.modelless):
@@ -236,7 +236,7 @@ def test_what_is_over_is_resumed_by_saying_how_it_ended(ann: RunPerson) -> None:
     assert len(ann.model.asked) == 2
 
 
-def test_a_run_whose_process_was_killed_is_resumed(ann: RunPerson) -> None:
+def test_an_orphaned_run_is_resumed(ann: RunPerson) -> None:
     """`runs answer --leave` leaves a run as a killed process does: without a leader."""
     ann.will("Tidy", asks("Which page?"), READ, said(ANSWER))
     run_id = begun(ann, "Tidy up.", WAITS)
@@ -246,7 +246,7 @@ def test_a_run_whose_process_was_killed_is_resumed(ann: RunPerson) -> None:
     assert "Another process took it up" in done.stderr
 
 
-def test_who_resumes_what_another_process_may_lead_is_told_what_they_wait_for(ann: RunPerson) -> None:
+def test_resuming_a_run_that_another_process_may_lead_says_what_to_wait_for(ann: RunPerson) -> None:
     ann.will("Tidy", asks("Which page?"))
     run_id = begun(ann, "Tidy up.", WAITS)
     ann.modelless.here("runs", "answer", run_id, "all", "--leave")
@@ -264,7 +264,7 @@ def test_who_resumes_what_another_process_may_lead_is_told_what_they_wait_for(an
 # --- ending -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_cancelled_once_without_any_model_and_what_it_proposed_is_taken_back(ann: RunPerson) -> None:
+def test_a_run_is_cancelled_once_without_any_model_and_its_proposal_withdrawn(ann: RunPerson) -> None:
     ann.will("Move", MOVE)
     run_id = begun(ann, "Move it.", WAITS)
     proposal = ann.record(run_id).proposal
@@ -281,7 +281,7 @@ def test_a_run_is_cancelled_once_without_any_model_and_what_it_proposed_is_taken
 
 
 @pytest.mark.external
-def test_runs_in_a_shared_database_are_led_answered_and_ended_alike(
+def test_runs_in_a_shared_database_are_led_answered_and_ended_the_same_way(
     ann: RunPerson, postgres: PostgresServer, schema: str
 ) -> None:
     more = {"FORGE_DATABASE_URL": postgres.url(), "FORGE_DATABASE_SCHEMA": schema}

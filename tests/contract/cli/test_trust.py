@@ -52,7 +52,7 @@ def asked(process: subprocess.Popen[str]) -> str:
     return found.group(1)
 
 
-def test_before_there_is_a_passkey_acts_are_done_at_once_and_called_advisory(ann: Person) -> None:
+def test_without_a_passkey_acts_happen_immediately_and_are_called_advisory(ann: Person) -> None:
     done = ann.run("trust", "grant", "cursor", "4", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)[0]["level"] == 4
@@ -64,7 +64,7 @@ def test_before_there_is_a_passkey_acts_are_done_at_once_and_called_advisory(ann
     assert "advisory" in ann.here("audit", "search", "--json", "proposal.decide").stdout
 
 
-def test_a_freeze_takes_everything_and_a_thaw_gives_back_the_floor(ann: Person) -> None:
+def test_a_freeze_removes_everything_and_a_thaw_restores_the_floor(ann: Person) -> None:
     ann.here("trust", "grant", "cursor", "3")
     done = ann.run("trust", "freeze", "cursor", "--reason", "it wrote nonsense")
     assert done.returncode == 0
@@ -89,7 +89,7 @@ def test_a_grant_to_a_person_is_the_floor_of_their_enrolled_hosts_only(ann: Pers
     assert holds(ann, "later")["level"] == 3
 
 
-def test_what_sank_in_idle_time_is_listed_as_it_is_now(ann: Person) -> None:
+def test_a_decayed_score_is_listed_at_its_present_value(ann: Person) -> None:
     """The design: the part above the floor halves in thirty days."""
     month_ago = utc_now() - timedelta(days=30)
     earned = TrustRecord(f"{ME}@cursor", 3.0, 2.0, 3.9, frozen=False, updated_at=month_ago)
@@ -109,7 +109,7 @@ def test_freezing_a_person_freezes_every_host_of_theirs(ann: Person) -> None:
 
 
 @pytest.mark.parametrize("words", [["freeze", "nobody"], ["thaw", "nobody"], ["grant", "nobody", "3"]])
-def test_a_host_that_nobody_enrolled_is_told(ann: Person, words: list[str]) -> None:
+def test_an_unregistered_host_is_reported(ann: Person, words: list[str]) -> None:
     done = ann.here("trust", *words)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no host 'nobody' is registered" in done.stderr
@@ -121,7 +121,7 @@ def test_a_grant_that_cannot_be_made_proposes_nothing(ann: Person) -> None:
     assert ann.here("review").stdout == "nothing is waiting for you\n"
 
 
-def test_with_a_passkey_a_grant_waits_for_its_signature_and_then_says_what_holds(ann: Person) -> None:
+def test_with_a_passkey_a_grant_waits_for_its_signature_and_then_reports_the_result(ann: Person) -> None:
     ann.enrol_passkey()
     with ann.start("trust", "grant", "cursor", "4", "--json") as process:
         proposal_id = asked(process)
@@ -147,7 +147,7 @@ def test_a_grant_that_is_declined_changes_nothing_and_ends_with_1(ann: Person) -
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT for one process")
 @pytest.mark.external
-def test_interrupted_a_grant_goes_on_waiting_and_an_enrolment_is_taken_back(ann: Person) -> None:
+def test_interrupted_a_grant_keeps_waiting_and_a_registration_is_undone(ann: Person) -> None:
     ann.enrol_passkey()
     for words, state in ((["trust", "grant", "cursor", "4"], "pending"), (["enroll", "zed"], "withdrawn")):
         with ann.start(words[0], *words[1:]) as process:
@@ -161,7 +161,7 @@ def test_interrupted_a_grant_goes_on_waiting_and_an_enrolment_is_taken_back(ann:
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
 @pytest.mark.external
-def test_what_a_person_asked_for_can_be_rejected_in_a_terminal_and_freezes_nobody(ann: Person) -> None:
+def test_a_persons_request_can_be_rejected_in_a_terminal_and_freezes_nobody(ann: Person) -> None:
     ann.enrol_passkey()
     with ann.start("trust", "grant", "cursor", "4") as process:
         proposal_id = asked(process)
@@ -189,7 +189,7 @@ def test_with_a_passkey_thawing_waits_for_its_signature_and_freezing_does_not(an
     assert not holds(ann)["frozen"]
 
 
-def test_forms_of_a_host_count_once_a_person_says_so_and_a_new_secret_begins_without(ann: Person) -> None:
+def test_a_hosts_forms_count_once_a_person_says_so_and_a_new_secret_starts_without(ann: Person) -> None:
     assert holds(ann)["forms"] is False
     assert "knowledge-forge trust forms NAME on" in ann.here("trust", "list").stderr
     assert "not protected by a passkey" in ann.here("trust", "forms", "cursor", "on").stderr
@@ -209,7 +209,7 @@ def test_forms_of_a_host_count_once_a_person_says_so_and_a_new_secret_begins_wit
         assert (done.returncode, f"no host {name!r} is registered" in done.stderr) == (1, True)
 
 
-def test_with_a_passkey_forms_count_only_once_it_is_signed_and_turning_them_off_takes_none(ann: Person) -> None:
+def test_with_a_passkey_allowing_forms_needs_a_signature_and_disallowing_none(ann: Person) -> None:
     ann.enrol_passkey()
     with ann.start("trust", "forms", "cursor", "on") as process:
         proposal_id = asked(process)
@@ -260,7 +260,7 @@ def test_with_a_passkey_install_writes_nothing_before_it_is_signed(ann: Person) 
     assert ann.asked(lambda state: state.host_of(digest(secret))) == "cursor"
 
 
-def test_an_installation_whose_enrolment_is_declined_leaves_the_file_and_the_old_secret_alone(ann: Person) -> None:
+def test_an_installation_with_a_declined_registration_changes_nothing(ann: Person) -> None:
     before = ann.asked(lambda state: state.enrolments())
     ann.enrol_passkey()
     with ann.start("install", "cursor", "--yes-edit") as process:
@@ -272,7 +272,7 @@ def test_an_installation_whose_enrolment_is_declined_leaves_the_file_and_the_old
     assert ann.asked(lambda state: state.enrolments()) == before
 
 
-def test_an_installation_whose_grant_is_declined_says_that_nothing_is_granted(ann: Person) -> None:
+def test_an_installation_with_a_declined_grant_says_that_nothing_is_granted(ann: Person) -> None:
     ann.enrol_passkey()
     with ann.start("install", "cursor", "--yes-edit") as process:
         ann.signs(asked(process))
@@ -283,7 +283,7 @@ def test_an_installation_whose_grant_is_declined_says_that_nothing_is_granted(an
     assert holds(ann)["level"] == 2
 
 
-def test_the_doctor_says_what_waits_where_the_page_is_and_whether_a_passkey_is_enrolled(ann: Person) -> None:
+def test_the_doctor_reports_waiting_proposals_the_pages_address_and_passkeys(ann: Person) -> None:
     def findings() -> dict[str, dict[str, Any]]:
         return {f["what"]: f for f in json.loads(ann.here("doctor", "--json").stdout)}
 
@@ -319,7 +319,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize(("statement", "says"), BY_HAND.items(), ids=range(len(BY_HAND)))
-def test_what_was_put_into_the_state_by_hand_is_named_by_audit_verify(ann: Person, statement: str, says: str) -> None:
+def test_audit_verify_names_state_that_was_edited_by_hand(ann: Person, statement: str, says: str) -> None:
     """kb/guides/trust.md: beyond our reach, and detected."""
     ann.propose("kb_merge", path="new.md", content="# New\n\nText.")
     assert ann.here("trust", "grant", "cursor", "3").returncode == 0

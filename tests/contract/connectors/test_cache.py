@@ -71,7 +71,7 @@ async def test_of_fifty_callers_one_asks_and_all_get_its_error_and_the_next_one_
     assert await cache.get("a", asked) == 2
 
 
-async def test_who_asks_and_goes_away_leaves_the_question_to_another() -> None:
+async def test_a_caller_that_leaves_passes_its_question_to_another() -> None:
     asked, cache = Asked(), ReplyCache[int](Clock(), longest_s=30)
     got: list[int] = []
 
@@ -96,7 +96,7 @@ async def test_who_asks_and_goes_away_leaves_the_question_to_another() -> None:
     assert got == [2, 2]
 
 
-async def test_an_answer_is_good_for_its_time_or_for_less_where_less_is_asked() -> None:
+async def test_a_cached_answer_is_valid_for_its_time_or_less_on_request() -> None:
     clock, asked = Clock(), Asked()
     asked.let.set()
     cache = ReplyCache[int](clock, longest_s=30)
@@ -110,7 +110,7 @@ async def test_an_answer_is_good_for_its_time_or_for_less_where_less_is_asked() 
     assert list(cache.values()) == [3]
 
 
-async def test_what_was_under_way_when_it_was_forgotten_is_not_kept() -> None:
+async def test_an_answer_in_progress_when_the_cache_was_cleared_is_not_kept() -> None:
     """A list requested before a task changed may lack the change."""
     asked, cache = Asked(), ReplyCache[int](Clock(), longest_s=30)
 

@@ -106,7 +106,7 @@ async def test_a_message_and_a_thread_are_evidence_with_the_authority_of_message
         assert [origin.observed_at for origin in tracked.origins if origin.source.startswith("zulip:")] == [moment]
 
 
-async def test_what_is_not_there_or_may_not_be_read_is_no_evidence_and_nothing_is_written(tmp_path: Path) -> None:
+async def test_missing_or_unreadable_things_are_no_evidence_and_nothing_is_written(tmp_path: Path) -> None:
     """Fetched, verified."""
     async with team(tmp_path, plane_projects=("KB",), zulip_channels=("drawing",)) as there:
         there.plane.add_task("OPS", "Uploads", description_html=f"<p>{CLAIM}</p>")
@@ -134,7 +134,7 @@ async def test_what_is_not_there_or_may_not_be_read_is_no_evidence_and_nothing_i
         assert there.host.text("uploads.md") == PAGE
 
 
-async def test_a_service_that_is_away_makes_its_evidence_weak_and_the_answer_says_so(tmp_path: Path) -> None:
+async def test_an_unreachable_service_makes_its_evidence_weak_and_the_answer_says_so(tmp_path: Path) -> None:
     async with team(tmp_path) as there:
         there.at_plane.plan = lambda *_: serving.status(503)
         there.at_zulip.plan = lambda *_: serving.after()
@@ -148,7 +148,7 @@ async def test_a_service_that_is_away_makes_its_evidence_weak_and_the_answer_say
         assert new(await there.says("zulip:drawing/merge", dry_run=True))["authority"] == 0.2
 
 
-async def test_who_cites_many_waits_once_for_a_service_that_is_away(tmp_path: Path) -> None:
+async def test_many_citations_wait_once_for_an_unreachable_service(tmp_path: Path) -> None:
     """Each request to a service that doesn't answer takes up to 20 seconds, and a merge may name 21 sources."""
     async with team(tmp_path) as there:
         there.at_plane.plan = lambda *_: serving.status(503)
@@ -162,7 +162,7 @@ async def test_who_cites_many_waits_once_for_a_service_that_is_away(tmp_path: Pa
         assert "cannot be looked up now" in answer["note"]
 
 
-async def test_what_may_not_be_read_keeps_nothing_else_from_being_read(tmp_path: Path) -> None:
+async def test_an_unreadable_citation_does_not_block_the_others(tmp_path: Path) -> None:
     async with team(tmp_path) as there:
         there.plane.add_task("KB", "Uploads", description_html=f"<p>{CLAIM}</p>")
         there.at_plane.plan = serving.for_requests("GET", "/KB-1/", serving.status(403))
@@ -231,7 +231,7 @@ async def test_nothing_counts_as_said_later_than_it_can_have_been_said(tmp_path:
         assert [one.observed_at for one in tracked.origins if one.source.startswith("zulip:")] == [moment]
 
 
-async def test_who_cites_what_was_written_from_here_cites_nobody(tmp_path: Path) -> None:
+async def test_citing_text_written_from_here_cites_nobody(tmp_path: Path) -> None:
     """Otherwise a host could post a statement to a task or a thread, and then cite it as its witness."""
     async with team(tmp_path) as there:
         task = await there.host.call("plane_create_task", project="KB", name="Uploads", description=CLAIM)
@@ -266,7 +266,7 @@ async def test_a_look_counts_for_a_minute_and_not_longer(tmp_path: Path) -> None
         assert len(there.at_plane.seen) > asked
 
 
-async def test_a_merge_that_cites_a_task_can_wait_for_a_person_and_does_then_what_was_shown(tmp_path: Path) -> None:
+async def test_a_merge_that_cites_a_task_can_wait_for_a_person_and_then_does_what_was_shown(tmp_path: Path) -> None:
     async with team(tmp_path, level=2) as there:
         there.plane.add_task("KB", "Uploads", description_html=f"<p>{CLAIM}</p>")
         waits = await there.says("plane:KB-5")
@@ -281,7 +281,7 @@ async def test_a_merge_that_cites_a_task_can_wait_for_a_person_and_does_then_wha
         assert CLAIM in there.host.text("uploads.md")
 
 
-async def test_where_no_service_is_configured_what_is_cited_counts_as_it_is_said(tmp_path: Path) -> None:
+async def test_without_a_configured_service_a_citation_counts_as_stated(tmp_path: Path) -> None:
     async with team(tmp_path, plane_api_key=None, zulip_api_key=None) as there:
         for source, authority in (("plane:NOPE-1", 0.6), ("zulip:no/such/1", 0.3)):
             answer = await there.says(source, dry_run=True)

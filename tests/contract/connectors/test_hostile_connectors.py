@@ -98,7 +98,7 @@ async def test_no_redirect_leads_inward_or_asks_with_another_key(where: str) -> 
     ],
     ids=["json", "text", "missing", "denied"],
 )
-async def test_what_another_service_answers_at_the_address_reaches_no_host(tmp_path: Path, fault: Fault) -> None:
+async def test_another_service_at_the_address_reaches_no_host(tmp_path: Path, fault: Fault) -> None:
     """If a name later resolves to a cloud's metadata service, its credentials appear in no answer and no error."""
     async with chatting(tmp_path / "z") as zulip, working(tmp_path / "p") as plane:
         zulip.served.plan = plane.served.plan = lambda *_: fault

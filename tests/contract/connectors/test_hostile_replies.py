@@ -228,6 +228,6 @@ def test_whatever_was_packed_is_unpacked_in_small_pieces(content: bytes, how: st
 
 
 @pytest.mark.parametrize("coding", ["gzip, gzip", "br", "zstd", "gzip;deflate", "identity, gzip", "x" * 9_000])
-def test_what_was_not_asked_for_is_not_unpacked(coding: str) -> None:
+def test_content_that_was_not_requested_is_not_decompressed(coding: str) -> None:
     with pytest.raises(BadPacking, match="not requested"):
         Unpacking(coding)

@@ -118,7 +118,7 @@ async def sending() -> AsyncIterator[Sending]:
         yield ready
 
 
-async def test_a_request_arrives_as_it_was_made_and_its_reply_comes_back(sending: Sending) -> None:
+async def test_a_request_arrives_unchanged_and_its_reply_comes_back(sending: Sending) -> None:
     reply = await sending.reply(ServiceRequest("PATCH", "/tasks/1/", {"q": "a b&c=ü"}, json={"name": "Größe"}))
     assert (reply.status, reply.headers["x-seen"]) == (200, "1")
     assert reply.body["query"] == {"q": "a b&c=ü"}
@@ -161,7 +161,7 @@ ONCE = [
 
 
 @pytest.mark.parametrize(("fault", "error"), ONCE)
-async def test_what_changes_something_is_sent_once_whatever_comes_back(
+async def test_a_changing_request_is_sent_once_whatever_comes_back(
     sending: Sending, fault: Fault, error: type[ConnectorError]
 ) -> None:
     """Bounded retries for reads, none for writes without an idempotency key."""
@@ -170,7 +170,7 @@ async def test_what_changes_something_is_sent_once_whatever_comes_back(
     assert sending.waits == []
 
 
-async def test_what_changes_something_goes_over_a_connection_of_its_own(sending: Sending) -> None:
+async def test_a_changing_request_uses_its_own_connection(sending: Sending) -> None:
     """A kept connection may already be dead, and then nobody knows whether the request arrived."""
     for request in (READ, READ, WRITE, WRITE, READ):
         await sending.sender.send(request)
@@ -202,7 +202,7 @@ PASSING = [
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_what_only_asks_is_asked_again(sending: Sending, fault: Fault) -> None:
+async def test_a_reading_request_is_retried(sending: Sending, fault: Fault) -> None:
     reply = await sending.reply(READ, fault, fault)
     assert reply.body["query"] == {"q": "a b&c"}
     assert len(sending.double.seen) == 3
@@ -210,7 +210,7 @@ async def test_what_only_asks_is_asked_again(sending: Sending, fault: Fault) -> 
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_what_the_service_knows_by_a_key_is_sent_again(sending: Sending, fault: Fault) -> None:
+async def test_a_request_with_an_idempotency_key_is_retried(sending: Sending, fault: Fault) -> None:
     assert (await sending.reply(KEYED, fault)).status == 200
     assert len(sending.double.seen) == 2
 
@@ -227,7 +227,7 @@ LASTING = [
 
 
 @pytest.mark.parametrize(("fault", "error"), LASTING)
-async def test_what_would_not_be_better_a_moment_later_is_told_at_once(
+async def test_a_permanent_error_is_reported_immediately(
     sending: Sending, fault: Fault, error: type[ConnectorError]
 ) -> None:
     assert type(await sending.error(READ, fault)) is error
@@ -303,7 +303,7 @@ async def test_where_nothing_listens_nothing_was_sent() -> None:
         assert "word-of-passing" not in str(error)
 
 
-async def test_a_host_that_is_not_known_is_told_so() -> None:
+async def test_an_unknown_host_is_reported() -> None:
     error, waits = await fails("http://nowhere.invalid", READ)
     assert isinstance(error, Unreachable)
     assert (error.why, waits) == ("no such host is known", [])
@@ -313,13 +313,13 @@ async def test_a_host_that_is_not_known_is_told_so() -> None:
     "address",
     ["http://exa mple", "ftp://127.0.0.1", "http://[::1", "http://127.0.0.1:99999", "nonsense", f"http://{'a' * 300}"],
 )
-async def test_what_is_no_address_is_told_so(address: str) -> None:
+async def test_an_invalid_address_is_reported(address: str) -> None:
     error, waits = await fails(address, WRITE)
     assert isinstance(error, Unreachable)
     assert waits == []
 
 
-async def test_a_key_that_no_request_can_carry_is_told_without_it() -> None:
+async def test_a_key_that_no_header_can_carry_is_reported_without_it() -> None:
     place = ServiceAddress("Plane", "http://127.0.0.1:9", "PLANE_BASE_URL", {"X-API-Key": f"{KEY}\n"}, (KEY,))
     async with clients() as made:
         with pytest.raises(ConnectorError, match="characters that no key has") as raised:
@@ -334,7 +334,7 @@ async def test_no_path_leads_to_another_host(sending: Sending, path: str) -> Non
     assert sending.double.seen == []
 
 
-async def test_a_redirect_within_the_place_is_followed_for_what_only_asks(sending: Sending) -> None:
+async def test_a_redirect_within_the_place_is_followed_for_reads(sending: Sending) -> None:
     reply = await sending.reply(READ, serving.redirected("/other/?page=2"), serving.redirected("third/"))
     assert reply.status == 200
     assert [seen.path for seen in sending.double.seen] == ["/tasks/", "/other/", "/other/third/"]
@@ -371,7 +371,7 @@ async def test_an_error_without_json_is_for_the_wire_to_judge(sending: Sending) 
     assert (said.status, said.body) == (400, {"error": "no"})
 
 
-async def test_a_page_for_people_is_told_with_the_setting_to_look_at(sending: Sending) -> None:
+async def test_an_html_page_is_reported_with_the_setting_to_check(sending: Sending) -> None:
     for request in (READ, WRITE):
         error = await sending.error(request, serving.html())
         assert "a page of HTML instead of JSON" in str(error)
@@ -385,7 +385,7 @@ async def test_a_small_body_that_unpacks_to_a_large_one_is_not_taken(sending: Se
     assert "larger than" in str(await sending.error(READ, fault))
 
 
-async def test_a_packed_body_is_unpacked_and_a_broken_one_told(sending: Sending) -> None:
+async def test_a_compressed_body_is_unpacked_and_a_broken_one_reported(sending: Sending) -> None:
     packed = serving.status(200, {"content-encoding": "gzip"}, gzip.compress(b'{"a": 1}'))
     broken = serving.status(200, {"content-encoding": "gzip"}, b"no gzip")
     assert (await sending.reply(READ, packed)).body == {"a": 1}
@@ -413,7 +413,7 @@ async def test_a_secret_that_the_service_echoes_is_gone_from_the_reply(sending: 
     assert reply.body["error"] == "bad key [removed]"
 
 
-async def test_no_error_and_no_log_holds_a_key_or_what_was_asked(
+async def test_no_error_and_no_log_contains_a_key_or_the_request(
     sending: Sending, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -437,7 +437,7 @@ async def test_a_caller_that_goes_away_leaves_no_request_behind(sending: Sending
     assert (await sending.sender.send(READ)).status == 200
 
 
-async def test_many_requests_at_once_all_get_their_own_reply(sending: Sending) -> None:
+async def test_concurrent_requests_all_get_their_own_reply(sending: Sending) -> None:
     replies = await asyncio.gather(
         *[
             sending.sender.send(ServiceRequest("GET", "/tasks/", {"n": str(number)}, repeatable=True))
@@ -465,7 +465,7 @@ async def test_the_proxy_of_the_environment_is_used_but_for_hosts_that_it_except
     assert sending.double.seen[0].headers["host"] == "plane.invalid"
 
 
-async def test_a_proxy_that_lets_nothing_through_is_told_so_and_nothing_was_sent(
+async def test_a_blocking_proxy_is_reported_and_nothing_was_sent(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", sending.double.address)
@@ -582,7 +582,7 @@ async def test_a_service_with_a_certificate_of_our_own_authority_is_trusted_wher
         ("127.0.0.1", -1, True, "certificate has expired"),
     ],
 )
-async def test_a_certificate_that_is_not_trusted_is_told_with_the_setting_for_one_of_ones_own(
+async def test_an_untrusted_certificate_is_reported_with_the_setting_for_ones_own(
     authority: Authority, host: str, until: int, *, named: bool, says: str
 ) -> None:
     certificate = authority.certificate(host, until=timedelta(days=until))
@@ -597,7 +597,7 @@ async def test_a_certificate_that_is_not_trusted_is_told_with_the_setting_for_on
         assert sending.waits == []
 
 
-async def test_https_where_only_http_is_spoken_is_told_so(sending: Sending) -> None:
+async def test_https_to_a_plain_http_server_is_reported(sending: Sending) -> None:
     error, _ = await fails(sending.double.address.replace("http:", "https:"), READ)
     assert isinstance(error, Unreachable)
     assert "HTTPS" in error.why
@@ -646,9 +646,7 @@ NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
         (None, None, None),
     ],
 )
-def test_what_a_service_wants_to_be_left_alone_for_is_understood(
-    said: str | None, date: str | None, seconds: float | None
-) -> None:
+def test_retry_after_is_understood(said: str | None, date: str | None, seconds: float | None) -> None:
     """RFC 9110 knows integers and dates, Zulip sends fractions."""
     assert wait_of(said, date, NOW) == seconds
 
@@ -671,7 +669,7 @@ def test_whatever_bytes_come_they_are_a_value_or_a_bad_body(content: bytes) -> N
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_json_is_read_as_it_was_written_but_for_what_cannot_be_stored(value: object) -> None:
+def test_json_is_read_unchanged_except_for_what_cannot_be_stored(value: object) -> None:
     expected = json.loads(json.dumps(value).replace("\\u0000", "\N{REPLACEMENT CHARACTER}"))
     assert read_body(json.dumps(value).encode()) == expected
 

@@ -43,7 +43,7 @@ async def servers(settings: Settings, folder: Path, mail: Mail) -> AsyncIterator
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-async def test_of_several_servers_that_are_asked_for_the_same_at_once_one_sends_it(
+async def test_of_several_servers_asked_for_the_same_act_one_sends_it(
     engine: str, request: pytest.FixtureRequest, schema: str, tmp_path: Path
 ) -> None:
     """The second process waits for the first, instead of treating its request as lost."""
@@ -70,7 +70,7 @@ async def test_of_several_servers_that_are_asked_for_the_same_at_once_one_sends_
     assert told == {"done": CALLS, "unchanged": CALLS * (SERVERS - 1)}
 
 
-async def test_the_doctor_names_acts_of_which_nobody_knows_and_no_others(tmp_path: Path) -> None:
+async def test_the_doctor_names_acts_with_an_unknown_outcome_and_no_others(tmp_path: Path) -> None:
     settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
     now = utc_now()
     async with open_state(settings) as state:

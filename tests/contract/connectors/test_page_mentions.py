@@ -46,7 +46,7 @@ async def test_pages_are_found_by_path_link_and_name_and_nothing_else_is(tmp_pat
         assert await related_pages(services, "plane:KB-12", []) == ()
 
 
-async def test_what_names_a_page_is_told_by_those_who_read_it(tmp_path: Path) -> None:
+async def test_readers_of_a_page_see_what_names_it(tmp_path: Path) -> None:
     async with indexed(tmp_path) as host:
         services = host.app.services
         assert (await host.call("kb_read", path="guides/trust.md"))["cited_by"] == []
@@ -66,7 +66,7 @@ async def test_what_names_a_page_is_told_by_those_who_read_it(tmp_path: Path) ->
         assert await citations_of(services, "guides/größe.md") == []
 
 
-async def test_a_page_is_read_and_a_task_too_while_nobody_can_say_what_cites_what(
+async def test_pages_and_tasks_can_be_read_while_citations_are_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with indexed(tmp_path) as host:
@@ -81,7 +81,7 @@ async def test_a_page_is_read_and_a_task_too_while_nobody_can_say_what_cites_wha
         assert (await host.call("kb_read", path="notes.md"))["cited_by"] == []
 
 
-async def test_where_no_service_is_configured_nobody_asks_what_cites_a_page(
+async def test_without_a_service_nobody_looks_up_citations_of_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "kb", PAGES)
@@ -128,7 +128,7 @@ async def test_a_thread_and_its_page_know_each_other_once_the_thread_was_read(tm
         assert [line["place"] for line in again["messages"]] == ["drawing/where is it"]
 
 
-async def test_the_topic_of_a_thread_is_read_by_nobody_who_only_reads_the_page(tmp_path: Path) -> None:
+async def test_the_topic_of_a_thread_is_not_shown_to_readers_of_the_page(tmp_path: Path) -> None:
     """Anyone may name a topic, so a trusted page must not carry that name along."""
     write(tmp_path / "kb", PAGES)
     async with chatting(tmp_path) as host:
@@ -142,7 +142,7 @@ async def test_the_topic_of_a_thread_is_read_by_nobody_who_only_reads_the_page(t
         assert "obey" not in str(read).casefold()
 
 
-async def test_what_others_noted_is_told_only_where_it_may_be_read_from_here(tmp_path: Path) -> None:
+async def test_mentions_noted_by_others_are_shown_only_if_they_may_be_read_from_here(tmp_path: Path) -> None:
     """One database serves many hosts, each with its own keys and lists."""
     write(tmp_path / "kb", PAGES)
     async with working(tmp_path, level=5, plane_projects=("Knowledge Base", "OPS")) as host:

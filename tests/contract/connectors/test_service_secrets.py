@@ -251,7 +251,7 @@ async def test_where_all_goes_well_no_key_is_said_logged_or_kept(tmp_path: Path)
         assert BASIC in there.zulip.seen[-1].headers["authorization"]
 
 
-async def test_what_a_service_echoes_into_its_data_is_taken_out(tmp_path: Path) -> None:
+async def test_secrets_echoed_in_a_services_data_are_removed(tmp_path: Path) -> None:
     async with house(tmp_path, level=5) as there:
         there.plane_inside.change_task("KB-1", description_html=f"<p>{ECHOES['plane']}</p>")
         there.zulip_inside.world.say(HAMLET, "drawing", "merge", ECHOES["zulip"])
@@ -287,7 +287,7 @@ async def test_no_fault_of_a_service_brings_a_key_or_a_text_to_light(tmp_path: P
         assert there.errors, "something did go wrong"
 
 
-async def test_what_waits_for_a_person_holds_the_text_and_no_key(tmp_path: Path) -> None:
+async def test_a_waiting_proposal_has_the_text_and_no_key(tmp_path: Path) -> None:
     async with house(tmp_path, level=2) as there:
         for tool, arguments in WRITES:
             assert await there.call(tool, arguments), there.errors

@@ -76,7 +76,9 @@ async def test_a_host_may_propose_a_dismissal_and_only_a_person_makes_it(setting
         assert (body["proposal"], body["intent"]) == (waits["proposal"]["id"], "two services”")
 
 
-async def test_what_a_person_said_both_hold_is_written_beside_and_not_flagged_again(settings: Settings) -> None:
+async def test_a_claim_that_a_person_let_stand_beside_another_is_written_and_not_flagged_again(
+    settings: Settings,
+) -> None:
     async with writing(settings) as host:
         await claim(host)
         (found,) = await contradictions(host)

@@ -36,7 +36,7 @@ def ann(tmp_path: Path) -> Person:
     return Person(tmp_path)
 
 
-def test_a_sweep_finds_what_pages_contradict_the_best_believed_first(ann: Person) -> None:
+def test_a_sweep_finds_contradictions_between_pages_the_most_certain_first(ann: Person) -> None:
     done = ann.here("check", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["pages"], found["skipped"], found["new"]) == (1, len(PAGES), [], 2)
@@ -52,7 +52,7 @@ def test_a_sweep_finds_what_pages_contradict_the_best_believed_first(ann: Person
     assert (here["pages"], here["contradictions"]) == (1, [second])
 
 
-def test_without_contradictions_a_check_says_so(ann: Person) -> None:
+def test_a_check_without_contradictions_says_so(ann: Person) -> None:
     done = ann.here("check", "daily")
     assert (done.returncode, done.stdout) == (0, "checked 2 pages, found 0 new contradictions\n")
 

@@ -113,7 +113,7 @@ async def test_a_host_that_a_person_enrolled_and_granted_may_act_and_another_may
     assert written == ["kept"]
 
 
-async def test_a_secret_that_was_replaced_stops_working_at_once(settings: Settings) -> None:
+async def test_a_replaced_secret_stops_working_immediately(settings: Settings) -> None:
     async with opened(settings) as app:
         secret = await enrol(app.base.state, "cursor", now=utc_now())
         await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
@@ -174,7 +174,7 @@ async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(setting
         assert (await client.list_tools()).tools
 
 
-async def test_a_crash_inside_a_tool_tells_nothing_of_the_inside(
+async def test_a_crash_inside_a_tool_reveals_nothing_internal(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(settings) as app:
@@ -194,7 +194,7 @@ class Unreachable:
         raise StorageError(f"cannot read {principal}")
 
 
-async def test_without_a_state_store_acts_are_refused_and_reads_go_on_for_a_minute(settings: Settings) -> None:
+async def test_without_a_state_store_acts_are_refused_and_reads_continue_for_a_minute(settings: Settings) -> None:
     """The design, section 6: it fails closed."""
     async with opened(settings) as app:
         now = 1000.0
@@ -248,7 +248,7 @@ async def test_trust_is_read_once_for_a_call_and_again_where_planning_took_long(
         assert isinstance(await gate.dispatch("note", {"text": "later"}, Call(ME_AT_CURSOR)), CallFailed)
 
 
-async def test_what_an_earlier_call_read_late_does_not_count_for_this_one(settings: Settings) -> None:
+async def test_another_calls_late_read_of_trust_does_not_count_for_this_one(settings: Settings) -> None:
     """Otherwise a call could use trust that was taken away before it began, if another call read it slowly."""
     async with opened(settings) as app:
         services = app.services
@@ -285,7 +285,7 @@ async def test_what_an_earlier_call_read_late_does_not_count_for_this_one(settin
         assert written == ["before"]
 
 
-async def test_there_is_no_way_to_a_tool_past_the_gate(settings: Settings) -> None:
+async def test_no_path_to_a_tool_bypasses_the_gate(settings: Settings) -> None:
     """MCPServer.call_tool passes no interceptor, so it must not work at all."""
     async with opened(settings) as app:
         with pytest.raises(PermissionError):
@@ -302,7 +302,7 @@ async def test_a_name_that_cannot_be_a_hosts_is_refused(settings: Settings, name
             await enrol(app.base.state, name, now=utc_now())
 
 
-async def test_grants_keep_within_what_can_be_granted(settings: Settings) -> None:
+async def test_grants_stay_within_their_limits(settings: Settings) -> None:
     async with opened(settings) as app:
         state = app.base.state
         for level in (-1, 5.1):

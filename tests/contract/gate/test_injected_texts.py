@@ -159,7 +159,7 @@ async def test_an_obedient_model_reaches_nothing_but_where_the_order_came_from(t
                 await there.app.base.state.trust.withdraw(one.id, one.principal, at=there.app.services.now())
 
 
-async def test_reading_ones_own_page_brings_no_order_of_who_cites_it(tmp_path: Path) -> None:
+async def test_reading_ones_own_page_delivers_no_order_from_those_who_cite_it(tmp_path: Path) -> None:
     async with house(tmp_path) as there:
         reader = await there.somebody("reader", 4)
         assert await reader.reads("zulip_read_messages", {"channel": "drawing"})

@@ -111,7 +111,7 @@ async def test_a_new_page_that_would_lie_among_agents_needs_the_highest_level_ho
             needs_five(await host.call("kb_move", path="page.md", to=path))
 
 
-async def test_agents_below_a_link_are_not_read_and_the_person_is_told(settings: Settings) -> None:
+async def test_agents_below_a_link_are_not_read_and_the_person_learns_it(settings: Settings) -> None:
     """With `_agents -> team/agents` every page below `team/agents` was an agent's, and could be edited at level 3."""
     kb = settings.kb
     (kb / "team").mkdir()

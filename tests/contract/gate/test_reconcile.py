@@ -29,7 +29,7 @@ async def carried_out(store: StateStore, made: Proposal) -> None:
     assert await store.trust.finish(made.id, "executed", at=NOW, result="{}")
 
 
-async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateStore) -> None:
+async def test_every_decision_reconciles_to_the_last_digit(store: StateStore) -> None:
     """Scores are not round numbers, and names contain any characters: what is read back must have the same hash."""
     for number, score in enumerate((2.1, 2.1 + 0.1 / 3, 3.000000000000004)):
         principal = f"Ünïcode 日本@host-{number}"
@@ -46,7 +46,7 @@ async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateS
     assert list(await unaccounted(store)) == []
 
 
-async def test_what_nobody_decided_is_named(store: StateStore) -> None:
+async def test_state_without_a_decision_is_named(store: StateStore) -> None:
     await store.enrol("cursor", DIGEST, at=NOW)
     (found,) = await unaccounted(store)
     assert (found.what, "register it again" in found.reason) == ("the host cursor", True)

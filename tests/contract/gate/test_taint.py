@@ -89,7 +89,7 @@ def settings(tmp_path: Path) -> Settings:
         ("inbox/mail.md", "kb:inbox/mail.md", None),
     ],
 )
-async def test_after_untrusted_text_what_leaves_the_machine_needs_one_level_more_for_an_hour(
+async def test_after_untrusted_text_acts_that_leave_the_machine_need_one_more_level_for_an_hour(
     settings: Settings, page: str, origin: str, home: str | None
 ) -> None:
     """The design, section 6."""
@@ -144,7 +144,7 @@ async def test_after_untrusted_text_what_leaves_the_machine_needs_one_level_more
         ("", ""),
     ],
 )
-def test_text_lies_in_a_project_a_channel_or_a_conversation(origin: str, place: str) -> None:
+def test_text_belongs_to_a_project_a_channel_or_a_conversation(origin: str, place: str) -> None:
     assert place_of(origin) == place
 
 
@@ -219,7 +219,7 @@ class Away:
         return self.real.trust
 
 
-async def test_what_is_read_while_the_database_is_away_counts_once_it_is_back(settings: Settings) -> None:
+async def test_text_read_while_the_database_is_away_counts_once_it_is_back(settings: Settings) -> None:
     """The design, section 6: reads continue; the taint is not forgotten."""
     async with open_app(settings, indexing=False, announcing=False) as app:
         away = Away(app.base.state)
@@ -240,7 +240,7 @@ async def test_what_is_read_while_the_database_is_away_counts_once_it_is_back(se
         ("kb_move", {"path": "notes.md", "to": "_learnings/all/notes.md"}),
     ],
 )
-async def test_after_untrusted_text_what_agents_are_told_before_they_begin_needs_one_level_more(
+async def test_after_untrusted_text_changing_learnings_needs_one_more_level(
     settings: Settings, tool: str, arguments: dict[str, Any]
 ) -> None:
     """Otherwise a clipping could have itself recorded as a learning, which every agent of every host receives."""
@@ -266,7 +266,7 @@ async def test_after_untrusted_text_what_agents_are_told_before_they_begin_needs
         assert done.content["status"] == "done"
 
 
-async def test_a_learning_that_is_there_is_not_changed_or_brought_back_either(settings: Settings) -> None:
+async def test_an_existing_learning_is_not_changed_or_restored_either(settings: Settings) -> None:
     """A merge into a page that was just read is planned in a shorter way, which must detect the same."""
     page = "_learnings/all/general.md"
     async with open_app(settings, indexing=False, announcing=False) as app:
@@ -288,7 +288,7 @@ async def test_a_learning_that_is_there_is_not_changed_or_brought_back_either(se
         assert (await act("kb_revert", ours, revision=first["revision"]))["status"] == "done"
 
 
-async def test_what_is_merged_as_fetched_counts_as_read(settings: Settings) -> None:
+async def test_text_merged_as_fetched_counts_as_read(settings: Settings) -> None:
     """A host may have fetched it itself: as a learning it waits, and acts that leave the machine wait from then on."""
     async with open_app(settings, extra_tools=[SEND], indexing=False, announcing=False) as app:
         await grant(app.base.state, ME.id, 4, by="ann", now=app.services.now())
@@ -316,7 +316,7 @@ async def test_what_is_merged_as_fetched_counts_as_read(settings: Settings) -> N
         ("Text.\n", "https://x.example/y", '---\nsource: "https://x.example/y"\n---\n\nText.\n'),
     ],
 )
-async def test_a_page_that_begins_as_somebody_elses_words_says_so_to_all_who_read_it(
+async def test_a_page_that_begins_with_someone_elses_words_says_so_to_all_readers(
     settings: Settings, content: str, source: str, kept: str | None
 ) -> None:
     """Tainted as untrusted text. A person who trusts it removes the line."""
@@ -341,7 +341,7 @@ async def test_a_page_that_begins_as_somebody_elses_words_says_so_to_all_who_rea
         assert (settings.kb / "clip.md").read_text() == vouched["content"]
 
 
-async def test_what_is_merged_from_a_journey_carries_what_was_read_in_it(settings: Settings) -> None:
+async def test_text_merged_from_a_journey_carries_the_journeys_reading(settings: Settings) -> None:
     """A memory document may repeat a page that its journey read; it becomes no learning through another host either."""
     async with open_app(settings, indexing=False, announcing=False) as app:
         ours = Call(Principal("bob", "host"))

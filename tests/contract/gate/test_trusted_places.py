@@ -27,7 +27,7 @@ from tests.support.state.decisions import passkey
 TASK = {"project": "OPS", "name": "As told in KB"}
 
 
-async def test_a_host_that_may_act_reads_a_task_and_creates_another_without_a_proposal_where_plane_is_vouched_for(
+async def test_a_host_reads_a_task_and_creates_another_without_a_proposal_if_plane_is_trusted(
     tmp_path: Path,
 ) -> None:
     """After one read of Plane every write of a level-4 host was a proposal for an hour."""
@@ -37,7 +37,7 @@ async def test_a_host_that_may_act_reads_a_task_and_creates_another_without_a_pr
         assert (await host.call("plane_create_task", **TASK))["status"] == "done"
 
 
-async def test_strict_is_the_default_and_vouching_frees_what_was_read_before_until_it_is_taken_back(
+async def test_strict_is_the_default_and_trusting_a_place_frees_earlier_reading_until_undone(
     tmp_path: Path,
 ) -> None:
     async with working(tmp_path, level=4) as host:
@@ -64,7 +64,7 @@ async def test_strict_is_the_default_and_vouching_frees_what_was_read_before_unt
         assert sum('"place.distrust"' in body for body in acts) == 1
 
 
-async def test_a_place_vouches_for_no_other_place(tmp_path: Path) -> None:
+async def test_trusting_one_place_trusts_no_other(tmp_path: Path) -> None:
     async with working(tmp_path, level=4, trusted_places=("plane:OPS", "zulip", "kb:page.md")) as host:
         await host.call("plane_get_task", task="KB-1")
         waits = await host.call("plane_create_task", project="OPS", name="As told in KB")
@@ -76,7 +76,9 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(kb=write(tmp_path / "kb", {"page.md": "# Page\n"}), state_dir=tmp_path / "state")
 
 
-async def test_vouching_takes_the_passkey_once_there_is_one_and_taking_it_back_never_does(settings: Settings) -> None:
+async def test_trusting_a_place_needs_the_passkey_once_there_is_one_and_undoing_it_never_does(
+    settings: Settings,
+) -> None:
     """Grants have the same rule: a program of the same account must not widen what hosts may do."""
     async with reviewing(settings) as person:
         state = person.app.base.state
@@ -100,7 +102,7 @@ async def test_a_place_written_into_the_database_by_hand_is_found_out(settings: 
         assert "no audit record" in found.reason
 
 
-async def test_no_tool_prompt_or_page_vouches_for_a_place(settings: Settings) -> None:
+async def test_no_tool_prompt_or_page_can_trust_a_place(settings: Settings) -> None:
     """A model can't change it: there is no such tool, and no setting is read from a knowledge base."""
     for name in ("forge.toml", "_agents/forge.toml", "trusted_places.md"):
         (settings.kb / name).parent.mkdir(exist_ok=True)
@@ -114,7 +116,7 @@ async def test_no_tool_prompt_or_page_vouches_for_a_place(settings: Settings) ->
     assert not [spec.name for spec in listed(replace(settings, toolsets=None)) if "place" in spec.name]
 
 
-async def test_the_command_line_vouches_lists_and_takes_back(
+async def test_the_command_line_trusts_lists_and_untrusts_places(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from argparse import Namespace
@@ -140,7 +142,7 @@ async def test_the_command_line_vouches_lists_and_takes_back(
     assert told == "plane (FORGE_TRUSTED_PLACES), zulip:design: text from there needs no approval"
 
 
-async def test_a_page_made_of_a_task_says_so_unless_its_project_is_vouched_for(tmp_path: Path) -> None:
+async def test_a_page_made_from_a_task_says_so_unless_its_project_is_trusted(tmp_path: Path) -> None:
     """A host reads Plane with its own tool and merges the text as the person's."""
     for number, places in enumerate(((), ("plane:KB",))):
         async with working(tmp_path / str(number), level=4, trusted_places=places) as host:

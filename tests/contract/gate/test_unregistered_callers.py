@@ -91,7 +91,7 @@ async def call(client: Client, tool: str, /, **arguments: object) -> dict[str, A
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_a_client_that_nobody_registered_approves_nothing_by_a_form_of_its_own(
+async def test_an_unregistered_client_approves_nothing_by_its_own_form(
     settings: Settings, transport: str, era: str
 ) -> None:
     """The exploit: declare elicitation, call a tool of level 3, accept the returned form."""
@@ -114,7 +114,7 @@ async def test_a_client_that_nobody_registered_approves_nothing_by_a_form_of_its
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_host_that_is_registered_is_asked_in_forms_only_once_a_person_allowed_that(
+async def test_a_registered_host_is_asked_in_forms_only_once_a_person_allowed_that(
     settings: Settings, era: str
 ) -> None:
     forms = Forms()
@@ -155,7 +155,7 @@ async def test_a_run_asks_no_form_that_does_not_count_and_an_answer_to_one_that_
 
 
 @pytest.mark.parametrize("what", ["proposal", "journey", "task"])
-async def test_a_form_that_was_shown_and_is_not_allowed_any_more_decides_nothing(tmp_path: Path, what: str) -> None:
+async def test_a_form_that_is_no_longer_allowed_decides_nothing(tmp_path: Path, what: str) -> None:
     yes: InputResponses = {QUESTION: ElicitResult(action="accept", content={"decision": "approve"})}
     if what == "task":
         async with place(tmp_path, level=2) as at:
@@ -256,7 +256,7 @@ async def test_callers_without_a_token_are_handed_nothing_that_another_one_began
         assert "not listed over HTTP without a token" in seen[2]["note"]
 
 
-async def test_who_holds_no_token_reaches_no_journey_by_an_id_that_can_be_guessed(settings: Settings) -> None:
+async def test_without_a_token_no_journey_is_reachable_by_a_guessable_id(settings: Settings) -> None:
     """Ids of journeys once had four random bytes, and imported ones kept their names."""
     async with serving(settings) as address, tokenless(str(address)) as client:
         short = "research-0badcafe"
@@ -290,7 +290,7 @@ async def test_a_caller_without_a_token_reaches_no_task_of_another_host(tmp_path
         assert ((await at.proposal(task)).state, at.written()) == ("pending", False)
 
 
-async def test_what_a_person_took_from_hosts_without_a_secret_is_taken_from_callers_without_a_token(
+async def test_taking_trust_from_hosts_without_a_secret_takes_it_from_callers_without_a_token(
     settings: Settings,
 ) -> None:
     """They were the same once: if strangers were frozen then, an update doesn't let them in again."""

@@ -42,7 +42,7 @@ async def sound(ledger: Ledger) -> bool:
 
 @pytest.mark.parametrize("path", ["a.md", ODD], ids=["plain", "odd"])
 @pytest.mark.parametrize("raw", [b"", b"# A\r\n\x00\xff", os.urandom(3_000_000)], ids=["empty", "bytes", "large"])
-async def test_what_was_seen_is_returned_byte_for_byte(ledger: Ledger, raw: bytes, path: str) -> None:
+async def test_a_seen_state_is_returned_byte_for_byte(ledger: Ledger, raw: bytes, path: str) -> None:
     assert await ledger.keep(path, raw, how="seen", at=NOW) == revision(raw)
     assert await ledger.content(path, revision(raw)) == raw
 
@@ -54,7 +54,7 @@ async def test_a_page_has_only_the_states_that_it_had_itself(ledger: Ledger) -> 
         assert await ledger.content("a.md", asked) is None
 
 
-async def test_what_was_only_seen_is_no_history(ledger: Ledger) -> None:
+async def test_a_state_that_was_only_seen_is_no_history(ledger: Ledger) -> None:
     await ledger.keep("a.md", b"one", how="seen", at=NOW)
     assert list(await ledger.history("a.md", limit=9)) == []
     assert list(await ledger.recent("a.md", limit=9)) == []
@@ -62,7 +62,7 @@ async def test_what_was_only_seen_is_no_history(ledger: Ledger) -> None:
     assert list(await ledger.records()) == []
 
 
-async def test_what_somebody_wrote_without_telling_us_is_a_line_of_history_once(ledger: Ledger) -> None:
+async def test_an_outside_edit_is_one_line_of_history(ledger: Ledger) -> None:
     await write(ledger, "a.md", None, b"one")
     for minute in (1, 2):
         await ledger.keep("a.md", b"two", how="outside", at=NOW + minute * MINUTE)
@@ -127,7 +127,7 @@ async def test_an_act_that_was_begun_is_known_with_all_its_parts_until_it_ends(l
     assert list(await ledger.intents()) == []
 
 
-async def test_an_act_begun_anew_takes_the_place_of_the_first_attempt(ledger: Ledger) -> None:
+async def test_an_act_begun_again_replaces_the_first_attempt(ledger: Ledger) -> None:
     await ledger.intend(intent("act", change("a.md", b"one", b"two")), [b"one", b"two"])
     again = intent("act", change("a.md", b"outside", b"merged"))
     await ledger.intend(again, [b"outside", b"merged"])
@@ -143,7 +143,7 @@ async def test_an_act_names_all_that_is_to_be_kept_for_it(ledger: Ledger) -> Non
     assert list(await ledger.records()) == []
 
 
-async def test_an_act_is_recorded_in_all_places_at_once(store: StateStore) -> None:
+async def test_an_act_is_recorded_in_all_places_atomically(store: StateStore) -> None:
     ledger = store.ledger
     made = change("guides/a.md", b"one", b"two", lines_added=3, lines_removed=1)
     await ledger.intend(intent("act", made), [b"one", b"two"])
@@ -170,7 +170,7 @@ async def test_an_act_is_recorded_in_all_places_at_once(store: StateStore) -> No
     assert [(event.topic, event.key) for event in await store.events_after(0)] == [("doc", "guides/a.md")]
 
 
-async def test_who_waits_for_changes_is_woken_by_an_act(store: StateStore) -> None:
+async def test_waiting_for_changes_ends_with_an_act(store: StateStore) -> None:
     """The port: change events come with the commit, so that other processes reload the page."""
     before = await store.last_event()
     woken = asyncio.create_task(store.changed(before))
@@ -178,7 +178,7 @@ async def test_who_waits_for_changes_is_woken_by_an_act(store: StateStore) -> No
     await asyncio.wait_for(woken, 5)
 
 
-async def test_an_act_that_somebody_else_has_ended_records_nothing(store: StateStore) -> None:
+async def test_an_act_that_someone_else_has_ended_records_nothing(store: StateStore) -> None:
     ledger = store.ledger
     await ledger.intend(intent("act", change("a.md", None, b"one")), [b"one"])
     await ledger.commit(entry(change("a.md", None, b"one")), intent_id="act")
@@ -466,7 +466,7 @@ async def test_each_act_is_one_link_of_a_chain(ledger: Ledger) -> None:
     assert list(await ledger.records(after=1, limit=2)) == list(records)[1:3]
 
 
-async def test_a_record_says_who_did_what_and_nothing_of_what_pages_say(ledger: Ledger) -> None:
+async def test_a_record_says_who_did_what_and_nothing_of_pages_texts(ledger: Ledger) -> None:
     made = (change(ODD, b"# secret one", b"# secret two"), change("b.md", None, b"x", moved_from="c.md"))
     done = entry(
         *made,
@@ -505,7 +505,7 @@ async def test_a_record_says_who_did_what_and_nothing_of_what_pages_say(ledger: 
     assert "secret" not in record.body
 
 
-async def test_what_a_model_says_is_recorded_whatever_characters_it_holds(ledger: Ledger) -> None:
+async def test_a_models_text_is_recorded_whatever_characters_it_has(ledger: Ledger) -> None:
     """By then the files are written: the act must not be lost because a database refuses a character."""
     odd = "a\x00b \ud800 \U0001f5fa \n 'x'"
     done = entry(
@@ -537,7 +537,7 @@ async def test_an_intent_that_looks_like_the_form_of_a_record_changes_nothing(le
 # --- keeping and forgetting -------------------------------------------------------------------------------------------
 
 
-async def test_what_was_only_seen_is_forgotten_after_a_month_and_nothing_else(ledger: Ledger) -> None:
+async def test_states_that_were_only_seen_are_forgotten_after_a_month_and_nothing_else(ledger: Ledger) -> None:
     """A policy that never drops a base younger than 30 days. Nor what a history or an act in progress needs."""
     old = NOW - KEPT - MINUTE
     for path, raw, at in (
@@ -567,7 +567,7 @@ async def test_what_was_only_seen_is_forgotten_after_a_month_and_nothing_else(le
     assert await collect(ledger, NOW) == 2
 
 
-async def test_bytes_that_two_pages_share_stay_as_long_as_one_of_them_needs_them(ledger: Ledger) -> None:
+async def test_bytes_shared_by_two_pages_stay_as_long_as_one_needs_them(ledger: Ledger) -> None:
     await ledger.keep("a.md", b"same", how="seen", at=NOW - 40 * DAY)
     await ledger.keep("b.md", b"same", how="seen", at=NOW)
     assert await collect(ledger, NOW) == 1
@@ -577,7 +577,7 @@ async def test_bytes_that_two_pages_share_stay_as_long_as_one_of_them_needs_them
     assert await ledger.content("a.md", revision(b"same")) == b"same"
 
 
-async def test_forgetting_takes_the_oldest_first_and_so_many_at_once(ledger: Ledger) -> None:
+async def test_forgetting_takes_the_oldest_first_in_limited_batches(ledger: Ledger) -> None:
     for n in range(5):
         await ledger.keep("a.md", str(n).encode(), how="seen", at=NOW - (40 + n) * DAY)
     assert await ledger.forget(seen_before=NOW, limit=2) == 2

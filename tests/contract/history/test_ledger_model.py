@@ -133,7 +133,7 @@ async def _everything(store: StateStore, _minute: int) -> list[object]:
 
 @given(st.lists(acts, max_size=12))
 @settings(max_examples=20)
-def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
+def test_sqlite_agrees_with_memory(some: list[Act]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
             await alike(some, await SqliteStateStore.open(Path(folder) / "state.db"), _done, _everything)
@@ -144,7 +144,7 @@ def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
 @pytest.mark.external
 @given(some=st.lists(acts, max_size=12))
 @settings(max_examples=25)
-def test_postgresql_says_what_memory_says(some: list[Act], postgres: PostgresServer) -> None:
+def test_postgresql_agrees_with_memory(some: list[Act], postgres: PostgresServer) -> None:
     async def run() -> None:
         await alike(some, await open_shared(postgres.url(), f"m_{secrets.token_hex(6)}"), _done, _everything)
 

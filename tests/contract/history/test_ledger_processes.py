@@ -59,7 +59,7 @@ def _writer(where: str, name: str, writer: int, barrier: Any) -> None:
     asyncio.run(_commit_many(where, name, writer))
 
 
-async def test_processes_that_commit_at_once_make_one_chain_and_lose_nothing(where: str, schema: str) -> None:
+async def test_concurrent_commits_of_processes_make_one_chain_and_lose_nothing(where: str, schema: str) -> None:
     processes = forked()
     barrier = processes.Barrier(WRITERS)
     workers = [processes.Process(target=_writer, args=(where, schema, n, barrier)) for n in range(WRITERS)]
@@ -87,7 +87,9 @@ async def test_processes_that_commit_at_once_make_one_chain_and_lose_nothing(whe
     await opened.close()
 
 
-async def test_of_two_that_finish_the_same_act_one_does_and_the_other_is_told(where: str, schema: str) -> None:
+async def test_of_two_that_finish_the_same_act_one_succeeds_and_the_other_gets_an_error(
+    where: str, schema: str
+) -> None:
     one, two = await open_shared(where, schema), await open_shared(where, schema)
     made = change("a.md", None, b"one")
     for n in range(20):
@@ -100,7 +102,7 @@ async def test_of_two_that_finish_the_same_act_one_does_and_the_other_is_told(wh
     await two.close()
 
 
-async def test_what_one_process_commits_wakes_another(where: str, schema: str) -> None:
+async def test_one_processs_commit_wakes_another(where: str, schema: str) -> None:
     one, two = await open_shared(where, schema), await open_shared(where, schema)
     woken = asyncio.create_task(two.changed(await two.last_event()))
     await one.ledger.commit(entry(change("a.md", None, b"one")))
@@ -160,7 +162,7 @@ async def _killed(where: str, name: str, stage: str) -> None:
         await process.communicate()
 
 
-async def test_an_act_whose_process_was_killed_can_be_finished_by_another(where: str, schema: str) -> None:
+async def test_an_orphaned_act_can_be_finished_by_another_process(where: str, schema: str) -> None:
     await _killed(where, schema, "begun")
     opened = await open_shared(where, schema)
     ledger = opened.ledger
@@ -174,7 +176,7 @@ async def test_an_act_whose_process_was_killed_can_be_finished_by_another(where:
     await opened.close()
 
 
-async def test_what_was_committed_is_there_whole_after_a_kill(where: str, schema: str) -> None:
+async def test_a_committed_act_is_complete_after_a_kill(where: str, schema: str) -> None:
     await _killed(where, schema, "committed")
     opened = await open_shared(where, schema)
     ledger = opened.ledger
@@ -251,7 +253,7 @@ async def test_whatever_is_edited_by_hand_is_found_and_named(
     assert found.others == 0
 
 
-async def test_what_was_cut_off_stays_missing_when_more_is_recorded(where: str, schema: str, store: StateStore) -> None:
+async def test_a_cut_tail_stays_missing_when_more_is_recorded(where: str, schema: str, store: StateStore) -> None:
     await _filled(store.ledger)
     by_hand(where, schema, "DELETE FROM {s}.audit WHERE seq > 6")
     record = await store.ledger.commit(entry())
@@ -259,7 +261,7 @@ async def test_what_was_cut_off_stays_missing_when_more_is_recorded(where: str, 
     assert [broken.seq for broken in (await inspect(store.ledger)).broken] == [7]
 
 
-async def test_a_tail_cut_off_together_with_the_end_is_found_by_who_noted_it(
+async def test_a_tail_cut_off_together_with_the_end_is_found_by_anyone_who_noted_it(
     where: str, schema: str, store: StateStore
 ) -> None:
     """The chain alone can't prove this."""
@@ -290,7 +292,7 @@ async def test_a_chain_is_inspected_while_others_add_to_it(store: StateStore) ->
     await adding
 
 
-async def test_a_hopeless_chain_is_told_in_a_bounded_list(where: str, schema: str, store: StateStore) -> None:
+async def test_a_hopeless_chain_is_reported_in_a_bounded_list(where: str, schema: str, store: StateStore) -> None:
     for _ in range(130):
         await store.ledger.commit(entry())
     by_hand(where, schema, "UPDATE {s}.audit SET body = 'gone'")

@@ -60,7 +60,7 @@ async def ids(outbox: Outbox, **asked: Any) -> list[str]:
 # --- beginning --------------------------------------------------------------------------------------------------------
 
 
-async def test_an_errand_is_returned_as_it_was_begun_to_the_last_character(outbox: Outbox) -> None:
+async def test_an_entry_is_returned_as_begun_to_the_last_character(outbox: Outbox) -> None:
     odd = outbox_entry(
         "e-odd", principal="zoë@claude", target="zulip:déjà 日本/🗺", digest="ee" * 32, marks={"local_id": "1 日"}
     )
@@ -70,7 +70,7 @@ async def test_an_errand_is_returned_as_it_was_begun_to_the_last_character(outbo
     assert await outbox.outbox_entry("e-2") is None
 
 
-async def test_what_no_database_could_keep_is_kept_with_marks_in_its_place(outbox: Outbox) -> None:
+async def test_characters_no_database_can_store_are_replaced_by_marks(outbox: Outbox) -> None:
     begun = await outbox.begin(outbox_entry(target=ODD, marks={ODD: ODD}), within=HOUR)
     assert begun.target == ODD.replace("\x00", "\ufffd").replace("\ud800", "?")
     assert begun.marks == {begun.target: begun.target}
@@ -96,14 +96,14 @@ async def test_the_same_act_again_gives_the_first_ones_errand_back(outbox: Outbo
     ],
     ids=lambda other: next(iter(other)),
 )
-async def test_another_act_has_an_errand_of_its_own(outbox: Outbox, other: dict[str, Any]) -> None:
+async def test_another_act_has_its_own_entry(outbox: Outbox, other: dict[str, Any]) -> None:
     await outbox.begin(outbox_entry(), within=HOUR)
     second = outbox_entry("e-2", **other)
     assert await outbox.begin(second, within=HOUR) == second
     assert await ids(outbox) == ["e-2", "e-1"]
 
 
-async def test_the_same_act_later_is_another_one_unless_nobody_knows_what_became_of_the_first(outbox: Outbox) -> None:
+async def test_the_same_act_later_is_another_one_unless_the_firsts_outcome_is_unknown(outbox: Outbox) -> None:
     later = outbox_entry("e-2", begun_at=NOW + HOUR + timedelta(microseconds=1))
     for fate in ("begun", "unsure"):
         await outbox.begin(outbox_entry(), within=HOUR)
@@ -114,7 +114,7 @@ async def test_the_same_act_later_is_another_one_unless_nobody_knows_what_became
     assert await outbox.begin(later, within=HOUR) == later
 
 
-async def test_what_certainly_was_not_done_may_be_begun_anew(outbox: Outbox) -> None:
+async def test_an_act_that_was_certainly_not_done_may_be_begun_again(outbox: Outbox) -> None:
     for proposal in ("", "p-1"):
         failed, anew = (outbox_entry(f"{name}{proposal}", proposal=proposal) for name in ("failed", "anew"))
         await outbox.begin(failed, within=HOUR)
@@ -123,7 +123,7 @@ async def test_what_certainly_was_not_done_may_be_begun_anew(outbox: Outbox) -> 
         await outbox.end(anew.id, "failed", at=NOW)
 
 
-async def test_what_nobody_knows_the_end_of_is_given_back(outbox: Outbox) -> None:
+async def test_an_act_with_an_unknown_outcome_is_returned(outbox: Outbox) -> None:
     await outbox.begin(outbox_entry(), within=HOUR)
     await outbox.end("e-1", "unsure", at=NOW)
     again = await outbox.begin(outbox_entry("e-2"), within=HOUR)
@@ -137,7 +137,7 @@ async def test_the_newest_of_several_counts(outbox: Outbox) -> None:
     assert (await outbox.begin(outbox_entry("e-3", begun_at=NOW + 2 * HOUR), within=DAY)).id == "e-2"
 
 
-async def test_an_approved_proposal_is_carried_out_by_one_errand_however_late_it_is_asked_for(outbox: Outbox) -> None:
+async def test_an_approved_proposal_has_one_entry_however_late_it_is_requested(outbox: Outbox) -> None:
     first = await outbox.begin(outbox_entry(proposal="p-1"), within=MINUTE)
     late = outbox_entry("e-2", proposal="p-1", begun_at=NOW + 30 * DAY, digest="ff" * 32)
     assert await outbox.begin(late, within=MINUTE) == first
@@ -154,7 +154,7 @@ async def test_each_approval_counts_once_also_right_after_the_same_was_done(outb
     assert (await outbox.begin(outbox_entry("e-3"), within=HOUR)).id == "e-2"
 
 
-async def test_what_is_approved_is_not_begun_while_nobody_knows_what_became_of_the_same(outbox: Outbox) -> None:
+async def test_an_approved_act_does_not_begin_while_the_same_acts_outcome_is_unknown(outbox: Outbox) -> None:
     """After the answer "unsure" the caller proposes it again: an approval must not send it twice."""
     await outbox.begin(outbox_entry(proposal="p-1"), within=HOUR)
     again = outbox_entry("e-2", proposal="p-2", begun_at=NOW + DAY)
@@ -165,13 +165,13 @@ async def test_what_is_approved_is_not_begun_while_nobody_knows_what_became_of_t
     assert await outbox.begin(again, within=HOUR) == again
 
 
-async def test_without_a_proposal_there_is_no_errand_of_one(outbox: Outbox) -> None:
+async def test_without_a_proposal_there_is_no_entry_for_one(outbox: Outbox) -> None:
     await outbox.begin(outbox_entry(), within=HOUR)
     assert await outbox.outbox_entry_of("") is None
     assert await outbox.outbox_entry_of("p-1") is None
 
 
-async def test_the_newest_errand_of_a_proposal_tells_what_became_of_it(outbox: Outbox) -> None:
+async def test_a_proposals_newest_entry_has_its_outcome(outbox: Outbox) -> None:
     for id_ in ("e-1", "e-2"):
         await outbox.begin(outbox_entry(id_, proposal="p-1"), within=HOUR)
         await outbox.end(id_, "failed", at=NOW)
@@ -180,7 +180,7 @@ async def test_the_newest_errand_of_a_proposal_tells_what_became_of_it(outbox: O
     assert (found.id, found.fate) == ("e-2", "failed")
 
 
-async def test_an_errand_is_found_by_the_name_of_a_mark_and_not_by_what_a_mark_says(outbox: Outbox) -> None:
+async def test_an_entry_is_found_by_a_marks_name_and_not_by_its_value(outbox: Outbox) -> None:
     for number, name in enumerate(("asked_by.a", "asked_by.ab", 'odd "日%_')):
         await outbox.begin(outbox_entry(f"e-{number}", digest=f"{number}" * 64), within=HOUR)
         await outbox.mark(f"e-{number}", {name: "yes", "says": '"asked_by.b":'})
@@ -250,7 +250,7 @@ async def test_records_of_acts_on_pages_say_nothing_of_deliveries(store: StateSt
     assert all("delivery" not in body for body in await bodies(store))
 
 
-async def test_what_has_ended_stays_as_it_is_and_has_one_record(store: StateStore) -> None:
+async def test_an_ended_entry_stays_unchanged_and_has_one_record(store: StateStore) -> None:
     for fate in ("done", "failed"):
         begun = outbox_entry(fate, digest=f"{fate:>64}")
         await store.outbox.begin(begun, within=HOUR)
@@ -260,7 +260,7 @@ async def test_what_has_ended_stays_as_it_is_and_has_one_record(store: StateStor
     assert [body["outcome"] for body in await bodies(store)] == ["sent", "failed"]
 
 
-async def test_what_was_unsure_can_become_known_and_both_are_on_record(store: StateStore) -> None:
+async def test_an_unsure_entry_can_become_known_and_both_are_recorded(store: StateStore) -> None:
     await store.outbox.begin(outbox_entry(), within=HOUR)
     unsure = await store.outbox.end("e-1", "unsure", at=NOW)
     assert await store.outbox.end("e-1", "unsure", at=NOW + MINUTE) == unsure
@@ -282,7 +282,7 @@ async def test_nothing_is_recorded_of_an_end_that_cannot_be(store: StateStore) -
     assert await ids(store.outbox) == ["e-1"]
 
 
-async def test_what_is_open_is_listed_newest_first(outbox: Outbox) -> None:
+async def test_open_entries_are_listed_newest_first(outbox: Outbox) -> None:
     for n, fate in enumerate(["", "done", "unsure", "failed", ""]):
         await outbox.begin(outbox_entry(f"e-{n}", digest=f"{n:064}", begun_at=NOW - n * MINUTE), within=HOUR)
         if fate:
@@ -291,7 +291,7 @@ async def test_what_is_open_is_listed_newest_first(outbox: Outbox) -> None:
     assert await ids(outbox, limit=2) == ["e-4", "e-2"]
 
 
-async def test_what_ended_long_ago_is_dropped_oldest_first_and_what_never_ended_is_not(outbox: Outbox) -> None:
+async def test_old_ended_entries_are_dropped_oldest_first_and_open_ones_are_not(outbox: Outbox) -> None:
     for n, days in enumerate([3, 1, 2, 5]):
         await outbox.begin(outbox_entry(f"e-{n}", digest=f"{n:064}"), within=HOUR)
         await outbox.end(f"e-{n}", "unsure" if n == 1 else "done", at=NOW + days * DAY)
@@ -310,7 +310,7 @@ async def test_what_ended_long_ago_is_dropped_oldest_first_and_what_never_ended_
 # --- mentions ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_page_is_told_what_names_it_newest_first(outbox: Outbox) -> None:
+async def test_a_pages_mentions_are_listed_newest_first(outbox: Outbox) -> None:
     told = [mention(f"plane:KB-{n}", title=f"{n} 日本 🗺", at=NOW + n * MINUTE) for n in range(4)]
     await outbox.mention([*told[:2], mention(path="guides/b.md")])
     await outbox.mention(told[2:])
@@ -352,7 +352,7 @@ async def test_strangers_cannot_fill_it_with_mentions_of_many_pages(
 # --- several at once --------------------------------------------------------------------------------------------------
 
 
-async def test_of_several_at_once_exactly_one_begins_and_one_ends_it(store: StateStore) -> None:
+async def test_of_several_concurrent_attempts_exactly_one_begins_and_one_ends_it(store: StateStore) -> None:
     begun = await asyncio.gather(*(store.outbox.begin(outbox_entry(f"e-{n}"), within=HOUR) for n in range(8)))
     assert len({one.id for one in begun}) == 1
     await asyncio.gather(*(store.outbox.end(begun[0].id, "done", at=NOW, result=str(n)) for n in range(8)))

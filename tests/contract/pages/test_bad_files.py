@@ -89,7 +89,7 @@ async def test_front_matter_that_is_broken_or_a_bomb_costs_one_page_its_metadata
 
 
 @pytest.mark.external
-async def test_bytes_that_are_no_text_are_indexed_as_far_as_they_can_be_read(folder: Path) -> None:
+async def test_bytes_that_are_not_text_are_indexed_as_far_as_readable(folder: Path) -> None:
     """Binary files, invalid UTF-8; the design: with or without BOM, CRLF, empty, 10 MB files."""
     files = {
         "binary.md": bytes(range(256)) * 400,
@@ -270,7 +270,7 @@ async def test_an_empty_knowledge_base_answers_and_finds_its_first_page_when_it_
     ],
     ids=["file", "dangling", "loop", "missing", "pipe"],
 )
-async def test_what_is_no_folder_is_refused_with_what_to_do(make: object, says: str, tmp_path: Path) -> None:
+async def test_a_path_that_is_no_folder_is_refused_with_what_to_do(make: object, says: str, tmp_path: Path) -> None:
     """A missing or unreadable folder, a file instead of a folder."""
     make(tmp_path / "kb")  # type: ignore[operator]  # the parameters are functions
     with pytest.raises(VaultUnavailable, match=says) as refusal:
@@ -310,7 +310,7 @@ async def test_folders_and_files_that_may_not_be_read_cost_only_themselves(folde
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured where /proc tells it")
-def test_a_folder_of_100_000_files_is_served_at_once_and_in_bounded_memory(tmp_path: Path) -> None:
+def test_a_folder_of_100_000_files_is_served_immediately_and_in_bounded_memory(tmp_path: Path) -> None:
     """A folder of 100,000 files. The first answers don't wait for the index."""
     for n in range(100_000):
         folder = tmp_path / "kb" / f"d{n % 100}"

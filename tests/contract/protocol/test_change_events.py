@@ -45,7 +45,7 @@ async def quiet(app: App) -> None:
     await anyio.sleep(0.2)
 
 
-async def test_a_2026_client_hears_of_a_page_that_another_process_indexed(settings: Settings) -> None:
+async def test_a_2026_client_is_notified_of_a_page_indexed_by_another_process(settings: Settings) -> None:
     async with open_app(settings) as indexing:
         await quiet(indexing)
         async with (
@@ -64,7 +64,7 @@ async def test_a_2026_client_hears_of_a_page_that_another_process_indexed(settin
             assert uris == {PAGE, "kb://map/guides"}
 
 
-async def test_a_2025_client_hears_of_what_it_subscribed_to_until_it_unsubscribes(settings: Settings) -> None:
+async def test_a_2025_client_is_notified_until_it_unsubscribes(settings: Settings) -> None:
     heard: list[str] = []
     bell = anyio.Event()
 
@@ -87,7 +87,7 @@ async def test_a_2025_client_hears_of_what_it_subscribed_to_until_it_unsubscribe
     assert heard == [PAGE]
 
 
-async def test_a_2025_client_that_saw_the_list_of_resources_hears_of_very_many_changes_at_once(
+async def test_a_2025_client_that_listed_resources_is_notified_of_very_many_changes_together(
     settings: Settings,
 ) -> None:
     """After these, the map and a changed list are announced, because the client may show old ones."""
@@ -107,7 +107,7 @@ async def test_a_2025_client_that_saw_the_list_of_resources_hears_of_very_many_c
             await bell.wait()
 
 
-async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:
+async def test_callers_that_may_not_read_may_not_listen(settings: Settings) -> None:
     async with open_app(settings, indexing=False) as app:
         frozen = TrustRecord(Principal(os_user(), UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
         await stand(app.base.state, frozen, reason="harmful", by="ann")
@@ -154,7 +154,7 @@ class Unsteady(MemoryStateStore):
         return await super().events_after(seq, limit=limit)
 
 
-async def test_changes_are_told_after_the_store_was_away_and_after_its_counter_went_back() -> None:
+async def test_changes_are_announced_after_a_store_outage_and_after_its_counter_went_back() -> None:
     store, bus = Unsteady(), Heard()
     await store.publish("doc", ["before.md"])
     async with anyio.create_task_group() as tasks:

@@ -115,7 +115,7 @@ IDS: list[Any] = ["", "x" * 100_000, 2**53, -1, 0, "\u202e", "7\n8", "ping1 ", "
 
 
 @pytest.mark.parametrize("id_", IDS, ids=range(len(IDS)))
-def test_an_id_comes_back_as_it_was(wire: Wire, id_: Any) -> None:
+def test_an_id_comes_back_unchanged(wire: Wire, id_: Any) -> None:
     answer = ask(wire, line(id_, "ping"), id_)
     assert answer == {"jsonrpc": "2.0", "id": id_, "result": {}}
 
@@ -129,13 +129,13 @@ def test_an_id_that_is_none_ends_nothing(wire: Wire, id_: Any) -> None:
         told(answer)
 
 
-def test_one_id_used_for_many_requests_at_once_is_answered_for_each(wire: Wire) -> None:
+def test_one_id_used_for_many_concurrent_requests_is_answered_for_each(wire: Wire) -> None:
     for answer in heard(wire, *[line(5, "tools/call", name="kb_map", arguments={})] * 20):
         told(answer)
     assert ask(wire, line(50, "ping"), 50)["result"] == {}
 
 
-def test_cancelling_what_is_not_there_or_everything_stops_nobody(wire: Wire) -> None:
+def test_cancelling_unknown_requests_or_everything_stops_nobody(wire: Wire) -> None:
     nobodys: list[Any] = [99, "hello", None, [], {}, "x" * 10_000]
     for id_ in nobodys:
         gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}}

@@ -269,7 +269,7 @@ async def test_resources_prompts_and_completions_lead_to_the_same_pages(connect:
         assert "guides/deploy.md" in prompt.messages[0].content.text
 
 
-async def test_who_searches_a_directory_unseen_is_nudged_once_to_its_map(anyhow: Connect) -> None:
+async def test_searching_an_unread_directory_nudges_once_to_its_map(anyhow: Connect) -> None:
     """Design, section 4: results and a nudge naming the map, never a refusal; once per place and hour."""
     async with anyhow() as client:
         first = await call(client, "kb_search", query="roll back", path="guides")
@@ -335,14 +335,14 @@ async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(a
         assert text.count("Sentence number 11 ") == 40
 
 
-async def test_pages_are_found_by_name_and_told_apart(anyhow: Connect) -> None:
+async def test_pages_are_found_by_name_and_distinguished(anyhow: Connect) -> None:
     async with anyhow() as client:
         for name in ("guides/deploy", "Deploying the payment service", "release", "deploy.md"):
             assert (await call(client, "kb_read", path=name))["path"] == "guides/deploy.md"
         assert "guides/deploy.md" in [h["path"] for h in (await call(client, "kb_search", query="release"))["hits"]][:1]
 
 
-async def test_text_that_somebody_else_wrote_is_marked(anyhow: Connect) -> None:
+async def test_text_that_someone_else_wrote_is_marked(anyhow: Connect) -> None:
     async with anyhow() as client:
         page = await call(client, "kb_read", path="mail/outside.md")
         assert page["tainted"] is True
@@ -351,7 +351,7 @@ async def test_text_that_somebody_else_wrote_is_marked(anyhow: Connect) -> None:
         assert hits[0]["tainted"] is True
 
 
-async def test_a_cursor_goes_on_where_the_answer_ended_and_belongs_to_its_query(anyhow: Connect) -> None:
+async def test_a_cursor_continues_the_answer_and_belongs_to_its_query(anyhow: Connect) -> None:
     async with anyhow() as client:
         first = await call(client, "kb_search", query="sentence about gardening", limit=3)
         second = await call(client, "kb_search", query="sentence about gardening", limit=3, cursor=first["next_cursor"])

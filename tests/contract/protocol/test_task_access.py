@@ -42,7 +42,7 @@ from tests.support.knowledge_bases.folders import write
 from tests.support.runs.hosts import run_host
 
 
-async def test_the_result_of_a_run_by_handle_is_what_the_call_returns_to_whoever_waits(tmp_path: Path) -> None:
+async def test_a_run_handles_result_is_what_a_waiting_call_returns(tmp_path: Path) -> None:
     knows = KnowsTasks()
     async with run_host(tmp_path) as host, Client(host.app.server, extensions=[knows]) as client:
         for words in ("one waits", "nobody waits"):
@@ -62,7 +62,7 @@ async def test_the_result_of_a_run_by_handle_is_what_the_call_returns_to_whoever
     assert told.replace(run, "") == waits.replace(other, "")
 
 
-async def test_a_task_is_its_callers_alone_and_of_others_nothing_is_told(tmp_path: Path) -> None:
+async def test_a_task_belongs_to_its_caller_and_others_learn_nothing(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_move", **MOVE))["taskId"]
         other = await let_in(at.host.settings, "laptop", 3)
@@ -79,7 +79,7 @@ async def test_a_task_is_its_callers_alone_and_of_others_nothing_is_told(tmp_pat
         assert (await at.proposal(task)).state == "pending"
 
 
-async def test_what_is_no_id_is_no_task(tmp_path: Path) -> None:
+async def test_an_invalid_id_is_no_task(tmp_path: Path) -> None:
     odd_ones = ("", "r-", "p-", "\N{REPLACEMENT CHARACTER}", "x" * 10_000, "p-' or 1=1 --", "r-\0")
     async with run_host(tmp_path) as host, Client(host.app.server, extensions=[KnowsTasks()]) as client:
         for odd in odd_ones:
@@ -131,7 +131,7 @@ async def test_the_extension_is_advertised_with_and_without_a_model(tmp_path: Pa
             assert (one.server_capabilities.extensions or {})[IDENTIFIER] == {}
 
 
-async def test_whoever_was_frozen_meanwhile_is_told_nothing_and_decides_nothing(tmp_path: Path) -> None:
+async def test_a_caller_frozen_meanwhile_learns_nothing_and_decides_nothing(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_move", **MOVE))["taskId"]
         state, who = at.host.app.services.state, Principal(os_user(), "desktop")
@@ -152,7 +152,7 @@ async def test_a_header_that_names_another_task_or_none_is_refused(tmp_path: Pat
             assert told["error"]["code"] == OTHER_NAME
 
 
-async def test_calls_that_are_over_at_once_are_answered_as_ever(tmp_path: Path) -> None:
+async def test_calls_that_finish_immediately_get_no_handle(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host, Client(host.app.server, extensions=[KnowsTasks()]) as client:
         answer = await client.call_tool("kb_read", {"path": "guides/deploy.md"})
         assert answer.structured_content
@@ -161,7 +161,7 @@ async def test_calls_that_are_over_at_once_are_answered_as_ever(tmp_path: Path) 
         assert isinstance(refused.content[0], TextContent)
 
 
-async def test_who_is_told_the_answer_of_a_run_has_read_what_the_run_read(tmp_path: Path) -> None:
+async def test_a_caller_that_gets_a_runs_answer_counts_as_having_read_what_the_run_read(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         (at.host.settings.kb / "mail.md").write_text("---\nuntrusted: true\n---\n# Mail\n", encoding="utf-8")
         at.host.will("Where is", uses("kb_read", path="mail.md"), said("There."))
@@ -212,7 +212,7 @@ async def heard(knows: KnowsTasks, status: str) -> dict[str, Any]:
     return knows.noted[-1]
 
 
-async def test_who_listens_to_a_task_is_told_what_tasks_get_would_say_whenever_that_changes(tmp_path: Path) -> None:
+async def test_a_task_listener_gets_every_change_that_tasks_get_would_show(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
         async with listening(at, task, "p-unknown", resourceSubscriptions=["kb:new.md"]) as (acknowledged, knows):
@@ -228,7 +228,7 @@ async def test_who_listens_to_a_task_is_told_what_tasks_get_would_say_whenever_t
             assert len({str(one) for one in knows.noted}) == len(knows.noted)
 
 
-async def test_whose_secret_was_replaced_meanwhile_is_told_nothing_more(tmp_path: Path) -> None:
+async def test_a_listener_whose_secret_was_replaced_gets_nothing_more(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
         async with listening(at, task) as (_, knows):
@@ -248,7 +248,7 @@ async def test_whose_secret_was_replaced_meanwhile_is_told_nothing_more(tmp_path
             assert [told["status"] for told in knows.noted] == ["input_required"]
 
 
-async def test_who_listens_to_nothing_of_tasks_is_served_as_ever_and_odd_ids_are_refused(tmp_path: Path) -> None:
+async def test_clients_without_task_listening_are_served_normally_and_odd_ids_refused(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         for odd in ("p-1", [1], {"a": 1}, ["p"] * 101):
             error = await at.wire.error("subscriptions/listen", notifications={"taskIds": odd})

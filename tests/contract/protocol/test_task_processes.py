@@ -75,7 +75,7 @@ async def approved_elsewhere(settings: Settings, task: str) -> None:
         await app.approvals.approve(task, proposal.hash, Approver("ann", "terminal"))
 
 
-async def test_what_was_decided_while_no_server_ran_is_told_by_the_next_one_over_stdio(tmp_path: Path) -> None:
+async def test_a_decision_made_while_no_server_ran_is_reported_by_the_next_one_over_stdio(tmp_path: Path) -> None:
     at, settings = await site(tmp_path, 2)
     knows = KnowsTasks(waits=False)
     async with over_stdio(at, extensions=[knows]) as host:
@@ -88,7 +88,7 @@ async def test_what_was_decided_while_no_server_ran_is_told_by_the_next_one_over
     assert (settings.kb / NOTE["path"]).exists()
 
 
-async def test_what_was_decided_while_no_server_ran_is_told_by_the_next_one_over_http(tmp_path: Path) -> None:
+async def test_a_decision_made_while_no_server_ran_is_reported_by_the_next_one_over_http(tmp_path: Path) -> None:
     at, settings = await site(tmp_path, 2)
     async with serving_http(at) as url, httpx.AsyncClient(base_url=url.removesuffix("/mcp")) as http:
         task = (await Wire(http, settings.enrolment or "").tool("kb_merge", **NOTE))["taskId"]

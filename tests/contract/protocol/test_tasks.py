@@ -90,7 +90,7 @@ async def test_each_question_of_a_run_has_its_own_key_and_an_old_one_answers_not
     assert answers == [("the first", by), ("two", by)]
 
 
-async def test_who_shows_no_forms_is_told_the_question_as_the_answer_and_answers_with_a_call_of_its_own(
+async def test_a_host_without_forms_gets_the_question_as_answer_and_answers_with_another_call(
     tmp_path: Path,
 ) -> None:
     async with place(tmp_path) as at:
@@ -115,7 +115,7 @@ async def test_who_shows_no_forms_is_told_the_question_as_the_answer_and_answers
             assert (await at.wire.error("tasks/get", taskId=wrong))["code"] == UNKNOWN
 
 
-async def test_a_start_that_a_person_agreed_to_ends_for_who_shows_no_forms_with_what_the_run_asks(
+async def test_an_approved_start_ends_with_the_runs_question_for_a_host_without_forms(
     tmp_path: Path,
 ) -> None:
     async with place(tmp_path, level=2) as at:
@@ -131,7 +131,7 @@ async def test_a_start_that_a_person_agreed_to_ends_for_who_shows_no_forms_with_
         assert await at.wire.ask("tasks/get", taskId=task) == first
 
 
-async def test_nothing_that_a_model_wrote_acts_or_hides_in_what_a_host_shows_of_a_task(tmp_path: Path) -> None:
+async def test_a_models_text_neither_acts_nor_hides_in_what_a_host_shows_of_a_task(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which \x1b[31mpage\u202e?"))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
@@ -155,7 +155,7 @@ async def test_a_form_that_was_dismissed_is_not_shown_again_and_the_run_still_wa
         await at.forms.until(task, "completed")
 
 
-async def test_what_is_no_answer_to_a_form_is_refused_and_decides_nothing(tmp_path: Path) -> None:
+async def test_an_invalid_form_answer_is_refused_and_decides_nothing(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Done."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
@@ -165,7 +165,7 @@ async def test_what_is_no_answer_to_a_form_is_refused_and_decides_nothing(tmp_pa
         assert (await at.forms.ask("tasks/get", taskId=task))["status"] == "input_required"
 
 
-async def test_an_answer_that_cannot_be_put_on_record_is_told_as_that_and_asked_for_again(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_recorded_is_reported_and_requested_again(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         disk = apsw.Connection(str(at.host.app.base.state_dir / "state.db"))
         disk.set_busy_timeout(5000)  # the server may be writing at this moment
@@ -181,7 +181,7 @@ async def test_an_answer_that_cannot_be_put_on_record_is_told_as_that_and_asked_
         await at.wire.until(task, "completed")
 
 
-async def test_a_decision_that_cannot_be_put_on_record_is_told_as_that_and_asked_for_again(tmp_path: Path) -> None:
+async def test_a_decision_that_cannot_be_recorded_is_reported_and_requested_again(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         disk = apsw.Connection(str(at.host.app.base.state_dir / "state.db"))
         disk.set_busy_timeout(5000)  # the server may be writing at this moment
@@ -196,7 +196,7 @@ async def test_a_decision_that_cannot_be_put_on_record_is_told_as_that_and_asked
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-async def test_a_run_and_what_it_proposes_are_decided_by_forms_of_one_task(tmp_path: Path, decision: str) -> None:
+async def test_one_tasks_forms_decide_a_run_and_its_proposals(tmp_path: Path, decision: str) -> None:
     async with place(tmp_path, level=2) as at:
         at.host.will("Write", uses("kb_merge", **NOTE), said("That is that."))
         task = (await at.wire.tool("agent_run", goal="Write it."))["taskId"]
@@ -216,7 +216,7 @@ async def test_a_run_and_what_it_proposes_are_decided_by_forms_of_one_task(tmp_p
         assert at.written() == (decision == "approve")
 
 
-async def test_a_call_that_waits_for_a_person_is_a_handle_and_completes_with_what_it_did(tmp_path: Path) -> None:
+async def test_a_call_that_waits_for_a_person_is_a_handle_and_completes_with_its_result(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         handle = await at.wire.tool("kb_move", **MOVE)
         fitting("CreateTaskResult", handle)
@@ -235,7 +235,7 @@ async def test_a_call_that_waits_for_a_person_is_a_handle_and_completes_with_wha
         assert {**kept["proposal"]["result"], "proposal": None} == {**content, "proposal": None}
 
 
-async def test_what_was_rejected_completes_as_a_call_that_did_nothing_and_says_why(tmp_path: Path) -> None:
+async def test_a_rejected_call_completes_as_having_done_nothing_and_says_why(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_move", **MOVE))["taskId"]
         await at.decide(task, approve=False, note="It is linked from outside.")
@@ -244,7 +244,7 @@ async def test_what_was_rejected_completes_as_a_call_that_did_nothing_and_says_w
         assert content["proposal"]["decision"]["note"] == "It is linked from outside."
 
 
-async def test_what_was_approved_and_failed_completes_as_an_error_of_the_tool(tmp_path: Path) -> None:
+async def test_an_approved_call_that_failed_completes_as_a_tool_error(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_move", **MOVE))["taskId"]
         (at.host.settings.kb / MOVE["path"]).unlink()
@@ -278,7 +278,7 @@ async def test_a_run_that_a_person_has_to_agree_to_is_one_task_from_the_proposal
 
 
 @pytest.mark.parametrize("answer", ["approve", "cancel"])
-async def test_a_form_comes_before_the_handle_and_what_it_was_dismissed_for_is_not_asked_again(
+async def test_a_form_comes_before_the_handle_and_a_dismissed_one_is_not_shown_again(
     tmp_path: Path, answer: str
 ) -> None:
     shown: list[str] = []
@@ -309,7 +309,7 @@ async def test_a_form_comes_before_the_handle_and_what_it_was_dismissed_for_is_n
         assert at.written() == (answer == "approve")
 
 
-async def test_what_needs_more_than_a_word_in_the_host_is_not_asked_there(tmp_path: Path) -> None:
+async def test_decisions_that_need_more_than_a_form_are_not_asked_in_the_host(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         proposal = await at.proposal((await at.wire.tool("kb_move", **MOVE))["taskId"])
         high = replace(proposal, id="p-high", level_needed=4, hash="", documents=())
@@ -321,7 +321,7 @@ async def test_what_needs_more_than_a_word_in_the_host_is_not_asked_there(tmp_pa
         assert (await at.proposal("p-high")).state == "pending"
 
 
-async def test_cancelling_ends_a_run_and_takes_a_proposal_back(tmp_path: Path) -> None:
+async def test_cancelling_ends_a_run_and_withdraws_a_proposal(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Done."))
         run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
@@ -352,7 +352,7 @@ async def test_a_handle_holds_in_another_server_of_the_same_knowledge_base(tmp_p
         assert await at.forms.ask("tasks/get", taskId=run) == done
 
 
-async def test_a_server_that_lists_no_agent_run_tells_of_its_handles_and_leads_none(tmp_path: Path) -> None:
+async def test_a_server_without_agent_run_still_reports_its_handles_and_leads_no_run(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Done."))
         run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
@@ -367,7 +367,7 @@ async def test_a_server_that_lists_no_agent_run_tells_of_its_handles_and_leads_n
         assert await at.forms.ask("tasks/get", taskId=run) == done
 
 
-async def test_a_run_that_waits_for_room_in_the_day_says_so_by_its_handle(tmp_path: Path) -> None:
+async def test_a_run_waiting_for_the_daily_limit_says_so_by_its_handle(tmp_path: Path) -> None:
     async with place(tmp_path, run_day_tokens=100) as at:
         at.host.will("Sum up", asks("Which page?"))
         run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
@@ -379,7 +379,7 @@ async def test_a_run_that_waits_for_room_in_the_day_says_so_by_its_handle(tmp_pa
         assert told["statusMessage"].startswith("it waits until there is room: all runs together used 120 tokens")
 
 
-async def test_a_call_that_answers_a_run_is_a_task_of_its_own_and_both_come_to_the_same_end(tmp_path: Path) -> None:
+async def test_a_call_that_answers_a_run_is_its_own_task_and_both_end_the_same(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Done."))
         first = await at.forms.tool("agent_run", goal="Sum up a page.")

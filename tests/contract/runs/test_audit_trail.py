@@ -47,7 +47,7 @@ async def test_all_acts_of_a_run_are_found_by_its_id_and_those_of_its_host_are_n
         assert list(await unaccounted(state)) == []
 
 
-def test_an_act_that_was_begun_keeps_of_which_run_it_is() -> None:
+def test_an_act_in_progress_keeps_its_run() -> None:
     for call in ("", "r-1/f-1"):
         intent = Intent("i-1", NOW, HistoryEntry(NOW, Actor("ada@desktop", "kb_merge", "ab" * 32, call)))
         assert unpacked_intent(packed_intent(intent)) == intent

@@ -86,7 +86,7 @@ def unbounded(app: App) -> None:
 # --- beginning --------------------------------------------------------------------------------------------------------
 
 
-async def test_two_processes_share_the_bound_and_what_is_beyond_is_told_and_never_on_record(tmp_path: Path) -> None:
+async def test_two_processes_share_the_limit_and_a_run_beyond_it_is_refused_and_never_recorded(tmp_path: Path) -> None:
     async with run_host(tmp_path, run_day_tokens=240) as host, another(host.settings) as other:
         await spend(host)
         host.will("Again", said("Spent."))
@@ -100,7 +100,7 @@ async def test_two_processes_share_the_bound_and_what_is_beyond_is_told_and_neve
     assert told.endswith("UTC at the earliest; nothing was started")
 
 
-async def test_what_runs_cost_is_bounded_likewise(tmp_path: Path) -> None:
+async def test_the_cost_of_runs_is_limited_too(tmp_path: Path) -> None:
     told: dict[str, Any] = {"run_day_cost": Decimal("0.002"), "model_prices": prices("10/100")}
     async with run_host(tmp_path, **told) as host:
         await spend(host)
@@ -114,7 +114,7 @@ async def test_a_bound_on_the_cost_without_a_price_lets_no_run_begin(tmp_path: P
         assert (await begun(host.app), len(host.model.asked)) == (0, 0)
 
 
-async def test_what_a_person_agreed_to_begins_no_run_either_and_the_proposal_says_why(tmp_path: Path) -> None:
+async def test_an_approved_start_begins_no_run_either_and_the_proposal_says_why(tmp_path: Path) -> None:
     async with run_host(tmp_path, run_day_tokens=100) as host, another(host.settings, enrolment=None) as stranger:
         proposed = await stranger.call("agent_run", goal="Look.")
         await spend(host)
@@ -147,7 +147,7 @@ async def test_a_run_under_way_ends_before_its_next_question_whichever_process_s
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_kept_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
+async def test_an_answer_is_kept_and_the_run_continues_when_there_is_room(tmp_path: Path) -> None:
     async with run_host(tmp_path, run_day_tokens=200) as host:
         host.will("Sum up", ASKS, said("A laptop."))
         asks = await host.call("agent_run", goal="Sum up a page.")
@@ -168,7 +168,7 @@ async def test_an_answer_is_kept_and_the_run_goes_on_when_there_is_room(tmp_path
     assert (ended.state, host.model.left) == ("done", 0)
 
 
-async def test_a_run_whose_proposal_was_decided_waits_on_without_a_try(
+async def test_a_run_whose_proposal_was_decided_keeps_waiting_without_a_try(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with run_host(tmp_path, run_day_tokens=200) as host:
@@ -191,7 +191,7 @@ async def test_a_run_whose_proposal_was_decided_waits_on_without_a_try(
     assert (ended.state, host.model.left) == ("done", 0)
 
 
-async def test_a_run_that_a_person_helped_on_does_not_end_when_there_is_no_room_again(tmp_path: Path) -> None:
+async def test_a_run_that_a_person_helped_does_not_end_when_the_limit_is_reached_again(tmp_path: Path) -> None:
     async with run_host(tmp_path, run_day_tokens=240) as host:
         host.will("Sum up", ASKS, uses("kb_map", path=""), said("A laptop."))
         asks = await host.call("agent_run", goal="Sum up a page.")
@@ -209,7 +209,7 @@ async def test_a_run_that_a_person_helped_on_does_not_end_when_there_is_no_room_
     assert (ended.state, host.model.left) == ("done", 0)
 
 
-async def test_a_run_of_which_nobody_knows_the_cost_ends_after_an_answer_though_a_person_helped_it_on(
+async def test_a_run_with_unknown_cost_ends_after_an_answer_even_if_a_person_helped_it(
     tmp_path: Path,
 ) -> None:
     """Waiting would take forever, and asking again would be unbounded."""
@@ -271,7 +271,7 @@ def test_run_is_wrongly_asked_when_the_day_is_spent_and_an_answer_is_kept(person
     assert isinstance(there.frames[-1], PersonAnswered)
 
 
-async def test_the_doctor_says_how_much_of_it_is_taken(tmp_path: Path) -> None:
+async def test_the_doctor_reports_how_much_of_the_limit_is_used(tmp_path: Path) -> None:
     async with run_host(tmp_path, run_day_tokens=200) as host:
         state, settings = host.app.services.state, host.settings
         await spend(host)

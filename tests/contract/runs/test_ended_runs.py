@@ -32,7 +32,7 @@ async def proposing(host: RunHost) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("by", ["a host", "a person"])
-async def test_what_a_person_edited_is_taken_back_with_its_run(by: str, tmp_path: Path) -> None:
+async def test_an_edited_proposal_is_withdrawn_with_its_run(by: str, tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         services, (run, proposal) = host.app.services, await proposing(host)
         edited = await host.app.approvals.edit(proposal, [{**MOVE, "to": "guides/new.md"}], ANN)
@@ -47,7 +47,7 @@ async def test_what_a_person_edited_is_taken_back_with_its_run(by: str, tmp_path
 
 
 @pytest.mark.parametrize("by", ["a person", "the request"])
-async def test_what_is_proposed_while_the_run_ends_is_taken_back(
+async def test_a_proposal_made_while_the_run_ends_is_withdrawn(
     by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run_host(tmp_path) as host:
@@ -78,7 +78,7 @@ async def test_what_is_proposed_while_the_run_ends_is_taken_back(
         assert (run_of(proposal)["id"], proposal.state) == ("r-1", "withdrawn")
 
 
-async def test_what_the_host_itself_put_in_its_place_stays(tmp_path: Path) -> None:
+async def test_the_hosts_own_replacement_stays(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         run, proposal = await proposing(host)
         own = await host.call("kb_move", path=MOVE["path"], to="guides/mine.md")
@@ -89,7 +89,7 @@ async def test_what_the_host_itself_put_in_its_place_stays(tmp_path: Path) -> No
         assert (first.state, first.successor, second.state) == ("superseded", second.id, "pending")
 
 
-async def test_what_takes_the_place_of_a_runs_proposal_brings_what_its_host_had_read(tmp_path: Path) -> None:
+async def test_a_replacement_of_a_runs_proposal_carries_its_hosts_reading(tmp_path: Path) -> None:
     """The run learns the outcome, perhaps hours later, when the host's taint is forgotten."""
     async with run_host(tmp_path) as host:
         run, _ = await proposing(host)
@@ -100,7 +100,7 @@ async def test_what_takes_the_place_of_a_runs_proposal_brings_what_its_host_had_
         assert list(await taints.of_journey(run)) == ["zulip:general > lunch"]
 
 
-async def test_what_the_host_had_proposed_alike_before_stays(tmp_path: Path) -> None:
+async def test_the_hosts_own_earlier_equal_proposal_stays(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         own = (await host.call("kb_move", **MOVE))["proposal"]["id"]
         run, proposal = await proposing(host)
@@ -111,7 +111,7 @@ async def test_what_the_host_had_proposed_alike_before_stays(tmp_path: Path) -> 
         assert left.state == "pending"
 
 
-async def test_what_the_host_adds_to_what_a_run_wants_is_told_as_of_the_run(tmp_path: Path) -> None:
+async def test_a_hosts_addition_to_a_runs_proposal_counts_as_the_runs(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         on = {"path": MOVE["path"], "base_revision": await host.writer.revision(MOVE["path"])}
         adds = uses("kb_merge", **on, content="## Who may\n\nOnly Ann.\n")

@@ -29,7 +29,7 @@ async def frames(host: RunHost, run: str, kind: type) -> list[object]:
 
 
 @VENDORS
-async def test_half_a_character_in_what_a_model_says_asks_or_wants_ends_no_run(vendor: str, tmp_path: Path) -> None:
+async def test_a_lone_surrogate_in_a_models_answer_question_or_call_ends_no_run(vendor: str, tmp_path: Path) -> None:
     """Models split characters at the end of a cut answer, and such halves can't be sent to anyone."""
     half = '"a\\ud800b\\u0000"'
     searches, asks = (
@@ -74,7 +74,7 @@ async def test_answers_of_megabytes_are_not_kept(tmp_path: Path) -> None:
     assert all(len(str(call)) < 10_000 for call in calls)
 
 
-async def test_a_host_has_so_many_runs_under_way_at_once_and_what_a_person_let_begin_begins(tmp_path: Path) -> None:
+async def test_a_host_may_have_a_limited_number_of_runs_and_an_approved_one_begins(tmp_path: Path) -> None:
     who = f"{os_user()}@desktop"
     async with run_host(tmp_path) as host:
         runs = host.app.services.runs

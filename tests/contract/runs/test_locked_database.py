@@ -62,7 +62,7 @@ def locking(host: RunHost, seconds: float | None = None) -> Locking:
     return Locking(host.app.base.state_dir / "state.db", seconds)
 
 
-async def test_a_run_outlasts_it_and_neither_an_answer_nor_an_effect_is_lost(tmp_path: Path) -> None:
+async def test_a_run_survives_the_lock_and_neither_an_answer_nor_an_effect_is_lost(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         host.will("Look", uses("kb_read", path="guides/deploy.md"), locking(host, 0.3), said("There."))
         answer = await host.call("agent_run", goal="Look at it.")
@@ -73,7 +73,7 @@ async def test_a_run_outlasts_it_and_neither_an_answer_nor_an_effect_is_lost(tmp
         assert not [one for one in run.frames if isinstance(one, Control)]
 
 
-async def test_who_waits_for_too_long_is_told_which_run_goes_on_by_itself(
+async def test_a_caller_that_waited_too_long_learns_which_run_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Told "nothing was changed, try again", a host would begin it twice."""
@@ -91,7 +91,7 @@ async def test_who_waits_for_too_long_is_told_which_run_goes_on_by_itself(
         assert (await host.call("agent_trace", run_id=run.id))["answer"] == "There."
 
 
-async def test_a_run_for_which_nobody_waits_any_more_is_cancelled_when_it_is_back(tmp_path: Path) -> None:
+async def test_a_run_that_nobody_waits_for_is_cancelled_when_the_database_is_back(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         lock = locking(host)
         host.will("Look", lock, said("Nobody hears it."))
@@ -124,7 +124,7 @@ class Going:
         raise DatabaseUnavailable("state.db", "gone")
 
 
-async def test_who_looks_after_runs_hears_later_that_it_is_away_and_makes_no_noise(tmp_path: Path) -> None:
+async def test_the_supervisor_learns_of_the_outage_later_and_logs_little(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         state: Any = Going(host.app.services.state)
         keeper = keeping.Keeper(replace(host.app.services, state=state), host.app.services.runs)

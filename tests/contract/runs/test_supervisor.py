@@ -124,7 +124,7 @@ async def call_and_go_away(client: Client, place: Served, questions: int) -> lis
 
 
 @eras
-async def test_who_cancels_the_call_cancels_the_run(tmp_path: Path, mode: str) -> None:
+async def test_cancelling_the_call_cancels_the_run(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, mode=mode) as host:
         host.will("Look", uses("kb_read", path="guides/deploy.md"), said("It says so."))
         model_is_slow(host.served, first=2)
@@ -151,7 +151,7 @@ async def test_over_http_too(tmp_path: Path, mode: str) -> None:
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
 
-async def test_a_host_over_http_that_dies_takes_its_run_with_it(tmp_path: Path) -> None:
+async def test_a_dead_host_over_http_takes_its_run_with_it(tmp_path: Path) -> None:
     """From 2026-07-28 on, a connection that ends is a cancelled request. Before, it means nothing: the run finishes."""
     async with run_host(tmp_path) as host:
         host.will("Look", said("It says so."))
@@ -212,7 +212,7 @@ async def server(settings: Settings) -> AsyncIterator[App]:
         yield app
 
 
-async def test_a_run_in_the_background_outlives_its_process_and_another_goes_on_at_once(tmp_path: Path) -> None:
+async def test_a_background_run_outlives_its_process_and_another_continues_immediately(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, place):
         model.will("Look", uses("kb_read", path="guides/deploy.md"), said("Never heard."), said("It says so."))
         model_is_slow(place, first=2)
@@ -229,7 +229,7 @@ async def test_a_run_in_the_background_outlives_its_process_and_another_goes_on_
     assert [one.signal for one in ended.frames if isinstance(one, Control)] == ["taken_up"]
 
 
-async def test_only_so_many_are_led_at_once_and_the_others_have_their_turn(tmp_path: Path) -> None:
+async def test_only_a_limited_number_is_led_concurrently_and_others_get_their_turn(tmp_path: Path) -> None:
     many = MOST_ASIDE + 4
     async with place_of(tmp_path) as (settings, model, place), server(settings) as app:
         model.will("Look", *[said("There.")] * many)
@@ -269,7 +269,7 @@ async def proposed(host: RunHost) -> Run:
     return run
 
 
-async def test_a_decision_in_another_process_is_heard_of_and_the_run_goes_on_once(tmp_path: Path) -> None:
+async def test_a_decision_in_another_process_reaches_the_run_once(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         run = await proposed(host)
         async with server(host.settings) as other:
@@ -284,7 +284,7 @@ async def test_a_decision_in_another_process_is_heard_of_and_the_run_goes_on_onc
     assert ended.state == "done"
 
 
-async def test_a_run_that_is_cancelled_takes_what_it_proposed_with_it(tmp_path: Path) -> None:
+async def test_a_cancelled_run_withdraws_its_proposals(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         run = await proposed(host)
         await host.app.services.runs.cancel(run.id, "enough")
@@ -293,7 +293,7 @@ async def test_a_run_that_is_cancelled_takes_what_it_proposed_with_it(tmp_path: 
     assert gone.state == "withdrawn"
 
 
-async def test_a_run_of_a_frozen_principal_ends_when_it_would_go_on(tmp_path: Path) -> None:
+async def test_a_frozen_principals_run_ends_when_it_would_continue(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         run = await proposed(host)
         waiting = await host.app.services.state.trust.proposal(run.proposal)
@@ -305,7 +305,7 @@ async def test_a_run_of_a_frozen_principal_ends_when_it_would_go_on(tmp_path: Pa
     assert "frozen" in ended.why
 
 
-async def test_of_a_frozen_principal_no_model_is_asked_though_a_person_answers(tmp_path: Path) -> None:
+async def test_no_model_is_asked_for_a_frozen_principal_even_if_a_person_answers(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         host.will("Tidy", uses("ask_user", question="Which page?"), said("Tidied."))
         await host.writer.client.call_tool("agent_run", {"goal": "Tidy up."})
@@ -317,7 +317,7 @@ async def test_of_a_frozen_principal_no_model_is_asked_though_a_person_answers(t
     assert host.model.left == 1
 
 
-async def test_a_run_of_a_principal_that_is_frozen_meanwhile_ends_with_its_next_step(tmp_path: Path) -> None:
+async def test_a_run_whose_principal_is_frozen_meanwhile_ends_with_its_next_step(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
 
         def frozen(_asked: Any) -> Turn:
@@ -341,7 +341,7 @@ async def _freeze(settings: Settings) -> None:
         await freeze(state, OURS, by="ann", now=utc_now(), reason="odd")
 
 
-async def test_who_cancels_a_run_need_not_wait_for_its_model(tmp_path: Path) -> None:
+async def test_cancelling_a_run_does_not_wait_for_its_model(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, place), server(settings) as app:
         model.will("Look", said("Never heard."))
         model_is_slow(place)
@@ -373,7 +373,7 @@ async def left(app: App, **more: Any) -> Run:
     return await app.services.runs.store.begin(head, Hold("dead", now, now))
 
 
-async def test_a_run_is_left_to_who_asks_the_same_model_and_fails_after_a_day_without_any(tmp_path: Path) -> None:
+async def test_a_run_is_left_to_processes_with_the_same_model_and_fails_after_a_day_without_any(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, _, place), open_app(settings, indexing=False, announcing=False) as app:
         run = await left(app, model="openai:another", begun_at=utc_now() - timedelta(days=2))
         clock = Hours()
@@ -420,7 +420,7 @@ async def test_a_run_that_could_only_be_tried_for_a_day_has_failed(tmp_path: Pat
     assert "each try to resume it failed" in ended.why
 
 
-async def test_a_run_that_was_never_led_says_at_once_that_the_key_is_wrong(tmp_path: Path) -> None:
+async def test_a_run_that_was_never_led_reports_a_wrong_key_immediately(tmp_path: Path) -> None:
     async with (
         place_of(tmp_path) as (settings, _, _place),
         server(replace(settings, openai_api_key="sk-of-last-year")) as keyless,
@@ -431,7 +431,7 @@ async def test_a_run_that_was_never_led_says_at_once_that_the_key_is_wrong(tmp_p
     assert (ended.state, "OPENAI_API_KEY" in ended.why) == ("failed", True)
 
 
-async def test_who_offers_other_tools_waits_for_who_offers_the_same(tmp_path: Path) -> None:
+async def test_a_process_with_other_tools_waits_for_one_with_the_same(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, place):
         model.will("Look", uses("kb_map"), said("There."), said("There."))
         model_is_slow(place, first=2)
@@ -471,7 +471,7 @@ async def test_more_than_a_page_of_runs_is_looked_after(tmp_path: Path) -> None:
         assert (await until(app, f"r-{0:020x}", over)).state == "done"
 
 
-async def test_runs_for_which_there_is_no_room_make_no_noise(tmp_path: Path) -> None:
+async def test_runs_without_room_log_nothing(tmp_path: Path) -> None:
     async with (
         place_of(tmp_path) as (settings, model, place),
         open_app(settings, indexing=False, announcing=False) as app,
@@ -491,7 +491,7 @@ async def test_runs_for_which_there_is_no_room_make_no_noise(tmp_path: Path) -> 
         assert len(app.services.runs.aside) == MOST_ASIDE
 
 
-async def test_the_keeper_sleeps_through_what_is_no_news(tmp_path: Path) -> None:
+async def test_the_keeper_ignores_irrelevant_events(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, _, _place), open_app(settings, indexing=False, announcing=False) as app:
         keeper, state = Keeper(app.services, app.services.runs), app.base.state
         seen = await state.last_event()
@@ -566,7 +566,7 @@ class Broken(ActsOnRecord):
         raise ZeroDivisionError
 
 
-async def test_what_nobody_foresaw_ends_a_run_and_is_on_record() -> None:
+async def test_an_unexpected_error_ends_a_run_and_is_recorded() -> None:
     async with office(tools=Broken()) as there:
         run = await there.runs.carry(fresh())
         aside = await there.runs.begin(fresh("run-2"))
@@ -577,7 +577,7 @@ async def test_what_nobody_foresaw_ends_a_run_and_is_on_record() -> None:
     assert "something unexpected failed" in run.why
 
 
-async def test_a_model_that_cannot_be_asked_ends_a_run_for_which_somebody_waits_and_no_other() -> None:
+async def test_an_unusable_model_ends_only_the_run_that_someone_waits_for() -> None:
     async with office(cannot=BadKey("scripted", "A_KEY", "it is missing")) as there:
         run = await there.runs.carry(fresh())
         await there.runs.begin(fresh("run-2"))
@@ -590,7 +590,7 @@ async def test_a_model_that_cannot_be_asked_ends_a_run_for_which_somebody_waits_
 
 
 @pytest.mark.parametrize("tries", [3, 12])
-async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tries: int) -> None:
+async def test_a_run_whose_model_is_unreachable_for_hours_continues_later(tries: int) -> None:
     """Nothing died: the number of processes so far says nothing about the run."""
     away = ProviderAway("scripted", "models.example", "connection refused", 5, "look at the network")
     async with office(says("", ask("Which?")), *[away] * tries, says("Done.")) as there:
@@ -612,7 +612,7 @@ async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tri
     "lacks",
     [BadKey("scripted", "A_KEY", "401"), ProviderAway("scripted", "models.example", "connection refused", 5, "look")],
 )
-async def test_what_a_person_said_to_a_run_is_not_lost_where_the_model_cannot_be_asked(lacks: Exception) -> None:
+async def test_a_persons_answer_is_not_lost_while_the_model_cannot_be_asked(lacks: Exception) -> None:
     async with office(says("", ask("Which?")), lacks, says("Done.")) as there:
         await there.runs.carry(fresh())
         with pytest.raises(LeftToOthers, match="do not start it again"):
@@ -623,7 +623,7 @@ async def test_what_a_person_said_to_a_run_is_not_lost_where_the_model_cannot_be
     assert [frame.text for frame in done.frames if isinstance(frame, PersonAnswered)] == ["Blue."]
 
 
-async def test_a_run_that_others_led_is_not_ended_by_who_has_no_key() -> None:
+async def test_a_run_led_by_others_is_not_ended_by_a_process_without_a_key() -> None:
     async with office(says("", ask("Which?"))) as there:
         asking = await there.runs.carry(fresh())
         async with office(cannot=BadKey("scripted", "A_KEY", "it is missing")) as without:
@@ -638,7 +638,7 @@ async def test_a_run_that_others_led_is_not_ended_by_who_has_no_key() -> None:
         assert (await there.runs.store.run("run-1")).state == "running"
 
 
-async def test_an_answer_is_on_record_at_once_and_belongs_to_its_question() -> None:
+async def test_an_answer_is_recorded_immediately_and_belongs_to_its_question() -> None:
     async with office(says("", ask("Which?")), says("", ask("Which of both?")), says("Done.")) as there:
         first = await there.runs.carry(fresh())
         assert first.ask is not None
@@ -655,7 +655,7 @@ async def test_an_answer_is_on_record_at_once_and_belongs_to_its_question() -> N
     assert not [frame for frame in done.frames if isinstance(frame, Control)]
 
 
-async def test_who_looks_on_and_breaks_or_hangs_holds_no_run_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watcher_that_fails_or_hangs_blocks_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_server.runs.supervisor.TOLD_S", 0.05)
     heard: list[Frame] = []
 
@@ -691,7 +691,7 @@ async def test_the_time_of_day_may_jump_and_costs_a_run_nothing() -> None:
     assert 1.5 < run.spent.seconds < 3.0
 
 
-async def test_where_the_clock_of_an_earlier_process_went_ahead_a_run_has_no_more_time_than_it_may() -> None:
+async def test_a_clock_that_was_ahead_gives_a_run_no_extra_time() -> None:
     even = [0.0]
 
     async def long() -> CallOutcome:
@@ -710,7 +710,7 @@ async def test_where_the_clock_of_an_earlier_process_went_ahead_a_run_has_no_mor
     assert run.spent.seconds >= 90
 
 
-async def test_who_is_told_that_somebody_else_leads_follows_and_their_cancelled_request_ends_the_run() -> None:
+async def test_a_caller_whose_run_is_led_elsewhere_follows_it_and_its_cancel_ends_the_run() -> None:
     async with office() as there:
         now = utc_now()
         await there.runs.store.begin(fresh(), Hold("somebody", now, now + timedelta(minutes=1)))
@@ -722,7 +722,7 @@ async def test_who_is_told_that_somebody_else_leads_follows_and_their_cancelled_
     assert run.state == "cancelled"
 
 
-async def test_a_run_that_waited_goes_on_in_the_foreground(tmp_path: Path) -> None:
+async def test_a_run_that_waited_continues_in_the_foreground(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         run = await proposed(host)
         app = host.app
@@ -737,7 +737,7 @@ async def test_a_run_that_waited_goes_on_in_the_foreground(tmp_path: Path) -> No
     assert [one.iteration for one in done.frames if isinstance(one, PlanFrame)] == [1, 2]
 
 
-async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_another_process_had_begun() -> None:
+async def test_a_late_first_process_repeats_no_call_that_another_had_begun() -> None:
     async with office(says("Done.")) as there:
         store = there.runs.store
         await there.runs.begin(fresh())
@@ -761,7 +761,7 @@ async def died_over(there: Office, state: str, moment: Callable[[], datetime]) -
 
 
 @pytest.mark.parametrize(("state", "claims"), [("suspended", 320), ("asking", 1), ("done", 1)])
-async def test_who_resumes_a_run_whose_process_died_just_now_looks_again_now_and_then(state: str, claims: int) -> None:
+async def test_resuming_a_run_whose_process_has_just_died_polls_now_and_then(state: str, claims: int) -> None:
     answers = {"suspended": says("", use("kb_merge")), "asking": says("", ask("Which?")), "done": says("There.")}
     waits = ActsOnRecord(kb_merge=CallOutcome(success=False, text="It waits.", proposal="p-1"))
     moment, claimed = [utc_now()], [0]

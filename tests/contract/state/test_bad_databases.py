@@ -127,7 +127,7 @@ HARM = (
 
 @pytest.mark.parametrize("harm", [seldom(damage_start), damage_middle, seldom(empty), damage_keyword])
 @pytest.mark.external
-async def test_a_server_that_starts_on_a_damaged_index_makes_it_anew(
+async def test_a_server_that_starts_on_a_damaged_index_rebuilds_it(
     harm: Callable[[Path], None], settings: Settings
 ) -> None:
     """A corrupt index is rebuilt."""

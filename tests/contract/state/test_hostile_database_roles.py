@@ -136,7 +136,7 @@ async def refused(database: Database, schema: str) -> str:
     return str(caught.value)
 
 
-async def test_a_schema_that_somebody_else_made_is_refused(database: Database, schema: str) -> None:
+async def test_a_schema_made_by_another_role_is_refused(database: Database, schema: str) -> None:
     """Its owner could drop our tables and put others there, with level 5 for anyone."""
     database.does(
         MALLORY,
@@ -148,7 +148,7 @@ async def test_a_schema_that_somebody_else_made_is_refused(database: Database, s
     assert "authorization" in told
 
 
-async def test_our_own_tables_and_functions_made_by_somebody_else_are_refused(database: Database, schema: str) -> None:
+async def test_our_own_tables_and_functions_made_by_another_role_are_refused(database: Database, schema: str) -> None:
     """Our schema as the migrations make it, with one function that takes our rights."""
     async with opened(f"{database._server.url(database.name, user=MALLORY)}", schema):
         pass
@@ -160,7 +160,7 @@ async def test_our_own_tables_and_functions_made_by_somebody_else_are_refused(da
     assert "it belongs to the role 'mallory'" in await refused(database, schema)
 
 
-async def test_a_schema_in_which_others_may_create_is_refused_and_so_is_what_they_put_there(
+async def test_a_schema_in_which_others_may_create_is_refused_with_their_objects(
     database: Database, schema: str
 ) -> None:
     async with opened(database.url, schema):
@@ -200,7 +200,7 @@ async def test_a_schema_that_an_administrator_or_our_own_group_made_for_us_is_us
 PAYLOADS = ["", "x" * 7_999, "{", "999999999999999999999", "doc\nseq", "\u202e\x1b[2J", "'; DROP SCHEMA public; --"]
 
 
-async def test_forged_notifications_change_nothing_and_a_flood_of_them_costs_a_few_looks(
+async def test_forged_notifications_change_nothing_and_a_flood_costs_a_few_queries(
     database: Database, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks, first = [], anyio.Event()
@@ -240,7 +240,7 @@ async def test_forged_notifications_change_nothing_and_a_flood_of_them_costs_a_f
         assert [event.key for event in await store.events_after(seq)] == ["b.md"]
 
 
-async def test_bytes_that_are_no_text_are_heard_and_kill_no_listener(postgres: PostgresServer, schema: str) -> None:
+async def test_notifications_that_are_not_text_kill_no_listener(postgres: PostgresServer, schema: str) -> None:
     """Only a database without an encoding lets them through; the server then ends the listener's connection."""
     database = Database(postgres, f"raw_{schema}", "SQL_ASCII")
     async with opened(database.url, schema) as store:
@@ -255,7 +255,7 @@ async def test_bytes_that_are_no_text_are_heard_and_kill_no_listener(postgres: P
                 await store.publish("doc", ["b.md"])
 
 
-async def test_a_listener_whose_connection_is_ended_hears_the_next_event(database: Database, schema: str) -> None:
+async def test_a_listener_whose_connection_is_ended_receives_the_next_event(database: Database, schema: str) -> None:
     async with opened(database.url, schema) as store:
         seq = await store.publish("doc", ["a.md"])
         for _ in range(3):
@@ -276,7 +276,7 @@ async def test_a_listener_whose_connection_is_ended_hears_the_next_event(databas
 # --- locks --------------------------------------------------------------------------------------------------------------
 
 
-async def test_who_takes_our_locks_holds_us_up_for_a_bounded_time_and_is_named_as_the_cause(
+async def test_a_role_that_takes_our_locks_blocks_us_for_a_bounded_time_and_is_named(
     database: Database, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any role may take any advisory lock, and their numbers follow from the schema's name."""

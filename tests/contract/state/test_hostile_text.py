@@ -98,7 +98,7 @@ async def outcome(store: StateStore, use: Use, text: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-async def test_every_store_answers_alike_and_goes_on(
+async def test_every_store_answers_the_same_and_continues(
     kind: str, tmp_path: Path, schema: str, postgres: PostgresServer
 ) -> None:
     from tests.support.state.memory.state import MemoryStateStore
@@ -191,7 +191,7 @@ BROKEN = re.compile(r"crash|closed|database|not be used now|try again|outcome|un
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-async def test_a_server_answers_alike_on_every_database_and_goes_on(
+async def test_a_server_answers_the_same_on_every_database_and_continues(
     kind: str, tmp_path: Path, schema: str, postgres: PostgresServer
 ) -> None:
     async with AsyncExitStack() as stack:

@@ -106,7 +106,7 @@ async def test_a_server_that_is_not_there_may_be_tried_again(postgres: PostgresS
     del postgres
 
 
-async def test_a_user_without_rights_is_told_which_and_works_in_a_schema_that_was_made_for_it(
+async def test_a_user_without_rights_learns_which_and_works_in_a_prepared_schema(
     postgres: PostgresServer, schema: str
 ) -> None:
     sql(postgres, "DROP ROLE IF EXISTS guest")
@@ -167,7 +167,7 @@ async def test_two_knowledge_bases_in_one_database_do_not_meet(postgres: Postgre
         waiting.cancel()
 
 
-async def test_a_schema_of_another_program_is_left_as_it_is(postgres: PostgresServer, schema: str) -> None:
+async def test_another_programs_schema_is_left_alone(postgres: PostgresServer, schema: str) -> None:
     for table in ("CREATE TABLE orders (id int)", "CREATE TABLE meta (a int)", "CREATE TABLE meta (application text)"):
         with psycopg.connect(postgres.url(), autocommit=True) as other:
             for statement in ("DROP SCHEMA IF EXISTS {s} CASCADE", "CREATE SCHEMA {s}", "SET search_path = {s}"):
@@ -212,7 +212,7 @@ async def until_somebody_waits(server: PostgresServer) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_the_doctor_is_told_of_a_table_that_is_gone(postgres: PostgresServer, schema: str) -> None:
+async def test_the_doctor_reports_a_missing_table(postgres: PostgresServer, schema: str) -> None:
     async with opened(postgres.url(), schema) as store:
         sql(postgres, within(schema, "DROP TABLE {s}.nudge"))
         assert list(await store.check()) == [f'there is no table "{schema}".nudge']
@@ -240,7 +240,7 @@ async def test_no_event_is_numbered_lower_than_one_that_was_read_already(postgre
         assert [(e.seq, e.key) for e in await store.events_after(0)] == [(1, "slow.md"), (2, "quick.md")]
 
 
-async def test_a_change_is_heard_and_not_looked_for(
+async def test_a_change_is_received_without_polling(
     postgres: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within 100 ms across processes, without busy polling: here nobody polls within an hour."""
@@ -253,7 +253,7 @@ async def test_a_change_is_heard_and_not_looked_for(
             await asyncio.wait_for(waiting, SOON_S)
 
 
-async def test_who_waits_hears_again_after_its_connection_was_ended(
+async def test_a_waiting_process_receives_events_again_after_its_connection_was_ended(
     postgres: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_ear, "LOOK_S", 3600.0)
@@ -358,9 +358,7 @@ async def test_a_write_that_fails_in_the_middle_leaves_nothing(postgres: Postgre
 # --- a server that comes and goes -------------------------------------------------------------------------------------
 
 
-async def test_connections_that_the_server_ended_meanwhile_are_not_noticed_by_callers(
-    postgres: PostgresServer, schema: str
-) -> None:
+async def test_callers_do_not_notice_connections_that_the_server_ended(postgres: PostgresServer, schema: str) -> None:
     async with opened(postgres.url(), schema) as store:
         await asyncio.gather(*(store.publish("doc", ["a.md"]) for _ in range(4)))
         sql(
@@ -391,9 +389,7 @@ async def test_a_store_works_again_after_the_server_crashed_and_was_started(
         await asyncio.wait_for(store.changed(seen), SOON_S)
 
 
-async def test_a_write_whose_answer_never_came_is_said_to_be_unknown(
-    fragile_postgres: PostgresServer, schema: str
-) -> None:
+async def test_a_write_without_an_answer_is_reported_as_unknown(fragile_postgres: PostgresServer, schema: str) -> None:
     async with opened(fragile_postgres.url(), schema) as store:
         with contextlib.closing(psycopg.connect(fragile_postgres.url())) as slow:
             slow.execute(within(schema, "UPDATE {s}.counter SET seq = seq"))

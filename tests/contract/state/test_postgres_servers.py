@@ -123,7 +123,7 @@ async def test_servers_on_two_machines_share_the_state_and_each_keeps_its_own_in
             assert len({lease.holder for lease in leases if lease}) == 2
 
 
-async def test_of_two_servers_on_one_machine_one_indexes_and_the_others_client_is_told(site: Site) -> None:
+async def test_of_two_servers_on_one_machine_one_indexes_and_the_others_client_is_notified(site: Site) -> None:
     async with site.client("one") as first:
         with anyio.fail_after(SOON_S):
             while "guides/deploy.md" not in await found(first):  # noqa: ASYNC110 - another process
@@ -182,7 +182,7 @@ def test_without_a_name_the_schema_is_the_folders(site: Site, ann: Person) -> No
     assert "cursor" not in ann.type("trust", "list")
 
 
-def test_a_database_that_cannot_be_reached_is_told_in_one_sentence(ann: Person) -> None:
+def test_an_unreachable_database_gets_one_sentence(ann: Person) -> None:
     nobody = f"postgresql://forge:{PASSWORD}@127.0.0.1:1/x"
     for words in (["trust", "list"], ["enroll", "cursor"], ["index"], ["serve"]):
         (line,) = ann.type(*words, code=1, FORGE_DATABASE_URL=nobody).splitlines()
@@ -192,7 +192,7 @@ def test_a_database_that_cannot_be_reached_is_told_in_one_sentence(ann: Person) 
     assert "FORGE_DATABASE_URL (environment): it is not like postgresql://" in line
 
 
-def test_a_server_whose_database_cannot_be_reached_ends_with_one_sentence_and_nothing_on_the_wire(site: Site) -> None:
+def test_a_server_with_an_unreachable_database_ends_with_one_sentence_and_nothing_on_the_wire(site: Site) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mcp_server", "serve"],
         env=site.environment(FORGE_DATABASE_URL=f"postgresql://forge:{PASSWORD}@127.0.0.1:1/x"),
@@ -208,7 +208,7 @@ def test_a_server_whose_database_cannot_be_reached_ends_with_one_sentence_and_no
     assert PASSWORD not in line
 
 
-async def test_while_the_database_is_away_reading_goes_on_and_afterwards_all_is_well(
+async def test_during_a_database_outage_reading_continues_and_afterwards_all_is_well(
     site: Site, fragile_postgres: PostgresServer
 ) -> None:
     """Design, section 6: level 2 and up gets a retryable error, reads continue with a grant known for a minute."""
@@ -236,7 +236,7 @@ async def test_while_the_database_is_away_reading_goes_on_and_afterwards_all_is_
                     break
 
 
-async def test_who_called_longer_than_a_minute_ago_is_a_stranger_while_the_database_is_away(
+async def test_a_caller_of_more_than_a_minute_ago_is_a_stranger_during_an_outage(
     site: Site, fragile_postgres: PostgresServer
 ) -> None:
     now = 1000.0
@@ -255,7 +255,7 @@ async def test_who_called_longer_than_a_minute_ago_is_a_stranger_while_the_datab
                 await callers.named(unknown)
 
 
-async def test_who_was_never_seen_is_refused_in_one_sentence_while_the_database_is_away(
+async def test_an_unknown_caller_is_refused_in_one_sentence_during_an_outage(
     site: Site, fragile_postgres: PostgresServer
 ) -> None:
     """The gate fails closed: a failed look-up of a secret must not count as an unregistered caller with more rights."""

@@ -79,7 +79,7 @@ async def test_a_principal_proposes_no_more_bytes_in_a_day_than_its_quota(store:
     )
 
 
-async def test_the_bytes_that_wait_for_a_person_are_bounded_and_what_is_replaced_does_not_count(
+async def test_waiting_bytes_are_limited_and_replaced_ones_do_not_count(
     store: StateStore,
 ) -> None:
     quotas = Quotas(pending_bytes=50_000)
@@ -91,7 +91,7 @@ async def test_the_bytes_that_wait_for_a_person_are_bounded_and_what_is_replaced
     assert await store.trust.pending() == 2
 
 
-async def test_of_many_that_propose_at_once_no_more_bytes_are_taken_than_may_be(where: str, schema: str) -> None:
+async def test_concurrent_proposals_exceed_no_limit(where: str, schema: str) -> None:
     quotas, taken = Quotas(proposed_bytes=50_000), []
     stores = [await open_shared(where, schema) for _ in range(2)]
 
@@ -131,7 +131,7 @@ async def test_one_page_proposed_again_and_again_keeps_one_long_text(store: Stat
     assert "x" * 50_000 in newest.preview
 
 
-async def test_a_proposal_that_ended_keeps_its_verdict_its_result_and_little_else(store: StateStore) -> None:
+async def test_an_ended_proposal_keeps_its_verdict_its_result_and_little_else(store: StateStore) -> None:
     for id_ in ("p-done", "p-no", "p-back", "p-late"):
         await store.trust.propose(long(id_, 50_000), most_pending=9)
     assert await store.trust.decide("p-no", no("p-no"))
@@ -156,7 +156,7 @@ async def test_a_proposal_that_ended_keeps_its_verdict_its_result_and_little_els
     assert not verify(await store.ledger.records(limit=99), await store.ledger.chain_end())
 
 
-async def test_what_a_person_edited_stays_whole_for_what_was_made_of_it(store: StateStore) -> None:
+async def test_an_edited_proposal_stays_complete_for_its_successor(store: StateStore) -> None:
     """The origin of text in a proposal is looked up by the arguments of its source."""
     await store.trust.propose(long("p-1", 50_000), most_pending=9)
     await store.trust.propose(long("p-2", 50_000, origin="p-1"), most_pending=9, replacing=["p-1"])
@@ -191,7 +191,7 @@ async def test_lists_read_no_long_text(tmp_path: Path, schema: str) -> None:
     await store.close()
 
 
-async def test_lines_say_what_proposals_say(store: StateStore) -> None:
+async def test_lines_match_their_proposals(store: StateStore) -> None:
     for n in range(5):
         await store.trust.propose(long(f"p-{n}"), most_pending=9, replacing=["p-1"] if n == 3 else [])
     await store.trust.decide("p-0", yes("p-0"))
@@ -227,7 +227,7 @@ async def test_a_principal_starts_no_more_journeys_and_runs_in_a_minute_than_its
         await runs.begin(header("run-3", begun_at=at), hold(at=at))
 
 
-async def test_of_many_that_start_journeys_at_once_no_more_begin_than_may(where: str, schema: str) -> None:
+async def test_concurrent_starts_of_journeys_exceed_no_limit(where: str, schema: str) -> None:
     stores, begins = [await open_shared(where, schema) for _ in range(2)], []
     journeys = [journeys_in(store, Quotas(starts=4)) for store in stores]
 
@@ -247,7 +247,7 @@ async def test_of_many_that_start_journeys_at_once_no_more_begin_than_may(where:
         await one.close()
 
 
-async def test_what_a_host_stores_in_journeys_in_a_day_is_bounded_and_a_persons_word_is_taken(
+async def test_a_hosts_daily_bytes_in_journeys_are_limited_and_a_persons_decision_is_accepted(
     store: StateStore,
 ) -> None:
     quotas = Quotas(journey_bytes=30_000)
@@ -272,7 +272,7 @@ async def test_what_a_host_stores_in_journeys_in_a_day_is_bounded_and_a_persons_
     assert done.version == 2
 
 
-async def test_what_a_host_stores_in_runs_in_a_day_is_bounded(store: StateStore) -> None:
+async def test_a_hosts_daily_bytes_in_runs_are_limited(store: StateStore) -> None:
     """A model's next call is refused.
 
     A call's outcome, the run's end and a person's own answer are stored all the same.
@@ -335,7 +335,7 @@ async def test_a_persons_own_answer_is_taken_and_one_that_a_host_relays_counts(
         assert await runs.run("run-1") == asked
 
 
-async def test_of_many_runs_at_once_no_more_is_stored_than_may_be(where: str, schema: str) -> None:
+async def test_concurrent_runs_exceed_no_limit(where: str, schema: str) -> None:
     stores, stored = [await open_shared(where, schema) for _ in range(2)], []
     runs = [runs_in(store, Quotas(run_bytes=50_000)) for store in stores]
     walks = [Walk(replace(Walk().run, header=header(f"run-{n}"))) for n in range(8)]
@@ -389,7 +389,7 @@ async def test_a_host_that_proposes_one_page_again_and_again_fills_no_disk(setti
         assert len(first) == 1
 
 
-async def test_a_host_over_its_quota_is_told_the_bound_what_it_used_when_and_which_setting(settings: Settings) -> None:
+async def test_a_host_over_its_quota_learns_limit_usage_time_and_setting(settings: Settings) -> None:
     async with writing(replace(settings, quota_proposed=1_000_000), level=2) as host:
         base, refusal = await host.revision(PAGE), ""
         for n in range(9):
@@ -406,7 +406,7 @@ async def test_a_host_over_its_quota_is_told_the_bound_what_it_used_when_and_whi
         assert len((await host.call("proposal_status"))["pending"]) == 1, "what waited goes on waiting"
 
 
-async def test_a_host_that_starts_journeys_as_fast_as_it_can_is_held_up(settings: Settings) -> None:
+async def test_a_host_that_starts_journeys_too_fast_is_slowed_down(settings: Settings) -> None:
     async with writing(replace(settings, quota_starts=5), level=2) as host:
         answers = [
             await host.client.call_tool("journey_start", {"agent": "research", "brief": f"question {n}: what is it?"})

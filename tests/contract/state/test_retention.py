@@ -72,7 +72,7 @@ def retention(
     return Retention(store, journeys, runs, kept, "me", now=lambda: LATER, pause_s=0)
 
 
-async def test_texts_of_what_ended_long_ago_are_shortened_and_say_so_and_the_rest_stays(store: StateStore) -> None:
+async def test_texts_of_old_ended_records_are_shortened_with_a_note_and_the_rest_stays(store: StateStore) -> None:
     journeys, runs = journeys_in(store), runs_in(store)
     for id_, ended in (("over", True), ("open", False)):
         await journey(journeys, f"j-{id_}", ended=ended)
@@ -142,7 +142,7 @@ async def test_one_process_at_a_time_does_it(store: StateStore) -> None:
     assert await store.lease(LEASE) is None
 
 
-async def test_what_an_older_program_recorded_is_listed_and_then_shortened(where: str, schema: str) -> None:
+async def test_an_older_programs_records_are_listed_and_then_shortened(where: str, schema: str) -> None:
     """An older program stored no lines beside its proposals, and kept all texts of ended ones."""
     store = await open_shared(where, schema)
     await store.trust.propose(long("p-0", 50_000), most_pending=9)
@@ -200,7 +200,7 @@ def place(tmp_path: Path) -> Sequence[str]:
     return ("--kb", str(kb), "--state-dir", str(tmp_path / "s"))
 
 
-def test_state_says_what_takes_the_space_by_kind_and_principal(
+def test_state_reports_the_space_by_kind_and_principal(
     place: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _fill(tmp_path / "s", waiting=3)

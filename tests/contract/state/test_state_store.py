@@ -81,7 +81,7 @@ async def test_a_principal_that_was_never_seen_has_no_standing(store: StateStore
     assert list(await store.history("nobody", limit=5)) == []
 
 
-async def test_a_standing_is_returned_as_it_was_set_to_the_microsecond(store: StateStore) -> None:
+async def test_a_trust_record_is_returned_as_set_to_the_microsecond(store: StateStore) -> None:
     frozen = TrustRecord("ada", 0.0, 2.0, 5.0, frozen=True, updated_at=NOW)
     await stand(store, frozen, reason="harmful", by="ada")
     await stand(store, trust_record("abe"), reason="met", by="server")
@@ -110,7 +110,7 @@ async def test_the_first_change_begins_at_the_score_that_an_unseen_principal_hol
     assert found == [(3.0, 1.0), (2.0, 3.0)]
 
 
-async def test_a_lease_is_held_by_one_until_it_expires(store: StateStore) -> None:
+async def test_a_lease_has_one_holder_until_it_expires(store: StateStore) -> None:
     mine = await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
     assert mine is not None
     assert (mine.holder, mine.expires_at) == ("a", NOW + timedelta(seconds=30))
@@ -129,7 +129,7 @@ async def test_the_holder_extends_its_lease_under_the_same_fence(store: StateSto
     assert (again.fence, again.expires_at) == (first.fence, NOW + MINUTE + timedelta(seconds=30))
 
 
-async def test_a_released_lease_is_free_at_once_and_its_fence_goes_on(store: StateStore) -> None:
+async def test_a_released_lease_is_free_immediately_and_its_fence_continues(store: StateStore) -> None:
     first = await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
     await store.release_lease("index", "stranger")
     assert await store.lease("index") == first
@@ -176,7 +176,7 @@ async def test_a_lease_that_ends_later_than_it_could_is_void(store: StateStore) 
     assert taken.fence > ahead.fence
 
 
-async def test_machines_whose_clocks_differ_a_little_keep_each_others_leases(store: StateStore) -> None:
+async def test_machines_with_slightly_different_clocks_keep_each_others_leases(store: StateStore) -> None:
     assert await store.acquire_lease("index", "a", now=NOW + timedelta(seconds=45), ttl_s=30)
     assert await store.acquire_lease("index", "b", now=NOW, ttl_s=30) is None
 
@@ -187,7 +187,7 @@ async def test_leases_of_different_names_do_not_meet(store: StateStore) -> None:
     assert await store.lease("other") is None
 
 
-async def test_of_many_callers_at_once_exactly_one_gets_the_lease(store: StateStore) -> None:
+async def test_of_many_concurrent_callers_exactly_one_gets_the_lease(store: StateStore) -> None:
     asked = (store.acquire_lease("index", f"h{i}", now=NOW, ttl_s=30) for i in range(20))
     assert sum(lease is not None for lease in await asyncio.gather(*asked)) == 1
 
@@ -208,7 +208,7 @@ async def test_events_come_in_order_after_the_number_asked_for(store: StateStore
     assert await store.publish("doc", []) == newest
 
 
-async def test_who_waits_for_a_change_is_woken_by_it_and_not_before(store: StateStore) -> None:
+async def test_waiting_for_a_change_ends_with_it_and_not_before(store: StateStore) -> None:
     """The port: `changed` returns as soon as there is a newer event."""
     before = await store.publish("doc", ["old.md"])
     woken = asyncio.create_task(store.changed(before))
@@ -246,7 +246,7 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(where: str, sc
 # --- several stores on one database: what memory cannot show ----------------------------------------------------------
 
 
-async def test_what_one_store_wrote_another_on_the_same_database_sees_at_once(where: str, schema: str) -> None:
+async def test_one_stores_write_is_visible_to_another_immediately(where: str, schema: str) -> None:
     one, two = await open_shared(where, schema), await open_shared(where, schema)
     assert await two.last_event() == 0
     newest = await one.publish("doc", ["a.md"])
@@ -291,7 +291,7 @@ async def test_a_nudge_is_given_once_per_place_and_hour(store: StateStore) -> No
     assert not await given("ada", "guides", 61)
 
 
-async def test_of_callers_at_once_exactly_one_is_nudged(store: StateStore) -> None:
+async def test_of_concurrent_callers_exactly_one_is_nudged(store: StateStore) -> None:
     asked = (store.give_nudge("ada", "", "guides", now=NOW, quiet_s=3600) for _ in range(20))
     assert sum(await asyncio.gather(*asked)) == 1
 
@@ -351,13 +351,13 @@ def processes(where: str, name: str, act: str, count: int) -> Iterator[Callable[
 
 
 @pytest.mark.parametrize("act", ["acquire", "nudge"])
-def test_of_processes_that_open_and_migrate_at_once_exactly_one_wins(where: str, schema: str, act: str) -> None:
+def test_of_processes_that_open_and_migrate_together_exactly_one_wins(where: str, schema: str, act: str) -> None:
     """Design, section 2: exactly one process watches and indexes. The database is new, so all of them also migrate."""
     with processes(where, schema, act, 8 if act == "acquire" else 4) as answered:
         assert sum(answer > 0 for answer in answered()) == 1
 
 
-async def test_a_reader_that_goes_on_from_the_newest_number_misses_no_event_of_several_processes(
+async def test_a_reader_that_continues_from_the_newest_number_misses_no_event_of_several_processes(
     where: str, schema: str
 ) -> None:
     """An event that commits later must not have a lower number than one that was already read."""

@@ -230,7 +230,7 @@ async def test_an_address_that_leads_nowhere_is_refused(folder: Path) -> None:
             assert await refused(client, folder, uri), uri
 
 
-async def test_completion_of_any_text_shows_only_what_is_there(folder: Path) -> None:
+async def test_completion_of_any_text_shows_only_existing_things(folder: Path) -> None:
     async with serving(folder) as client:
         for template in ("kb://doc/{+path}", "kb://map/{+path}"):
             ref = ResourceTemplateReference(type="ref/resource", uri=template)

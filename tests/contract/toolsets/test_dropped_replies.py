@@ -119,7 +119,7 @@ def tally(host: Host) -> Tally:
 
 
 @pytest.mark.parametrize("times", HOW_OFTEN)
-async def test_plane_has_each_task_comment_and_change_once_whatever_becomes_of_the_reply(
+async def test_plane_has_each_task_comment_and_change_once_whatever_happens_to_the_reply(
     times: int, tmp_path: Path
 ) -> None:
     """500 replies dropped after the server acted: 0 duplicates, and 0 wrong "failed"."""
@@ -157,7 +157,7 @@ PLANE = (_create, _comment, _update)
 
 
 @pytest.mark.parametrize("times", HOW_OFTEN)
-async def test_zulip_has_each_message_and_reaction_once_whatever_becomes_of_the_reply(
+async def test_zulip_has_each_message_and_reaction_once_whatever_happens_to_the_reply(
     times: int, tmp_path: Path
 ) -> None:
     """The same; half of them in a current Zulip."""

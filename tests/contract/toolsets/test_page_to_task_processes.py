@@ -220,7 +220,7 @@ async def test_a_page_becomes_a_task_that_is_commented_moved_and_announced(
         assert not [body for body in records if "every quarter" in body or "is on its way" in body]
 
 
-async def test_two_hosts_that_announce_the_same_at_once_announce_it_once(tmp_path: Path) -> None:
+async def test_two_hosts_with_the_same_announcement_make_it_once(tmp_path: Path) -> None:
     """Two processes of one host: the same call reaches the channel once, and both get that message."""
     async with team(tmp_path) as own, hosted(own, "auto", 4.0) as one, hosted(own, "auto", 4.0) as other:
         answers: list[dict[str, Any]] = []

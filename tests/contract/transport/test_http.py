@@ -101,7 +101,7 @@ async def test_a_host_is_known_by_its_enrolment_secret_as_bearer_token_and_nobod
     [["Bearer guess"], ["Bearer"], ["Bearer "], ["Basic YTpi"], ["guess"], [""], ["Bearer {secret}", "Bearer guess"]],
     ids=["wrong", "no token", "blank", "basic", "no scheme", "empty", "two"],
 )
-async def test_a_wrong_authorization_is_401_before_anything_of_mcp_and_never_taken_for_none(
+async def test_a_wrong_authorization_is_a_401_before_any_mcp_and_never_treated_as_none(
     settings: Settings, given: list[str]
 ) -> None:
     async with served(settings) as (app, client):
@@ -135,18 +135,18 @@ def test_a_port_that_is_taken_is_said() -> None:
             bound(HttpAddress("127.0.0.1", port))
 
 
-def test_whoever_is_told_the_port_may_connect_at_once() -> None:
+def test_a_client_that_learns_the_port_may_connect_immediately() -> None:
     with bound(HttpAddress("127.0.0.1", 0)) as listening:
         socket.create_connection(listening.getsockname(), timeout=5).close()
 
 
-def test_of_two_that_take_a_port_before_either_serves_one_is_told() -> None:
+def test_of_two_that_take_a_port_before_either_serves_one_gets_an_error() -> None:
     with bound(HttpAddress("127.0.0.1", 0)) as listening, pytest.raises(BadSetting, match="choose another port"):
         bound(HttpAddress("127.0.0.1", listening.getsockname()[1]))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there a second Ctrl-C is uvicorn's own matter")
-async def test_a_second_signal_cuts_off_at_once_what_the_first_one_lets_end() -> None:
+async def test_a_second_signal_cuts_off_what_the_first_one_lets_finish() -> None:
     running = uvicorn.Server(uvicorn.Config("none"))
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

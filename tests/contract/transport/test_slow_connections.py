@@ -108,7 +108,7 @@ async def trickle(port: int, opening: bytes, *, task_status: TaskStatus[None] = 
 
 
 @pytest.mark.parametrize("kind", SLOW)
-async def test_who_never_finishes_a_request_is_cut_off(
+async def test_a_client_that_never_finishes_a_request_is_cut_off(
     kind: str, port: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tight(monkeypatch, head_s=0.3, body_s=0.3)
@@ -118,7 +118,7 @@ async def test_who_never_finishes_a_request_is_cut_off(
 
 
 @pytest.mark.parametrize("kind", SLOW)
-async def test_however_many_dawdle_others_are_served_meanwhile(
+async def test_however_many_clients_dawdle_others_are_served(
     kind: str, port: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Uvicorn counts connections that never sent a request, and then answers everyone 503."""
@@ -135,7 +135,7 @@ async def test_however_many_dawdle_others_are_served_meanwhile(
 
 
 @pytest.mark.parametrize("path", ["/login", "/trust/grant", "/nowhere"])
-async def test_who_is_not_logged_in_sends_the_page_four_kilobytes_at_most(path: str, tmp_path: Path) -> None:
+async def test_a_client_that_is_not_logged_in_sends_the_page_four_kilobytes_at_most(path: str, tmp_path: Path) -> None:
     """A login form holds one secret.
 
     Twenty million bytes were read from each of 200 clients at once, logged in or not.
@@ -153,7 +153,7 @@ async def test_who_is_not_logged_in_sends_the_page_four_kilobytes_at_most(path: 
     assert answer.startswith(b"HTTP/1.1 404")
 
 
-async def test_headers_are_read_up_to_a_bound_also_when_they_come_at_once(
+async def test_headers_are_read_up_to_a_limit_even_if_they_arrive_together(
     port: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
@@ -177,7 +177,7 @@ async def flowing(app: ASGIApp, **less: Any) -> AsyncIterator[int]:
         await running
 
 
-async def test_an_answer_takes_as_long_as_it_takes() -> None:
+async def test_an_answer_may_take_its_time() -> None:
     """Event streams, and calls that wait for a person, are silent for longer than any client may be."""
 
     async def slow(_scope: Scope, receive: Receive, send: Send) -> None:
@@ -196,7 +196,7 @@ async def test_an_answer_takes_as_long_as_it_takes() -> None:
         assert (await client.post(f"http://127.0.0.1:{number}/", content=b"x")).text == "still here\n" * 2
 
 
-async def test_who_takes_no_answer_is_cut_off() -> None:
+async def test_a_client_that_reads_no_answer_is_cut_off() -> None:
     """Their output stays in memory, and a polite close waits for them once more."""
     over = asyncio.Event()
 

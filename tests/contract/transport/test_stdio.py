@@ -106,7 +106,7 @@ def test_it_ends_cleanly_when_the_host_closes_the_pipe(server: Server) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to handle")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_it_ends_cleanly_when_it_is_told_to(name: str, server: Server) -> None:
+def test_it_ends_cleanly_on_request(name: str, server: Server) -> None:
     server.ask(HELLO)
     server.process.send_signal(getattr(signal, name))
     assert server.process.wait(timeout=10) == 0
@@ -220,7 +220,7 @@ async def test_a_host_that_does_not_read_makes_the_writer_wait_and_nothing_is_lo
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which processes there are")
 @pytest.mark.parametrize("way", ["close", "SIGTERM", "SIGKILL"])
-def test_no_worker_goes_on_when_the_server_ends(way: str, server: Server, tmp_path: Path) -> None:
+def test_no_worker_outlives_the_server(way: str, server: Server, tmp_path: Path) -> None:
     """A long dry run by an unregistered host ends with its server, however that ends."""
     slow = FAMILIES["paragraphs nearly equal"](1_000_000)
     (tmp_path / "kb" / "slow.md").write_text(slow, encoding="utf-8")

@@ -96,7 +96,7 @@ async def at_once(where: str, name: str, *acts: str) -> dict[str, list[int]]:
     return {act: sorted(n for done in answers for n in done[which]) for which, act in enumerate(acts)}
 
 
-async def test_of_several_processes_exactly_one_decides_runs_carries_out_and_takes(where: str, schema: str) -> None:
+async def test_of_several_processes_exactly_one_decides_executes_finishes_and_takes(where: str, schema: str) -> None:
     """1,000 replays of one approval from several processes have one effect."""
     store = await open_shared(where, schema)
     for n in range(EACH):
@@ -112,9 +112,7 @@ async def test_of_several_processes_exactly_one_decides_runs_carries_out_and_tak
     await store.close()
 
 
-async def test_several_processes_propose_no_more_than_there_may_be_and_all_their_changes_of_a_standing_count(
-    where: str, schema: str
-) -> None:
+async def test_several_processes_exceed_no_limit_and_all_their_trust_changes_count(where: str, schema: str) -> None:
     store = await open_shared(where, schema)
     done = await at_once(where, schema, "propose", "update_trust_record")
     assert len(done["propose"]) == await store.trust.pending(ADA) == EACH
@@ -127,7 +125,7 @@ async def test_several_processes_propose_no_more_than_there_may_be_and_all_their
     await store.close()
 
 
-async def test_what_one_process_decides_wakes_another(where: str, schema: str) -> None:
+async def test_one_processs_decision_wakes_another(where: str, schema: str) -> None:
     one, two = await open_shared(where, schema), await open_shared(where, schema)
     await put(one)
     woken = asyncio.create_task(two.changed(await two.last_event()))

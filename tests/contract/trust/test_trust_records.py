@@ -40,7 +40,7 @@ async def ids(trust: TrustRecords, **asked: Any) -> list[str]:
 # --- proposing --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_proposal_is_returned_as_it_was_made_to_the_last_character(trust: TrustRecords) -> None:
+async def test_a_proposal_is_returned_as_made_to_the_last_character(trust: TrustRecords) -> None:
     """A person must see the request unchanged, and its hash must match: no engine may normalise anything."""
     odd = proposal(
         "p-odd",
@@ -76,7 +76,7 @@ async def test_proposals_are_listed_newest_first_by_principal_and_state_and_page
     assert (await trust.pending(), await trust.pending(ADA), await trust.pending("nobody")) == (3, 2, 0)
 
 
-async def test_there_is_one_proposal_with_an_id(store: StateStore) -> None:
+async def test_an_id_has_one_proposal(store: StateStore) -> None:
     await put(store)
     with pytest.raises(ValueError, match="p-1 exists already"):
         await put(store, why="another", principal=BOB)
@@ -84,7 +84,7 @@ async def test_there_is_one_proposal_with_an_id(store: StateStore) -> None:
     assert await told(store) == ["p-1"]
 
 
-async def test_a_principal_has_so_many_calls_pending_and_no_more(store: StateStore) -> None:
+async def test_a_principal_has_a_limited_number_of_pending_calls(store: StateStore) -> None:
     """Design, section 6: at most 20 pending per principal; flags and checkpoints do not count."""
     trust = store.trust
     for n in range(3):
@@ -100,7 +100,7 @@ async def test_a_principal_has_so_many_calls_pending_and_no_more(store: StateSto
     assert await told(store) == ["p-0", "p-1", "p-2", "f-1", "p-4", "p-0", "p-5"]
 
 
-async def test_what_is_replaced_is_superseded_and_makes_room(store: StateStore) -> None:
+async def test_a_replaced_proposal_is_superseded_and_makes_room(store: StateStore) -> None:
     trust = store.trust
     for n in range(3):
         await trust.propose(proposal(f"p-{n}"), most_pending=3)
@@ -141,7 +141,7 @@ async def ask(store: StateStore, id_: str, principal: str = BOB, *, most: int = 
     return await store.trust.propose(same(id_, principal, **more), most_pending=most, joins=lambda _: True)
 
 
-async def test_who_asks_the_same_joins_the_proposal_and_leaves_it_as_it_was(store: StateStore) -> None:
+async def test_the_same_question_joins_the_proposal_and_leaves_it_unchanged(store: StateStore) -> None:
     """ADR 0056: one question, one proposal. Its hash covers what the person sees."""
     trust = store.trust
     first = await ask(store, "p-1", ADA)
@@ -193,7 +193,7 @@ async def test_only_the_same_question_of_another_principal_is_joined(store: Stat
     assert await store.trust.asking(["p-1"]) == {}
 
 
-async def test_nobody_joins_without_wanting_to_or_against_what_the_caller_says(store: StateStore) -> None:
+async def test_nobody_joins_unasked_or_against_the_callers_check(store: StateStore) -> None:
     await ask(store, "p-1", ADA)
     assert (await store.trust.propose(same("p-2"), most_pending=9)).id == "p-2"
     refused = await store.trust.propose(same("p-3", "eve@zed"), most_pending=9, joins=lambda one: one.id == "p-2")
@@ -209,7 +209,7 @@ async def test_a_decided_proposal_is_joined_by_nobody(store: StateStore, end: An
     assert await store.trust.askers("p-1") == []
 
 
-async def test_joining_counts_towards_what_may_wait(store: StateStore) -> None:
+async def test_joining_counts_towards_the_limit_of_pending_ones(store: StateStore) -> None:
     await ask(store, "p-1", ADA)
     await ask(store, "p-2", BOB, effect="dd" * 32)
     with pytest.raises(TooManyPending, match=BOB):
@@ -222,7 +222,7 @@ async def test_joining_counts_towards_what_may_wait(store: StateStore) -> None:
     assert (await ask(store, "p-4", BOB, most=2, effect="ee" * 32)).id == "p-4"
 
 
-async def test_who_joined_takes_only_itself_off_and_who_made_it_waits_for_the_others(store: StateStore) -> None:
+async def test_a_joiner_withdraws_only_itself_and_the_maker_waits_for_the_others(store: StateStore) -> None:
     trust = store.trust
     first = await ask(store, "p-1", ADA)
     await ask(store, "p-2", BOB)
@@ -254,7 +254,7 @@ async def test_who_joined_takes_only_itself_off_and_who_made_it_waits_for_the_ot
     ]
 
 
-async def test_one_that_joins_supersedes_what_it_replaces(store: StateStore) -> None:
+async def test_a_joining_proposal_supersedes_what_it_replaces(store: StateStore) -> None:
     await ask(store, "p-1", ADA)
     await ask(store, "p-2", BOB, effect="dd" * 32)
     joined = await store.trust.propose(same("p-3"), most_pending=1, replacing=["p-2"], joins=lambda _: True)
@@ -264,7 +264,7 @@ async def test_one_that_joins_supersedes_what_it_replaces(store: StateStore) -> 
     assert (old.state, old.successor) == ("superseded", "p-1")
 
 
-async def test_the_texts_of_all_who_ask_are_shortened_with_the_proposal(store: StateStore) -> None:
+async def test_all_askers_texts_are_shortened_with_the_proposal(store: StateStore) -> None:
     long = json.dumps([{"content": "x" * 50_000}])
     await ask(store, "p-1", ADA)
     await ask(store, "p-2", BOB, arguments=long)
@@ -277,7 +277,7 @@ async def test_the_texts_of_all_who_ask_are_shortened_with_the_proposal(store: S
     assert len(later.arguments) < 700
 
 
-async def test_of_many_that_ask_the_same_at_once_one_proposes_and_the_others_join(store: StateStore) -> None:
+async def test_of_many_concurrent_equal_questions_one_proposes_and_the_others_join(store: StateStore) -> None:
     who = [f"one@host-{n}" for n in range(8)]
     asked = await asyncio.gather(*(ask(store, f"p-{n}", principal) for n, principal in enumerate(who)))
     (id_,) = {one.id for one in asked}
@@ -305,7 +305,7 @@ async def test_one_that_joins_while_it_is_decided_asks_for_one_that_waits_or_was
 # --- deciding ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_approval_is_recorded_with_who_where_and_over_what_and_put_on_the_chain(store: StateStore) -> None:
+async def test_an_approval_is_recorded_with_approver_channel_and_hash_and_put_on_the_chain(store: StateStore) -> None:
     verdict = yes(note="as discussed", signed="blue key")
     await put(store)
     assert await store.trust.decide("p-1", verdict) == replace(proposal(), state="approved", verdict=verdict)
@@ -341,7 +341,7 @@ async def test_a_rejection_ends_the_proposal(store: StateStore) -> None:
     assert await sound(store)
 
 
-async def test_a_word_over_anything_else_than_what_waits_counts_for_nothing(store: StateStore) -> None:
+async def test_a_decision_over_anything_else_than_the_pending_hash_has_no_effect(store: StateStore) -> None:
     """A person's approval means exactly what they saw."""
     trust = store.trust
     await put(store, expires_at=NOW + MINUTE)
@@ -375,7 +375,7 @@ async def test_a_pending_proposal_is_taken_back_by_its_principal_only(store: Sta
     assert await told(store) == ["p-1", "p-1"]
 
 
-async def test_what_waited_too_long_expires_once(store: StateStore) -> None:
+async def test_an_overdue_proposal_expires_once(store: StateStore) -> None:
     for n, days in enumerate((7, 1, 2, 1)):
         await put(store, f"p-{n}", expires_at=NOW + days * DAY)
     await store.trust.decide("p-3", yes("p-3"))
@@ -420,7 +420,7 @@ async def test_a_claim_that_ends_later_than_it_could_is_void(store: StateStore) 
     assert not await trust.unfinished(now=NOW)
 
 
-async def test_only_what_is_approved_is_run(store: StateStore) -> None:
+async def test_only_approved_proposals_are_executed(store: StateStore) -> None:
     await put(store, "p-1")
     await put(store, "p-2")
     await store.trust.decide("p-2", no("p-2"))
@@ -430,7 +430,7 @@ async def test_only_what_is_approved_is_run(store: StateStore) -> None:
 
 
 @pytest.mark.parametrize("state", ["executed", "failed", "superseded"])
-async def test_an_approved_proposal_ends_once_with_what_came_of_it(store: StateStore, state: Any) -> None:
+async def test_an_approved_proposal_ends_once_with_its_outcome(store: StateStore, state: Any) -> None:
     made = await approved(store)
     told_of_it: dict[str, Any] = {"result": '{"é":"🗺"}', "error": "no\x00t now", "successor": "p-2"}
     ended = replace(made, state=state, ended_at=NOW + DAY, **{**told_of_it, "error": "no\ufffdt now"})
@@ -459,7 +459,7 @@ async def test_the_act_that_carries_it_out_ends_the_proposal_in_the_same_transac
     assert await sound(store)
 
 
-async def test_what_the_ledger_ended_only_gets_its_result_and_that_once(store: StateStore) -> None:
+async def test_a_proposal_ended_by_the_ledger_only_gets_its_result_once(store: StateStore) -> None:
     await approved(store)
     await store.ledger.commit(entry(at=NOW + MINUTE, proposal="p-1"))
     ended = await store.trust.finish("p-1", "failed", at=NOW + DAY, result="[1]", error="crashed", successor="p-2")
@@ -498,7 +498,7 @@ async def test_an_act_that_was_taken_back_leaves_its_proposal_approved(store: St
     assert await store.trust.proposal("p-1") == made
 
 
-async def test_an_act_may_name_a_proposal_that_there_is_not(store: StateStore) -> None:
+async def test_an_act_may_name_an_unknown_proposal(store: StateStore) -> None:
     """Records from before there were proposals, and the flags of an act, name an id that was never proposed."""
     await store.ledger.commit(entry(change("a.md", None, b"one"), proposal=f"flag {ODD}"))
     assert await told(store) == []
@@ -534,7 +534,7 @@ def trust_record(score: float = 2.5, **more: Any) -> TrustRecord:
     return replace(known, **more)
 
 
-async def test_a_change_of_standing_sees_what_is_recorded_and_is_in_history_and_on_the_chain(store: StateStore) -> None:
+async def test_a_trust_change_sees_the_record_and_is_in_history_and_on_the_chain(store: StateStore) -> None:
     seen: list[tuple[TrustRecord | None, list[float]]] = []
 
     def raised(before: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
@@ -587,7 +587,7 @@ async def test_where_nothing_but_the_time_changes_nothing_is_recorded(store: Sta
     assert (await bodies(store))[-1]["standing"]["frozen"] is True
 
 
-async def test_a_change_that_fails_leaves_everything_as_it_was(store: StateStore) -> None:
+async def test_a_failed_change_leaves_everything_unchanged(store: StateStore) -> None:
     await store.trust.update_trust_record(ADA, lambda _b, _r: trust_record(), note=note("trust.grant"))
 
     def broken(_before: TrustRecord | None, _recent: Sequence[TrustChange]) -> TrustRecord:
@@ -651,7 +651,7 @@ async def test_a_passkey_whose_count_does_not_grow_is_not_used(trust: TrustRecor
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_secret_stands_for_its_value_and_purpose_until_it_expires(trust: TrustRecords) -> None:
+async def test_a_secret_has_its_value_and_purpose_until_it_expires(trust: TrustRecords) -> None:
     await trust.put_secret(b"\x00digest", "session", "ann", expires_at=NOW + MINUTE)
     await trust.put_secret(b"\x00digest", "form", "p-1", expires_at=NOW + MINUTE)
     assert await trust.secret(b"\x00digest", "session", now=NOW) == "ann"
@@ -663,7 +663,7 @@ async def test_a_secret_stands_for_its_value_and_purpose_until_it_expires(trust:
     assert await trust.secret(b"\x00digest", "session", now=NOW + MINUTE) == "bob"
 
 
-async def test_a_secret_that_is_taken_is_gone_and_so_is_what_has_expired(trust: TrustRecords) -> None:
+async def test_a_taken_secret_is_gone_and_so_are_expired_ones(trust: TrustRecords) -> None:
     for digest, minutes in ((b"one", 9), (b"old", 1), (b"two", 9)):
         await trust.put_secret(digest, "login", digest.decode(), expires_at=NOW + minutes * MINUTE)
     assert await trust.take_secret(b"one", "form", now=NOW) is None
@@ -678,7 +678,7 @@ async def test_a_secret_that_is_taken_is_gone_and_so_is_what_has_expired(trust: 
 # --- taint ------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_read_is_remembered_by_caller_and_journey(trust: TrustRecords) -> None:
+async def test_reading_is_remembered_by_caller_and_journey(trust: TrustRecords) -> None:
     """Design, section 6: for that journey, or, outside of one, for an hour."""
     await trust.note_taint(ADA, "", ["plane", "zulip:general"], at=NOW)
     await trust.note_taint(ADA, "j-1", ["https://example.org/"], at=NOW - DAY)
@@ -726,7 +726,7 @@ async def test_taint_of_a_journey_or_run_is_not_forgotten_however_long_it_waits_
 # --- at once ----------------------------------------------------------------------------------------------------------
 
 
-async def test_of_many_decisions_at_once_exactly_one_counts(store: StateStore) -> None:
+async def test_of_many_concurrent_decisions_exactly_one_counts(store: StateStore) -> None:
     await put(store)
     words = [yes(by=f"p{n}") if n % 2 else no(by=f"p{n}") for n in range(20)]
     counted = [one for one in await asyncio.gather(*(store.trust.decide("p-1", word) for word in words)) if one]
@@ -736,13 +736,13 @@ async def test_of_many_decisions_at_once_exactly_one_counts(store: StateStore) -
     assert await sound(store)
 
 
-async def test_of_many_that_claim_at_once_exactly_one_runs_it(store: StateStore) -> None:
+async def test_of_many_concurrent_claims_exactly_one_executes(store: StateStore) -> None:
     await approved(store)
     claims = (store.trust.claim("p-1", f"r{n}", now=NOW, lease_s=60) for n in range(20))
     assert sum(claimed is not None for claimed in await asyncio.gather(*claims)) == 1
 
 
-async def test_of_many_that_carry_it_out_at_once_exactly_one_is_recorded(store: StateStore) -> None:
+async def test_of_many_concurrent_executions_exactly_one_is_recorded(store: StateStore) -> None:
     await approved(store)
     acts = [entry(change(f"{n}.md", None, b"one"), proposal="p-1") for n in range(20)]
     ends = await asyncio.gather(*(store.ledger.commit(act) for act in acts), return_exceptions=True)
@@ -752,13 +752,13 @@ async def test_of_many_that_carry_it_out_at_once_exactly_one_is_recorded(store: 
     assert sum(len(lines) for lines in written) == 1
 
 
-async def test_of_many_that_take_a_secret_at_once_exactly_one_gets_it(store: StateStore) -> None:
+async def test_of_many_concurrent_takers_of_a_secret_exactly_one_gets_it(store: StateStore) -> None:
     await store.trust.put_secret(b"digest", "login", "ann", expires_at=NOW + MINUTE)
     takes = (store.trust.take_secret(b"digest", "login", now=NOW) for _ in range(20))
     assert sorted(filter(None, await asyncio.gather(*takes))) == ["ann"]
 
 
-async def test_of_many_that_propose_at_once_no_more_are_let_in_than_there_may_be(store: StateStore) -> None:
+async def test_many_concurrent_proposals_exceed_no_limit(store: StateStore) -> None:
     made = (store.trust.propose(proposal(f"p-{n}"), most_pending=5) for n in range(20))
     ends = await asyncio.gather(*made, return_exceptions=True)
     assert sum(isinstance(end, TooManyPending) for end in ends) == 15, ends
@@ -766,7 +766,7 @@ async def test_of_many_that_propose_at_once_no_more_are_let_in_than_there_may_be
     assert len(await told(store)) == 5
 
 
-async def test_of_many_changes_of_a_standing_each_sees_what_the_last_one_left(store: StateStore) -> None:
+async def test_of_many_concurrent_trust_changes_each_sees_the_previous_one(store: StateStore) -> None:
     def raised(before: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
         score = before.score if before else 0.0
         assert [one.score_after for one in recent][:1] == ([score] if before else [])
@@ -779,7 +779,7 @@ async def test_of_many_changes_of_a_standing_each_sees_what_the_last_one_left(st
     assert await sound(store)
 
 
-async def test_everything_at_once_waits_for_nobody_for_ever_and_breaks_no_chain(store: StateStore) -> None:
+async def test_everything_concurrently_never_deadlocks_and_breaks_no_chain(store: StateStore) -> None:
     """Locks are taken in one order: decisions, claims, acts, expiries and changes of trust on the same proposals."""
     for n in range(6):
         await put(store, f"p-{n}", expires_at=NOW + DAY)
@@ -811,7 +811,7 @@ async def test_everything_at_once_waits_for_nobody_for_ever_and_breaks_no_chain(
 # --- places that a person vouches for, and what callers have read ------------------------------------------------------
 
 
-async def test_a_place_is_vouched_for_once_and_taken_back_once_each_on_the_chain(store: StateStore) -> None:
+async def test_a_place_is_trusted_once_and_untrusted_once_each_on_the_chain(store: StateStore) -> None:
     trust = store.trust
     assert await trust.trust_place("zulip:d\u00e9sign/\u00fcber", note=note("place.trust"))
     assert await trust.trust_place("plane", note=note("place.trust", by=ODD))
@@ -832,7 +832,7 @@ async def test_a_place_is_vouched_for_once_and_taken_back_once_each_on_the_chain
     assert await sound(store)
 
 
-async def test_passages_are_known_to_whom_they_were_shown_for_a_day(trust: TrustRecords) -> None:
+async def test_passages_are_remembered_for_their_reader_for_a_day(trust: TrustRecords) -> None:
     one, two, three = b"\x00" * 8, b"\xff" * 8, b"three..."
     await trust.note_passages(ADA, {one: "plane:KB-1", two: ODD}, at=NOW)
     await trust.note_passages(ADA, {one: "zulip:design"}, at=NOW + MINUTE)

@@ -240,7 +240,7 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("what", SMUGGLED)
-async def test_what_two_servers_could_read_in_two_ways_is_one_request_or_none(what: str, place: Place) -> None:
+async def test_an_ambiguous_request_is_one_request_or_none(what: str, place: Place) -> None:
     """RFC 9112, section 11.2. The second request has another host and would get a 421 if it were read."""
     answer = await said(place.port, (_head(place.port) + SMUGGLED[what] + SECOND).encode("latin-1"))
     assert answer.count(b"HTTP/1.1 ") <= 1 or answer.rpartition(b"HTTP/1.1 ")[2].startswith(b"421 ")
@@ -278,7 +278,7 @@ async def test_every_answer_to_an_odd_request_keeps_to_the_policy(request_line: 
     assert "unsafe" not in head
 
 
-async def test_every_answer_to_somebody_logged_in_keeps_to_the_policy(place: Place) -> None:
+async def test_every_answer_to_a_logged_in_client_keeps_the_policy(place: Place) -> None:
     waiting = await place.propose()
     visitor = await place.visitor()
     token = forms(await visitor.look())["/logout"]["csrf"]

@@ -102,7 +102,7 @@ def text_of(html: str) -> str:
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_waits_comes_first_is_counted_and_is_named_among_what_waits(place: Place) -> None:
+async def test_waiting_journeys_come_first_are_counted_and_listed_as_pending(place: Place) -> None:
     waits = await asking(place, "Which bees?")
     other = await started(place, "Which wasps?")
     await place.propose()
@@ -132,7 +132,7 @@ async def test_journeys_are_filtered_by_state_and_paged(place: Place) -> None:
     assert "No journeys match" in await visitor.look("/journeys?state=complete")
 
 
-async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_what_happened(place: Place) -> None:
+async def test_a_journey_is_shown_with_its_position_its_record_and_its_events(place: Place) -> None:
     journey = await asking(place)
     proposal = await place.propose()
     facts = {"status": "proposed", "proposal": proposal.id}
@@ -169,7 +169,7 @@ async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_wha
     assert "/journeys/" not in (await visitor.look(f"/proposals/{proposal.id}")).partition("<main")[2]
 
 
-async def test_what_is_missing_is_said(place: Place) -> None:
+async def test_missing_work_is_shown(place: Place) -> None:
     journey = await started(place)
     await submitted(place, journey, {"notes": TWO["notes"][:1]})
     assert "Still missing in COLLECT two notes are needed" in text_of((await at(place, journey)).html)
@@ -200,9 +200,7 @@ async def test_a_long_story_is_paged(place: Place) -> None:
     assert rest == [str(n) for n in range(21, 0, -1)]
 
 
-async def test_a_journey_whose_agent_is_gone_is_shown_and_nothing_can_be_said_about_it(
-    place: Place, agents: Agents
-) -> None:
+async def test_a_journey_whose_agent_is_gone_is_shown_without_decisions(place: Place, agents: Agents) -> None:
     journey = await asking(place)
     agents.let_go("noting")
     visitor = await at(place, journey)
@@ -252,7 +250,7 @@ async def test_of_no_journey_nothing_is_shown_and_strangers_see_nothing(place: P
 # --- a person's word --------------------------------------------------------------------------------------------------
 
 
-async def test_approving_lets_it_go_on_in_the_name_of_who_is_logged_in(place: Place) -> None:
+async def test_approving_continues_it_in_the_name_of_the_logged_in_person(place: Place) -> None:
     journey = await asking(place)
     visitor = await at(place, journey)
     await visitor.send(f"/journeys/{journey}/approve", note="good ones")
@@ -275,7 +273,7 @@ async def test_a_persons_own_hand_is_the_page(place: Place, agents: Agents) -> N
     assert (await state(place, journey)).phase == "WRITE"
 
 
-async def test_changes_are_made_in_the_work_and_what_is_not_named_stays(place: Place) -> None:
+async def test_changes_apply_to_the_work_and_unnamed_fields_stay(place: Place) -> None:
     journey = await asking(place)
     visitor = await at(place, journey)
     changes = json.dumps({"notes": [*TWO["notes"], {"id": "n3", "text": "Drones die."}]})
@@ -302,7 +300,7 @@ async def test_changes_are_made_in_the_work_and_what_is_not_named_stays(place: P
         ('{"stranger": 1}', "stranger"),
     ],
 )
-async def test_changes_that_cannot_be_made_are_said_beside_what_was_typed_and_nothing_is_done(
+async def test_impossible_changes_are_reported_beside_the_typed_text_and_nothing_is_done(
     place: Place, typed: str, told: str
 ) -> None:
     journey = await asking(place)
@@ -327,7 +325,7 @@ async def test_a_note_alone_sends_it_to_be_worked_on_again(place: Place) -> None
     )
 
 
-async def test_rejecting_takes_a_reason(place: Place) -> None:
+async def test_rejecting_requires_a_reason(place: Place) -> None:
     journey = await asking(place)
     visitor = await at(place, journey)
     await visitor.send(f"/journeys/{journey}/reject", note="  ")
@@ -340,7 +338,7 @@ async def test_rejecting_takes_a_reason(place: Place) -> None:
     assert "these are wasps" in visitor.html
 
 
-async def test_a_person_tells_something_sends_it_back_and_cancels(place: Place) -> None:
+async def test_a_person_sends_a_message_sends_it_back_and_cancels(place: Place) -> None:
     journey = await asking(place)
     visitor = await at(place, journey)
     await visitor.send(f"/journeys/{journey}/approve")
@@ -359,7 +357,7 @@ async def test_a_person_tells_something_sends_it_back_and_cancels(place: Place) 
     assert [word[0] for word in await said(place, journey)] == ["approve", "answer", "revisit", "cancel"]
 
 
-async def test_what_went_on_can_still_be_sent_back_and_what_is_complete_revisited(place: Place) -> None:
+async def test_continued_work_can_still_be_sent_back_and_complete_work_revisited(place: Place) -> None:
     journey = await started(place, agent="easy")
     await submitted(place, journey, TWO)
     visitor = await at(place, journey)
@@ -375,7 +373,7 @@ async def test_what_went_on_can_still_be_sent_back_and_what_is_complete_revisite
     assert (await state(place, journey)).phase == "WRITE"
 
 
-async def test_of_two_tabs_the_second_is_told_what_changed_and_nothing_is_done(place: Place) -> None:
+async def test_the_second_of_two_tabs_sees_the_change_and_nothing_is_done(place: Place) -> None:
     journey = await asking(place)
     one, other = await at(place, journey), await at(place, journey)
     await one.send(f"/journeys/{journey}/approve")
@@ -433,7 +431,7 @@ async def test_events_are_streamed_from_the_beginning_in_order_without_works(pla
     assert "Bees sleep" not in json.dumps(found)
 
 
-async def test_a_stream_goes_on_after_what_was_heard_last_and_hears_at_once_what_is_new(place: Place) -> None:
+async def test_a_stream_continues_after_the_last_event_received(place: Place) -> None:
     journey = await asking(place)
     last = (await state(place, journey)).seq
     visitor = await place.visitor()
@@ -449,7 +447,7 @@ async def test_a_stream_goes_on_after_what_was_heard_last_and_hears_at_once_what
     assert [(seq, type_) for seq, type_, _ in await going_on][1:] == list(enumerate(types, last + 1))
 
 
-async def test_a_stream_ends_when_who_listens_has_logged_out(place: Place) -> None:
+async def test_a_stream_ends_when_its_listener_logs_out(place: Place) -> None:
     journey = await asking(place)
     visitor = await at(place, journey)
     listening = asyncio.create_task(heard(visitor, f"/journeys/{journey}/events?after=999", 10_000))

@@ -47,7 +47,7 @@ async def led(place: Place, *works: dict[str, Any], agent: str = "inquiry", jour
     return journey
 
 
-async def test_each_question_has_a_field_and_what_is_typed_there_is_the_answer(place: Place) -> None:
+async def test_each_question_has_a_field_whose_text_is_the_answer(place: Place) -> None:
     journey = await led(place, ASK)
     visitor = await at(place, journey)
     found = forms(visitor.html)
@@ -97,7 +97,7 @@ def test_no_two_questions_have_one_field() -> None:
     assert field_of(WorkQuestion("q1", "How many?", "so")) == field_of(others[0])
 
 
-async def test_an_answer_to_questions_that_are_not_asked_any_more_counts_for_nothing(place: Place) -> None:
+async def test_an_answer_to_closed_questions_has_no_effect(place: Place) -> None:
     journey = await led(place, ASK)
     visitor, other = await at(place, journey), await at(place, journey)
     await other.send(f"/journeys/{journey}/answer", note="none of it is known")
@@ -138,7 +138,7 @@ async def test_the_response_is_shown_whole_with_feedback_by_its_kind_conversatio
     assert html.count("current</span>") == 1
 
 
-async def test_any_version_is_shown_as_it_stood_then_and_nothing_can_be_said_about_it(place: Place) -> None:
+async def test_any_version_is_shown_as_it_was_without_decisions(place: Place) -> None:
     """Complete checkpoints."""
     journey = await led(place, ASK)
     await runner(place).decide(journey, 2, BOTH, by=HOST)

@@ -169,7 +169,7 @@ async def test_every_answer_forbids_scripts_of_others_frames_guessing_and_keepin
         assert "server" not in answer.headers
 
 
-async def test_no_page_has_a_script_or_style_of_its_own_or_anything_from_elsewhere(place: Place) -> None:
+async def test_no_page_has_inline_scripts_or_styles_or_external_content(place: Place) -> None:
     waiting = await place.propose()
     visitor = await place.visitor()
     for path in [*(entry.path for entry in NAVIGATION), f"/proposals/{waiting.id}", f"/trust/host?principal={HOST}"]:
@@ -252,7 +252,7 @@ async def test_looking_never_acts(place: Place) -> None:
 # --- deciding ---------------------------------------------------------------------------------------------------------
 
 
-async def test_what_waits_is_listed_shown_with_everything_and_carried_out_once_approved(place: Place) -> None:
+async def test_a_waiting_proposal_is_listed_shown_completely_and_executed_once_approved(place: Place) -> None:
     waiting = await place.propose(intent="measured anew")
     visitor = await place.visitor()
     assert f"/proposals/{waiting.id}" in await visitor.look()
@@ -282,7 +282,7 @@ async def test_what_waits_is_listed_shown_with_everything_and_carried_out_once_a
     assert waiting.id in await visitor.look("/decided")
 
 
-async def test_rejecting_tells_why_and_costs_the_host_something(place: Place) -> None:
+async def test_rejecting_passes_on_the_reason_and_costs_the_host_score(place: Place) -> None:
     waiting = await place.propose()
     visitor = await place.visitor()
     await visitor.look(f"/proposals/{waiting.id}")
@@ -296,7 +296,7 @@ async def test_rejecting_tells_why_and_costs_the_host_something(place: Place) ->
     assert "it is forty, I measured" in json.dumps(answer)
 
 
-async def test_harmful_freezes_whoever_asked(place: Place) -> None:
+async def test_harmful_freezes_the_asker(place: Place) -> None:
     waiting = await place.propose()
     visitor = await place.visitor()
     await visitor.look(f"/proposals/{waiting.id}")
@@ -307,7 +307,7 @@ async def test_harmful_freezes_whoever_asked(place: Place) -> None:
     assert "frozen" in await visitor.look("/trust")
 
 
-async def test_an_edited_proposal_is_another_one_and_what_runs_is_what_was_edited(place: Place) -> None:
+async def test_an_edited_proposal_is_another_one_and_the_edited_text_is_executed(place: Place) -> None:
     waiting = await place.propose()
     visitor = await place.visitor()
     await visitor.look(f"/proposals/{waiting.id}/edit")
@@ -325,7 +325,7 @@ async def test_an_edited_proposal_is_another_one_and_what_runs_is_what_was_edite
     assert "\r" not in (place.settings.kb / PAGE).read_bytes().decode()
 
 
-async def test_arguments_that_do_not_fit_are_said_beside_what_was_typed(place: Place) -> None:
+async def test_invalid_arguments_are_reported_beside_the_typed_text(place: Place) -> None:
     waiting = await place.propose()
     visitor = await place.visitor()
     path = f"/proposals/{waiting.id}/edit"
@@ -339,7 +339,7 @@ async def test_arguments_that_do_not_fit_are_said_beside_what_was_typed(place: P
     assert (await place.proposal(waiting.id)).state == "pending"
 
 
-async def test_what_hides_is_edited_as_json_and_means_the_same(place: Place) -> None:
+async def test_hidden_characters_are_edited_as_json_without_loss(place: Place) -> None:
     waiting = await place.propose(new="six\u202ety")
     visitor = await place.visitor()
     path = f"/proposals/{waiting.id}/edit"
@@ -361,7 +361,7 @@ async def test_what_hides_is_edited_as_json_and_means_the_same(place: Place) -> 
         (Approver("ann@example.com", "zulip"), "decided by a reaction in Zulip"),
     ],
 )
-async def test_a_decided_proposal_says_who_decided_and_where(place: Place, person: Approver, where: str) -> None:
+async def test_a_decided_proposal_names_the_person_and_channel(place: Place, person: Approver, where: str) -> None:
     waiting = await place.propose()
     if person.channel == "host":  # of a host that is registered, which this one is not
         verdict = ProposalVerdict(approved=False, by=person.name, channel="host", at=utc_now(), hash=waiting.hash)
@@ -373,7 +373,7 @@ async def test_a_decided_proposal_says_who_decided_and_where(place: Place, perso
     assert f"<bdi>{person.name}</bdi> {where}," in html
 
 
-async def test_of_two_tabs_one_decides_and_the_other_is_told(place: Place) -> None:
+async def test_the_second_of_two_tabs_learns_of_the_decision(place: Place) -> None:
     waiting = await place.propose()
     one, other = await place.visitor(), await place.visitor()
     for visitor in (one, other):
@@ -387,7 +387,7 @@ async def test_of_two_tabs_one_decides_and_the_other_is_told(place: Place) -> No
     assert (await place.proposal(waiting.id)).state in ("executed", "rejected")
 
 
-async def test_a_yes_to_something_else_than_was_shown_is_no_yes(place: Place) -> None:
+async def test_approving_anything_else_than_was_shown_is_void(place: Place) -> None:
     waiting, other = await place.propose(), await place.propose_deletion()
     visitor = await place.visitor()
     await visitor.look(f"/proposals/{waiting.id}")
@@ -399,7 +399,7 @@ async def test_a_yes_to_something_else_than_was_shown_is_no_yes(place: Place) ->
     assert (await place.proposal(waiting.id)).state == "pending"
 
 
-async def test_what_is_long_is_folded_and_approving_takes_having_opened_it(place: Place) -> None:
+async def test_long_text_is_folded_and_approving_requires_opening_it(place: Place) -> None:
     """Nothing is cut without that; the server checks it."""
     waiting = await place.propose(new="sixty " + "and so on " * 2_000 + "THE END")
     visitor = await place.visitor()
@@ -451,7 +451,7 @@ async def test_without_a_passkey_a_high_level_is_advisory_and_says_so(place: Pla
     assert "not protected by a passkey" in visitor.html
 
 
-async def test_once_there_is_a_passkey_a_high_level_takes_its_signature(place: Place) -> None:
+async def test_with_a_passkey_a_high_level_needs_its_signature(place: Place) -> None:
     """The design, section 6: the signed challenge is the hash of what will run."""
     key = SoftPasskey()
     await enrol(place, key)
@@ -472,7 +472,7 @@ async def test_once_there_is_a_passkey_a_high_level_takes_its_signature(place: P
     assert kept.sign_count == 1
 
 
-async def test_a_signature_of_something_else_by_somebody_else_or_for_somebody_else_counts_for_nothing(
+async def test_a_signature_of_anything_else_or_by_or_for_anyone_else_has_no_effect(
     place: Place,
 ) -> None:
     key = SoftPasskey()
@@ -510,7 +510,7 @@ async def test_a_copied_authenticator_is_noticed_by_its_count(place: Place) -> N
     assert (place.settings.kb / "long.md").exists()
 
 
-async def test_rejecting_takes_no_passkey(place: Place) -> None:
+async def test_rejecting_needs_no_passkey(place: Place) -> None:
     await enrol(place, SoftPasskey())
     waiting = await place.propose_deletion()
     visitor = await place.visitor()
@@ -519,7 +519,7 @@ async def test_rejecting_takes_no_passkey(place: Place) -> None:
     assert (await place.proposal(waiting.id)).state == "rejected"
 
 
-async def test_an_enrolment_is_good_once_and_takes_a_real_answer(place: Place) -> None:
+async def test_a_registration_works_once_and_needs_a_real_answer(place: Place) -> None:
     visitor = await place.visitor()
     await visitor.look("/passkeys")
     await visitor.send("/passkeys/new", name="laptop")
@@ -532,7 +532,7 @@ async def test_an_enrolment_is_good_once_and_takes_a_real_answer(place: Place) -
     assert not await place.app.base.state.trust.passkeys()
 
 
-async def test_removing_a_passkey_takes_the_signature_of_one(place: Place) -> None:
+async def test_removing_a_passkey_needs_a_passkeys_signature(place: Place) -> None:
     key = SoftPasskey()
     await enrol(place, key)
     visitor = await place.visitor()
@@ -563,7 +563,7 @@ async def test_a_grant_is_shown_once_more_and_then_holds(place: Place) -> None:
     assert "granted" in await visitor.look(f"/trust/host?principal={HOST}")
 
 
-async def test_freezing_holds_at_once_and_thawing_is_asked_for(place: Place) -> None:
+async def test_freezing_is_immediate_and_unfreezing_needs_a_decision(place: Place) -> None:
     visitor = await place.visitor()
     await visitor.look(f"/trust/host?principal={HOST}")
     await visitor.send("/trust/freeze", reason="it deletes too gladly")
@@ -576,7 +576,7 @@ async def test_freezing_holds_at_once_and_thawing_is_asked_for(place: Place) -> 
     assert not (await place.host.call_tool("kb_read", {"path": PAGE})).is_error
 
 
-async def test_forms_of_a_registered_host_are_allowed_by_a_decision_and_turned_off_at_once(place: Place) -> None:
+async def test_a_registered_hosts_forms_are_allowed_by_a_decision_and_disallowed_immediately(place: Place) -> None:
     state = place.app.base.state
     await enrol_host(state, "cursor", now=utc_now())
     visitor = await place.visitor()
@@ -707,7 +707,7 @@ async def test_the_audit_log_says_where_in_another_service_an_act_went(place: Pl
     assert 'data-label="Outcome">unsure<' in html
 
 
-async def test_a_page_that_changed_since_is_shown_as_it_is_and_the_approval_is_over_what_is_shown(place: Place) -> None:
+async def test_a_page_that_changed_is_shown_as_it_is_and_the_approval_covers_that(place: Place) -> None:
     waiting = await place.propose()
     address = f"/proposals/{waiting.id}"
     visitor = await place.visitor()
@@ -766,7 +766,7 @@ async def test_where_the_effect_would_be_another_one_a_person_makes_it_again_and
         assert visitor.status == 409
 
 
-async def test_what_can_no_longer_be_made_can_only_be_rejected(place: Place) -> None:
+async def test_an_impossible_proposal_can_only_be_rejected(place: Place) -> None:
     waiting = await place.propose_deletion()
     address = f"/proposals/{waiting.id}"
     (place.settings.kb / "guides/onboarding.md").unlink()
@@ -824,7 +824,7 @@ async def test_all_hosts_that_ask_for_the_same_are_shown_and_decided_on_together
     assert f"by <bdi>{ME}@two</bdi>" in await visitor.look("/decided")
 
 
-async def test_an_open_page_hears_at_once_that_something_waits(place: Place) -> None:
+async def test_an_open_page_is_notified_immediately_of_a_proposal(place: Place) -> None:
     visitor = await place.visitor()
     async with visitor.http.stream("GET", "/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
@@ -837,7 +837,7 @@ async def test_an_open_page_hears_at_once_that_something_waits(place: Place) -> 
                     break
 
 
-async def test_nobody_is_called_for_nothing_nor_while_they_look_nor_twice_in_a_moment(place: Place) -> None:
+async def test_nobody_is_notified_for_nothing_nor_while_looking_nor_twice_in_a_moment(place: Place) -> None:
     opened: list[str] = []
 
     def calling() -> tuple[Live, Inviting]:

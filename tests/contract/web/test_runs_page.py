@@ -62,7 +62,7 @@ def text_of(html: str) -> str:
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-async def test_runs_that_ask_come_first_are_counted_and_are_named_among_what_waits(place: Place) -> None:
+async def test_asking_runs_come_first_are_counted_and_listed_as_pending(place: Place) -> None:
     asks = await led(place, goal("r-asks", "Which bees?"), said("", ask("Which hive?")))
     done = await led(place, goal("r-done", "Which wasps?"), said("None."))
     visitor = await place.visitor()
@@ -75,7 +75,7 @@ async def test_runs_that_ask_come_first_are_counted_and_are_named_among_what_wai
     assert "Which wasps?" not in home
 
 
-async def test_runs_are_filtered_by_where_they_stand_and_paged(place: Place) -> None:
+async def test_runs_are_filtered_by_state_and_paged(place: Place) -> None:
     waits = await led(place, goal("r-waits", "Which?"), said("", ask("Which hive?")))
     others = [(await led(place, goal(f"r-{number:02}", "Say it."), said("So."))).id for number in range(35)]
     visitor = await place.visitor()
@@ -86,7 +86,7 @@ async def test_runs_are_filtered_by_where_they_stand_and_paged(place: Place) -> 
     assert "No runs match" in await visitor.look("/runs?state=failed")
 
 
-async def test_each_step_is_shown_with_what_belongs_to_it(place: Place) -> None:
+async def test_each_step_is_shown_with_its_details(place: Place) -> None:
     found = CallOutcome(success=True, text='{"hits":[]}', structured={"hits": []})
     run = await led(
         place, goal("r-steps", "Find\nthe bees."), said("I look.", use("kb_search", text="bees")), said("Nowhere."),
@@ -108,7 +108,7 @@ async def test_each_step_is_shown_with_what_belongs_to_it(place: Place) -> None:
     assert (await visitor.look("/runs/r-none"), visitor.status)[1] == 404
 
 
-async def test_bounds_are_told_as_people_read_them(place: Place) -> None:
+async def test_limits_are_shown_in_readable_form(place: Place) -> None:
     head = replace(goal("r-bound", "Say it."), limits=RunLimits(iterations=3, seconds=2_700, cost_micros=1_500_000))
     run = await led(place, head, said("So."))
     told = text_of(await (await place.visitor()).look(f"/runs/{run.id}"))
@@ -118,7 +118,7 @@ async def test_bounds_are_told_as_people_read_them(place: Place) -> None:
     )
 
 
-async def test_what_is_long_is_folded_until_it_is_opened(place: Place) -> None:
+async def test_long_text_is_folded_until_opened(place: Place) -> None:
     run = await led(place, goal("r-long", "Say it."), said("long " * 2_000 + "END"))
     visitor = await place.visitor()
     assert "END" not in await visitor.look(f"/runs/{run.id}")
@@ -127,7 +127,7 @@ async def test_what_is_long_is_folded_until_it_is_opened(place: Place) -> None:
     assert "Show all" not in visitor.html
 
 
-async def test_what_models_and_hosts_wrote_is_inert(place: Place) -> None:
+async def test_text_of_models_and_hosts_is_escaped(place: Place) -> None:
     evil = "<script>alert(1)</script>\u202e"
     head = replace(goal("r-evil", evil), context=evil, principal=f"{evil}@x", model=evil)
     run = await led(
@@ -180,7 +180,7 @@ async def test_a_question_is_answered_once_and_the_run_is_left_to_a_server_with_
     assert there.state == "running"
 
 
-async def test_a_form_that_cannot_be_taken_is_shown_again_only_for_what_is_still_asked(place: Place) -> None:
+async def test_a_refused_form_is_shown_again_only_for_open_questions(place: Place) -> None:
     run = await led(place, goal("r-asks", "Which bees?"), said("", ask("Which hive?")))
     visitor, other = await place.visitor(), await place.visitor()
     for one in (visitor, other):
@@ -191,7 +191,7 @@ async def test_a_form_that_cannot_be_taken_is_shown_again_only_for_what_is_still
     assert "<textarea" not in other.html
 
 
-async def test_a_run_is_cancelled_and_what_it_waits_for_is_taken_back(place: Place) -> None:
+async def test_a_run_is_cancelled_and_its_pending_proposal_withdrawn(place: Place) -> None:
     call = Call(Principal(ME, "unenrolled"), origin="inner", run="r-move", key="r-move/f-1")
     asked = {"path": "new.md", "content": "# New\n\nOne.\n"}
     answer = await place.app.gate.dispatch("kb_merge", asked, call)
@@ -209,7 +209,7 @@ async def test_a_run_is_cancelled_and_what_it_waits_for_is_taken_back(place: Pla
     assert f"/runs/{run.id}/cancel" not in visitor.html
 
 
-async def test_where_the_model_is_configured_an_answered_run_goes_on_at_once(tmp_path: Path) -> None:
+async def test_with_a_configured_model_an_answered_run_continues_immediately(tmp_path: Path) -> None:
     model = Model()
     model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied."))
     with serving(model) as served:

@@ -100,7 +100,7 @@ def test_one_process_shows_the_page_others_hand_out_its_address_and_take_over_wh
         assert link.startswith(here)  # the same port, so that a bookmark and a session stay good
 
 
-def test_ctrl_c_ends_it_at_once_and_nobody_is_said_to_show_it(settings: Settings) -> None:
+def test_ctrl_c_ends_it_immediately_and_nobody_is_listed_as_serving_it(settings: Settings) -> None:
     with page(settings) as (shown, link), httpx.stream("GET", link) as answer:
         assert answer.status_code == 200
         shown.send_signal(signal.SIGINT)
@@ -116,7 +116,7 @@ async def test_a_stranded_lease_or_a_holder_that_names_no_address_is_nobody(sett
         assert await address(state) is None
 
 
-async def test_a_page_that_is_gone_or_something_else_is_not_given_out(settings: Settings) -> None:
+async def test_a_page_that_is_gone_or_replaced_is_not_announced(settings: Settings) -> None:
     """Its process was killed, and its lease has ten seconds left; meanwhile any program may take its port."""
     asked: list[bytes] = []
 
@@ -166,7 +166,7 @@ def test_the_port_follows_from_the_path_and_another_is_taken_when_it_is_taken(tm
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
-def test_a_port_that_somebody_else_has_on_the_other_loopback_address_is_not_taken() -> None:
+def test_a_port_used_by_someone_else_on_the_other_loopback_address_is_not_taken() -> None:
     """A browser that looks up localhost may try that one first."""
     try:
         taken = socket.create_server(("::1", 0), family=socket.AF_INET6)

@@ -63,7 +63,7 @@ def rows(html: str, kind: str) -> list[str]:
     return [unescape(re.sub(r"<[^>]+>", "", row)) for row in found]
 
 
-async def test_a_message_is_seen_whole_and_as_what_it_is_before_it_is_sent(tmp_path: Path) -> None:
+async def test_a_message_is_shown_completely_before_it_is_sent(tmp_path: Path) -> None:
     async with elsewhere(tmp_path) as there:
         text = "We agreed:\n\n- **merge** on Monday\n- tell everybody"
         number, visitor = await there.proposed("zulip_send_message", channel="drawing", topic="merge", text=text)
@@ -93,7 +93,7 @@ async def test_a_person_may_change_the_words_before_they_go_out(tmp_path: Path) 
         assert (await there.place.proposal(number)).state == "superseded"
 
 
-async def test_a_task_is_seen_with_its_names_as_they_were_resolved(tmp_path: Path) -> None:
+async def test_a_task_is_shown_with_its_resolved_names(tmp_path: Path) -> None:
     async with elsewhere(tmp_path) as there:
         asked = {"project": "kb", "name": "Rotate the keys", "description": "# Why\n\nThey are old.", "labels": ["Bug"]}
         number, visitor = await there.proposed("plane_create_task", **asked)
@@ -106,7 +106,7 @@ async def test_a_task_is_seen_with_its_names_as_they_were_resolved(tmp_path: Pat
         assert [task["name"] for task in there.plane.tasks("KB")].count("Rotate the keys") == 1
 
 
-async def test_a_change_of_a_task_shows_what_was_there_and_what_comes(tmp_path: Path) -> None:
+async def test_a_task_change_shows_old_and_new_values(tmp_path: Path) -> None:
     async with elsewhere(tmp_path) as there:
         number, visitor = await there.proposed("plane_update_task", task="KB-1", priority="low", name="Stale rows")
         assert any("Search returns stale rows" in line for line in rows(visitor.html, "removed"))
@@ -127,7 +127,7 @@ async def test_hostile_text_that_would_be_sent_does_nothing_on_the_page(tmp_path
         assert "They are marked" in visitor.html
 
 
-async def test_the_list_of_what_waits_says_in_a_sentence_where_something_would_go(tmp_path: Path) -> None:
+async def test_the_list_of_proposals_says_in_a_sentence_where_something_would_go(tmp_path: Path) -> None:
     async with elsewhere(tmp_path) as there:
         await there.proposed("zulip_react", message_id=_message(there), emoji="eyes")
         visitor = await there.place.visitor()

@@ -63,7 +63,7 @@ async def stored(index: SqliteIndexStore) -> tuple[list[str], Delta, list[bytes]
     return list(await index.paths(limit=100)), delta, list(await index.halves([row.seq for row in delta.codes]))
 
 
-async def test_what_another_process_stores_is_what_the_server_would_store(settings: Settings, tmp_path: Path) -> None:
+async def test_another_process_stores_the_same_as_the_server_would(settings: Settings, tmp_path: Path) -> None:
     async with opened(settings) as base:
         outcomes = await base.indexer.reconcile(FENCE)
         assert set(outcomes.changed) == set(PAGES)
@@ -159,7 +159,7 @@ async def test_a_large_write_of_evidence_that_leads_nowhere_is_still_taken_back(
 
 
 @pytest.mark.usefixtures("_only_elsewhere")
-async def test_a_large_page_is_compared_with_what_was_written_in_another_process(settings: Settings) -> None:
+async def test_a_large_page_is_compared_with_the_written_bytes_in_another_process(settings: Settings) -> None:
     claim = "The payment service retries a failed call 5 times."
     async with writing(settings, level=3) as host:
         await host.merge("limits.md", f"# Limits\n\n{claim}\n\n{LARGE[2:]}", source="official:limits")

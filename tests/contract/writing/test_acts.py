@@ -48,7 +48,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
     await store.close()
 
 
-async def test_what_an_act_says_is_written_and_on_record(world: World) -> None:
+async def test_an_acts_contents_are_written_and_recorded(world: World) -> None:
     world.put(PAGE, TEXT)
     done = await world.acts.run(appending(PAGE, b"Three."))
     assert world.read(PAGE) == TEXT + b"Three.\n"
@@ -61,7 +61,7 @@ async def test_what_an_act_says_is_written_and_on_record(world: World) -> None:
     assert await world.ledger.content(PAGE, revision_of(TEXT)) == TEXT
 
 
-async def test_nothing_is_left_beside_the_page_nor_begun(world: World) -> None:
+async def test_nothing_is_left_beside_the_page_or_unfinished(world: World) -> None:
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Three."))
     assert set(world.pages()) == {PAGE}
@@ -117,7 +117,7 @@ async def test_a_rehearsal_changes_nothing_and_waits_for_nobody(world: World) ->
     assert await world.ledger.records() == []
 
 
-async def test_an_act_may_only_change_what_it_names(world: World) -> None:
+async def test_an_act_may_only_change_the_pages_it_names(world: World) -> None:
     async def work(_: Contents) -> ActWork[None]:
         return ActWork({"other.md": b"x"}, None)
 
@@ -161,7 +161,7 @@ async def test_a_page_that_appears_while_it_is_made_is_not_overwritten(world: Wo
     assert world.read(PAGE) == b"theirs\nours\n"
 
 
-async def test_a_page_that_vanishes_while_it_is_written_is_asked_about_again(world: World) -> None:
+async def test_a_page_that_vanishes_during_a_write_is_planned_again(world: World) -> None:
     """File vanished."""
     world.put(PAGE, TEXT)
     world.steps.at("exchange", (world.root / PAGE).unlink)
@@ -252,7 +252,7 @@ async def test_saves_right_before_every_exchange_and_taking_back_are_all_kept(wo
     assert all(save in lineage for save in saves)
 
 
-async def test_an_act_whose_check_finds_something_is_taken_back_whole(world: World) -> None:
+async def test_an_act_whose_check_fails_is_undone_completely(world: World) -> None:
     """Design, section 5, internal verification: otherwise the act is undone and reported."""
 
     async def check(_: Contents) -> Sequence[str]:
@@ -270,7 +270,7 @@ async def test_an_act_whose_check_finds_something_is_taken_back_whole(world: Wor
     assert await world.ledger.intents() == []
 
 
-async def test_a_save_over_what_is_taken_back_stays(world: World) -> None:
+async def test_a_save_over_an_undone_write_stays(world: World) -> None:
     async def check(_: Contents) -> Sequence[str]:
         save_as_new(world.root / PAGE, b"saved over it\n")
         return ["wrong"]
@@ -304,7 +304,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("step", FAULTS)
 @pytest.mark.parametrize("nth", [1, 2])
-async def test_a_fault_at_any_step_leaves_every_file_as_it_was(world: World, step: str, nth: int) -> None:
+async def test_a_fault_at_any_step_leaves_every_file_unchanged(world: World, step: str, nth: int) -> None:
     """ENOSPC, EIO, read-only directory: a clear error each, nothing half-written."""
     world.put(PAGE, TEXT)
     world.put("b.md", b"b\n")
@@ -344,7 +344,7 @@ async def test_a_disk_that_gives_back_other_bytes_than_it_was_given_is_noticed(w
     assert await world.ledger.records() == []
 
 
-async def test_what_cannot_be_taken_back_is_mended_by_the_next_who_comes(world: World) -> None:
+async def test_an_act_that_cannot_be_undone_is_repaired_by_the_next_process(world: World) -> None:
     """The disk fails in the middle and again during the undo: the intent stays, and says what was in progress."""
     world.put(PAGE, TEXT)
     world.put("b.md", b"b\n")
@@ -405,7 +405,7 @@ async def test_a_page_of_fifty_megabytes_is_refused_both_ways(world: World) -> N
         await world.acts.run(appending("big.md", b"more"))
 
 
-async def test_bytes_that_are_no_text_go_through_as_they_are(world: World) -> None:
+async def test_bytes_that_are_not_text_pass_unchanged(world: World) -> None:
     """The merge decides what they mean; here none of their text is lost."""
     world.put(PAGE, b"\xff\xfe\x00broken\n")
     await world.acts.run(appending(PAGE, b"\xfe"))
@@ -434,7 +434,7 @@ async def test_a_link_that_stays_inside_stays_and_its_target_is_written(world: W
     assert world.read(PAGE) == TEXT + b"Three.\n"
 
 
-async def test_links_that_leave_or_lead_to_nothing_or_to_what_is_hidden_are_refused(world: World) -> None:
+async def test_links_that_lead_outside_nowhere_or_to_hidden_files_are_refused(world: World) -> None:
     outside = world.home / "outside"
     outside.mkdir()
     (outside / "x.md").write_bytes(b"secret")
@@ -469,7 +469,7 @@ async def test_a_folder_that_is_exchanged_for_a_link_to_outside_is_not_followed(
     assert (world.root / "moved-away/a.md").read_bytes() == TEXT
 
 
-async def test_a_save_from_a_stale_buffer_gets_what_it_did_not_know_of(world: World) -> None:
+async def test_a_save_from_a_stale_buffer_gets_the_missing_changes(world: World) -> None:
     """The editor read the page before our write and saves it right after it."""
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Ours."))
@@ -494,7 +494,7 @@ async def test_a_stale_save_is_put_right_on_the_way_of_the_next_write(world: Wor
     assert world.read(PAGE) == TEXT + b"Ours.\nNext.\n"
 
 
-async def test_a_person_who_has_seen_our_write_may_take_it_out_again(world: World) -> None:
+async def test_a_person_who_has_seen_our_write_may_remove_it(world: World) -> None:
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Ours.", b"And ours.", b"Ours too."))
     edited = TEXT + b"And ours.\nOurs too.\n"
@@ -503,7 +503,7 @@ async def test_a_person_who_has_seen_our_write_may_take_it_out_again(world: Worl
     assert world.read(PAGE) == edited
 
 
-async def test_what_comes_long_after_our_write_is_what_somebody_wanted(world: World) -> None:
+async def test_a_save_long_after_our_write_is_intentional(world: World) -> None:
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Ours."))
     save_as_new(world.root / PAGE, TEXT)
@@ -565,7 +565,7 @@ async def test_one_look_that_goes_wrong_does_not_end_the_watch(world: World, cap
     assert "cannot look again" in caplog.text
 
 
-async def test_what_was_written_late_is_kept_when_the_server_is_told_to_stop(world: World) -> None:
+async def test_a_late_save_is_kept_when_the_server_is_stopped(world: World) -> None:
     world.put(PAGE, TEXT)
     late = TEXT + b"By hand, and longer than before.\n"
     async with anyio.create_task_group() as group:
@@ -578,7 +578,7 @@ async def test_what_was_written_late_is_kept_when_the_server_is_told_to_stop(wor
     assert world.read(PAGE) == late + b"Ours.\n"
 
 
-def test_joining_for_these_tests_adds_what_was_added() -> None:
+def test_these_tests_join_additions() -> None:
     assert rejoin(b"a\nb\n", b"a\nx\nb\n", b"a\nb\nc\n") == b"a\nx\nb\nc\n"
     assert rejoin(b"a\nb\n", b"a2\nb\n", b"a\nb2\n") == b"a2\nb2\n"
 
@@ -621,7 +621,7 @@ async def test_an_editor_that_has_just_begun_to_write_is_waited_for(world: World
     ]
 
 
-async def test_an_editor_that_takes_its_time_after_emptying_the_page_is_waited_for(world: World) -> None:
+async def test_an_editor_that_pauses_after_emptying_the_page_is_waited_for(world: World) -> None:
     """On a busy machine it may stall for more than a tenth of a second."""
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Ours."))
@@ -632,7 +632,7 @@ async def test_an_editor_that_takes_its_time_after_emptying_the_page_is_waited_f
     assert done.result == {PAGE: whole}
 
 
-async def test_acts_from_many_views_at_once_lose_nothing(world: World) -> None:
+async def test_concurrent_acts_from_many_views_lose_nothing(world: World) -> None:
     views = [world, *(world.beside() for _ in range(3))]
     async with anyio.create_task_group() as group:
         for number in range(40):

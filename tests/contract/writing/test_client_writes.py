@@ -61,7 +61,7 @@ async def host(settings: Settings) -> AsyncIterator[Writer]:
     await task
 
 
-async def test_an_edit_of_what_was_read_is_written_and_nothing_else_changes(host: Writer) -> None:
+async def test_an_edit_of_a_read_page_is_written_and_nothing_else_changes(host: Writer) -> None:
     base = await host.revision(DEPLOY)
     body = host.text(DEPLOY).split("---\n", 2)[2]
     answer = await host.merge(DEPLOY, body.replace("It takes 40 seconds.", "It takes 45 seconds."), base_revision=base)
@@ -159,7 +159,7 @@ async def test_a_rehearsal_writes_nothing_and_needs_only_level_1(settings: Setti
     assert (settings.kb / DEPLOY).read_text() == PAGES[DEPLOY]
 
 
-async def test_what_configures_the_server_needs_level_5(settings: Settings) -> None:
+async def test_the_servers_configuration_needs_level_5(settings: Settings) -> None:
     """The design, section 5."""
     async with writing(settings, level=4) as host:
         base = await host.revision("_index.md")
@@ -207,7 +207,7 @@ async def test_evidence_that_contradicts_is_flagged_listed_and_not_written(host:
     assert (await host.call("kb_contradictions"))["contradictions"] == []
 
 
-async def test_what_the_page_says_already_is_not_written_twice(host: Writer) -> None:
+async def test_text_already_on_the_page_is_not_written_twice(host: Writer) -> None:
     base = await host.revision(DEPLOY)
     answer = await host.merge(
         DEPLOY,
@@ -220,7 +220,7 @@ async def test_what_the_page_says_already_is_not_written_twice(host: Writer) -> 
     assert host.text(DEPLOY) == PAGES[DEPLOY]
 
 
-async def test_only_what_the_server_could_verify_corroborates(host: Writer) -> None:
+async def test_only_verified_sources_corroborate(host: Writer) -> None:
     said = "The release train leaves every Tuesday at nine."
     await host.merge("guides/train.md", f"# Train\n\n{said}\n")
     base = await host.revision(DEPLOY)
@@ -269,7 +269,7 @@ async def test_a_directory_is_enough_of_a_place(host: Writer) -> None:
     assert (fresh["status"], fresh["path"]) == ("done", "guides/coffee-machines.md")
 
 
-async def test_a_log_takes_appends(host: Writer) -> None:
+async def test_a_log_accepts_appends(host: Writer) -> None:
     base = await host.revision("log.md")
     answer = await host.merge("log.md", "## 2026-02-01\n\nFinished.\n", source="wiki:log", base_revision=base)
     assert answer["status"] == "done"
@@ -315,7 +315,7 @@ async def test_a_deleted_page_comes_back(host: Writer) -> None:
     assert host.text(DEPLOY) == PAGES[DEPLOY]
 
 
-async def test_history_says_who_why_and_from_where(host: Writer) -> None:
+async def test_history_has_author_reason_and_source(host: Writer) -> None:
     base = await host.revision(DEPLOY)
     answer = await host.merge(
         DEPLOY, "Ask Ada before you touch the router.", section="Rolling back", source="maintainer:ada", base_revision=base,
@@ -339,7 +339,7 @@ async def test_history_says_who_why_and_from_where(host: Writer) -> None:
     assert host.text(DEPLOY) == PAGES[DEPLOY]
 
 
-async def test_provenance_survives_an_editor_and_what_it_wrote_is_unknown(host: Writer) -> None:
+async def test_provenance_survives_an_editor_whose_own_text_is_unknown(host: Writer) -> None:
     base = await host.revision(DEPLOY)
     await host.merge(
         DEPLOY,
@@ -358,7 +358,7 @@ async def test_provenance_survives_an_editor_and_what_it_wrote_is_unknown(host: 
     assert {o["source"] for o in origins} == {"maintainer:ada", "decision:ops/3", "unknown"}
 
 
-async def test_an_old_base_is_merged_against_the_servers_own_history_whoever_wrote_meanwhile(host: Writer) -> None:
+async def test_an_old_base_is_merged_against_the_servers_history_whoever_wrote_meanwhile(host: Writer) -> None:
     base = await host.revision(DEPLOY)
     (host.root / DEPLOY).write_text(host.text(DEPLOY).replace("retries | 3", "retries | 4"))
     body = PAGES[DEPLOY].split("---\n", 2)[2].replace("40 seconds", "45 seconds")
@@ -434,9 +434,7 @@ async def test_line_ends_and_byte_order_mark_stay(host: Writer) -> None:
 
 
 @pytest.mark.parametrize("text", ["Ada owns it. It retries 3 times.", "- It retries 3 times.\n- Ada owns it."])
-async def test_a_contradiction_with_a_sentence_or_an_item_of_a_page_is_listed_as_long_as_it_stands_there(
-    host: Writer, text: str
-) -> None:
+async def test_a_contradiction_with_a_sentence_or_item_is_listed_while_that_exists(host: Writer, text: str) -> None:
     (host.root / "retries.md").write_text(f"# Retries\n\n{text}\n", encoding="utf-8")
     base = await host.revision("retries.md")
     answer = await host.merge("retries.md", "It retries 5 times.", source="code:src/a.py", base_revision=base)
@@ -472,7 +470,7 @@ async def test_every_act_is_on_record_and_readable_without_any_text(host: Writer
     assert "secret" not in content.text
 
 
-async def test_who_reads_recent_acts_is_not_told_who_wrote_to_whom_elsewhere(host: Writer) -> None:
+async def test_a_reader_of_recent_acts_does_not_learn_who_wrote_to_whom_elsewhere(host: Writer) -> None:
     outbox, now = host.app.base.state.outbox, host.app.services.now()
     outbox_entry = OutboxEntry("kf-1", "bob@cursor", "zulip_send_message", "zulip:direct/Zoe", "dd" * 32, now)
     await outbox.begin(outbox_entry, within=timedelta(0))
@@ -508,7 +506,7 @@ async def test_a_directory_sets_how_evidence_is_weighed_below_it(host: Writer) -
     assert block["new"]["recency"] < 1e-6
 
 
-async def test_a_directory_of_logs_takes_appends(host: Writer) -> None:
+async def test_a_directory_of_logs_accepts_appends(host: Writer) -> None:
     (host.root / "daily").mkdir()
     (host.root / "daily/_index.md").write_text("---\nappend: true\n---\n# Daily notes\n")
     (host.root / "daily/2026-11-21.md").write_text("# 2026-11-21\n\nMet Ada.\n")
@@ -518,7 +516,7 @@ async def test_a_directory_of_logs_takes_appends(host: Writer) -> None:
     assert host.text("daily/2026-11-21.md") == "# 2026-11-21\n\nMet Ada.\n\nMet Ben, too.\n"
 
 
-async def test_what_cannot_be_written_is_an_error_that_says_why_and_nothing_is_half_written(host: Writer) -> None:
+async def test_an_impossible_write_is_an_error_with_the_reason_and_nothing_is_half_written(host: Writer) -> None:
     (host.root / "huge.md").write_bytes(b"# Huge\n\n" + b"x" * 50_000_000)
     with pytest.raises(Refused, match="too large"):
         await host.merge("huge.md", "# Small\n", base_revision="0123456789abcdef")

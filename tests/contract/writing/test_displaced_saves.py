@@ -59,7 +59,7 @@ class Hasty:
 
 @pytest.mark.parametrize("save", [save_as_new, save_in_place])
 @pytest.mark.parametrize(("moment", "nth"), [("exchanged", 2), ("unlink", 1)])
-async def test_a_save_that_was_displaced_for_a_moment_is_kept_though_its_editor_saves_over_it_from_what_showed_then(
+async def test_a_displaced_save_is_kept_although_its_editor_saves_over_it_from_an_intermediate_state(
     world: World, moment: str, nth: int, save: Callable[[Path, bytes], None]
 ) -> None:
     """Design, section 5: a displaced save is archived, never lost; here the page no longer leads to it."""
@@ -169,7 +169,7 @@ async def _until(so: Callable[[], bool]) -> bool:
     return so()
 
 
-async def test_an_editor_that_opened_what_showed_for_a_moment_loses_nothing(world: World) -> None:
+async def test_an_editor_that_opened_an_intermediate_state_loses_nothing(world: World) -> None:
     """It opens our write, which is undone because of another save, and writes into that file, no longer a page."""
     opened = []
     world.steps.at("exchange", lambda: save_as_new(world.root / PAGE, SAVED))
@@ -204,7 +204,7 @@ async def test_a_late_save_that_cannot_be_joined_is_kept(
     assert SAVED in await world.lineage(PAGE)
 
 
-async def test_a_late_save_that_cannot_be_kept_is_told_again_when_its_file_is_let_go(
+async def test_a_late_save_that_cannot_be_kept_is_reported_again_when_its_file_is_released(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     free, failing = world.locks.held, [OSError(errno.EIO, "injected")]
@@ -251,7 +251,7 @@ async def test_a_displaced_file_that_was_emptied_is_held_until_it_is_written(
     assert b"" not in await world.lineage(PAGE)
 
 
-async def test_a_late_save_is_joined_though_the_server_is_told_to_stop_while_it_waits_for_the_page(
+async def test_a_late_save_is_joined_although_the_server_is_stopped_while_waiting_for_the_page(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting, free = anyio.Event(), world.locks.held

@@ -101,7 +101,7 @@ async def test_a_page_of_front_matter_only_can_be_written_and_changed(tmp_path: 
         assert host.text("stub.md") == "---\ntitle: Stub\ntags: [a]\n---\n"
 
 
-async def test_whether_it_is_the_whole_page_or_a_part_is_asked_when_unclear(tmp_path: Path) -> None:
+async def test_unclear_whether_page_or_part_leads_to_a_question(tmp_path: Path) -> None:
     async with connected(tmp_path) as host:
         rewritten = (
             "Nobody has to think about losing what was typed, since all of it goes to tape in the evening, says Ann. "
@@ -113,14 +113,14 @@ async def test_whether_it_is_the_whole_page_or_a_part_is_asked_when_unclear(tmp_
         assert host.text("guides/backups.md") == PAGE
 
 
-async def test_an_entry_of_a_log_takes_one_call_without_a_base(tmp_path: Path) -> None:
+async def test_a_log_entry_takes_one_call_without_a_base(tmp_path: Path) -> None:
     async with connected(tmp_path) as host:
         answer = await host.merge("log.md", "- Went on.\n")
         assert answer["status"] == "done"
         assert host.text("log.md").endswith("- Begun.\n- Went on.\n")
 
 
-async def test_text_whose_place_would_be_a_guess_is_written_with_the_call_that_the_answer_offers(
+async def test_text_without_a_certain_place_is_written_by_the_call_that_the_answer_offers(
     tmp_path: Path,
 ) -> None:
     async with connected(tmp_path) as host:
@@ -148,7 +148,7 @@ async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_w
         assert "send this call again" in str(answer["note"])
 
 
-async def test_another_version_of_a_statement_is_asked_about_and_the_answer_is_followed(tmp_path: Path) -> None:
+async def test_another_version_of_a_statement_leads_to_a_question_and_the_answer_decides(tmp_path: Path) -> None:
     async with connected(tmp_path) as host:
         path = "guides/backups.md"
         base = await host.revision(path)
@@ -193,7 +193,7 @@ async def approve(host: Writer, proposal: dict[str, object]) -> str:
     return (await host.app.approvals.approve(waiting.id, waiting.hash, Approver("ann", "page"), "")).state
 
 
-async def test_a_person_who_approves_what_the_host_says_replaces_a_statement_replaces_it(tmp_path: Path) -> None:
+async def test_approving_a_claimed_replacement_replaces_the_statement(tmp_path: Path) -> None:
     async with connected(tmp_path) as host:
         path = "guides/backups.md"
         answers = [{"existing": OLDER, "new": NEWER, "answer": "replaces"}]
@@ -203,7 +203,7 @@ async def test_a_person_who_approves_what_the_host_says_replaces_a_statement_rep
         assert host.text(path) == PAGE.replace(OLDER, NEWER)
 
 
-async def test_a_proposal_writes_what_was_shown_and_nothing_that_is_still_asked_about(tmp_path: Path) -> None:
+async def test_a_proposal_writes_what_was_shown_and_no_open_question(tmp_path: Path) -> None:
     async with connected(tmp_path, level=2) as host:
         path, fresh = "guides/backups.md", "Tapes are labelled by hand."
         known = {"source": "code:ops/backup.py", "section": "Backups", "base_revision": await host.revision(path)}

@@ -33,7 +33,7 @@ def steps(text: str) -> str:
 
 
 @pytest.mark.parametrize(("sent", "section"), [(whole, None), (body, None), (steps, "Steps")])
-async def test_what_others_wrote_between_two_edits_stays(
+async def test_others_text_between_two_edits_stays(
     settings: Settings, sent: Callable[[str], str], section: str | None
 ) -> None:
     """The description of kb_merge: continue from the revision it returns. The host never saw the other one's text."""
@@ -50,7 +50,7 @@ async def test_what_others_wrote_between_two_edits_stays(
             assert (await host.call("kb_history", path=PAGE))["revision"] in answer["note"]
 
 
-async def test_who_resolves_a_conflict_goes_on_from_what_it_was_shown(settings: Settings) -> None:
+async def test_resolving_a_conflict_continues_from_the_shown_state(settings: Settings) -> None:
     async with writing(settings) as host:
         base = await host.revision(PAGE)
         theirs = TEXT.replace("None.", "Ten a month.").replace("Then we rest.", "Then we celebrate.")
@@ -65,7 +65,7 @@ async def test_who_resolves_a_conflict_goes_on_from_what_it_was_shown(settings: 
         assert host.text(PAGE) == settled.replace("Then we rest.", "Then we celebrate.")
 
 
-async def test_who_has_read_the_page_in_between_may_take_out_what_others_wrote(settings: Settings) -> None:
+async def test_a_host_that_read_the_page_in_between_may_remove_others_text(settings: Settings) -> None:
     async with writing(settings) as host:
         base = await host.revision(PAGE)
         await host.merge(PAGE, TEXT.replace("Then we rest.", "Then we celebrate."), base_revision=base)
@@ -75,7 +75,7 @@ async def test_who_has_read_the_page_in_between_may_take_out_what_others_wrote(s
         assert host.text(PAGE) == TEXT
 
 
-async def test_evidence_does_not_make_its_bringer_a_reader_of_what_others_wrote(settings: Settings) -> None:
+async def test_bringing_evidence_does_not_count_as_reading_others_text(settings: Settings) -> None:
     async with writing(settings) as host:
         base = await host.revision(PAGE)
         await host.merge(PAGE, TEXT.replace("Then we rest.", "Then we celebrate."), base_revision=base)

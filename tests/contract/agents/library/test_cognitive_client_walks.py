@@ -126,7 +126,7 @@ async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) ->
     "agent",
     ["memory", *(pytest.param(name, marks=pytest.mark.slow) for name in (*SEVEN, "deliver") if name != "memory")],
 )
-async def test_a_journey_whose_server_is_killed_at_every_step_goes_on(site: Site, agent: str) -> None:
+async def test_a_journey_continues_although_its_server_is_killed_at_every_step(site: Site, agent: str) -> None:
     """Killed and resumed at every step, by a new process for host and server."""
     course = await led(site, agent, losing=True)
     await look_back(site, agent, course)

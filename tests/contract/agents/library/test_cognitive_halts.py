@@ -125,7 +125,7 @@ async def test_no_step_can_be_taken_before_its_turn(tmp_path: Path) -> None:
         assert "looks like work for CRITERIA, but the journey is in JOHARI_DISCOVERY: no phase can be skipped" in said
 
 
-async def test_what_is_over_a_budget_is_trimmed_on_the_way_in_and_refused_on_the_way_out(tmp_path: Path) -> None:
+async def test_over_budget_input_is_trimmed_and_over_budget_output_refused(tmp_path: Path) -> None:
     """Their document: a table of budgets and of the sections that are kept first."""
     long = "The wall on the south side is warm from noon on, and nobody walks there. "
     async with hosting(tmp_path) as host:

@@ -53,7 +53,7 @@ async def curating(home: Path, level: float) -> AsyncIterator[Curating]:
         yield led
 
 
-async def test_an_act_in_plane_is_told_by_its_tool_and_ends_the_question(tmp_path: Path) -> None:
+async def test_an_act_in_plane_is_proven_by_its_tool_and_ends_the_question(tmp_path: Path) -> None:
     async with curating(tmp_path, 4) as led:
         claimed = await led.submit(acts=[{"id": "a1", "tool": "plane_create_task"}])
         assert claimed["phase"] == "ACT"
@@ -81,7 +81,7 @@ async def test_a_task_that_waits_for_a_person_holds_the_question_up_until_they_a
         assert led.host.written == 1
 
 
-async def test_of_an_act_of_which_nobody_knows_whether_it_happened_the_journey_asks_again_and_does_it_once(
+async def test_an_act_with_an_unknown_outcome_is_repeated_and_done_once(
     tmp_path: Path,
 ) -> None:
     async with curating(tmp_path, 4) as led:

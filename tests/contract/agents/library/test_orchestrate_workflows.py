@@ -236,7 +236,7 @@ async def read(client: Client, uri: str) -> dict[str, Json]:
     return dict(json.loads(content.text))
 
 
-async def test_a_work_is_orchestrated_in_each_of_its_five_ways_and_its_report_says_what_it_took(tmp_path: Path) -> None:
+async def test_each_of_the_five_workflows_runs_and_its_report_has_the_cost(tmp_path: Path) -> None:
     """Each workflow of 1 with its metrics report, through a real MCP client."""
     settings = Settings(kb=write(tmp_path / "kb", {**PAGES, TEAM_FILE: TEAM_RULES}), state_dir=tmp_path / "state")
     allowed = await let_in(settings, "host", 3)

@@ -154,7 +154,7 @@ async def test_no_host_below_level_five_writes_where_skills_lie(tmp_path: Path, 
         assert (host.root / "a.md").exists()
 
 
-async def test_our_skills_are_listed_and_begin_with_what_was_learned_before(tmp_path: Path) -> None:
+async def test_our_skills_are_listed_and_begin_with_earlier_learnings(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         learned = host.root / "_learnings" / "clarification"
         learned.mkdir(parents=True)
@@ -168,7 +168,7 @@ async def test_our_skills_are_listed_and_begin_with_what_was_learned_before(tmp_
         assert "The reader decides the length." in begun["prompt"]
 
 
-def test_the_doctor_and_a_check_name_what_is_wrong_with_a_skill(tmp_path: Path) -> None:
+def test_the_doctor_and_a_check_name_the_mistakes_in_a_skill(tmp_path: Path) -> None:
     ann = Person(tmp_path)
     ann.kb.mkdir()
     write_agent(ann.kb)

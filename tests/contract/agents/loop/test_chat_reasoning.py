@@ -66,7 +66,7 @@ def place() -> Iterator[Place]:
     [(THINKING, wants_thoughts), (SIGNING, wants_signatures), (THINKING, knows_neither)],
     ids=["thoughts", "signatures", "neither"],
 )
-async def test_what_came_with_uses_of_tools_goes_back_with_them(
+async def test_fields_that_came_with_tool_uses_are_sent_back_with_them(
     place: Place, patience: RequestPatience, turn: Turn, then: Any
 ) -> None:
     place.will("goal", turn, *[then] * 2)
@@ -108,9 +108,7 @@ def wants_all_signatures(body: Mapping[str, Any]) -> Step:
 @pytest.mark.parametrize(
     ("turn", "then"), [(THINKING, wants_all_thoughts), (SIGNING, wants_all_signatures)], ids=["thoughts", "signatures"]
 )
-async def test_a_step_whose_thoughts_were_left_out_to_save_room_is_told_in_a_form_that_is_taken(
-    place: Place, turn: Turn, then: Any
-) -> None:
+async def test_a_step_without_its_thoughts_is_sent_in_an_accepted_form(place: Place, turn: Turn, then: Any) -> None:
     """The newest step keeps its signature."""
     place.will("goal", turn, turn, then)
     async with place.provider() as provider:
@@ -131,7 +129,7 @@ async def test_a_server_that_knows_no_thoughts_is_sent_none(place: Place) -> Non
     assert model_message(place.double.asked[-1]).keys() == {"role", "content"}
 
 
-async def test_a_run_goes_on_where_thoughts_have_to_come_back(tmp_path: Path) -> None:
+async def test_a_run_continues_if_thoughts_have_to_be_sent_back(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         host.will("goal", THINKING, wants_thoughts)
         answer = await host.call("agent_run", goal="goal")

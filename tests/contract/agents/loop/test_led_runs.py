@@ -80,7 +80,7 @@ async def test_a_goal_that_needs_no_tool_is_answered() -> None:
     assert await sound(led.store, "run-1") == run
 
 
-async def test_what_a_tool_returns_is_told_to_the_model_and_everything_is_linked() -> None:
+async def test_a_tools_result_reaches_the_model_and_everything_is_linked() -> None:
     led = Led(
         Scripted(said("I look.", use("kb_search", text="cap"), echo=ECHO), said("20 an hour.")),
         ActsOnRecord(kb_search=FOUND),
@@ -122,7 +122,7 @@ def failed_use(run: Any) -> str:
     return str(next(frame.use for frame in run.frames if isinstance(frame, ToolCallFrame)))
 
 
-async def test_a_tool_that_is_not_there_is_not_called_and_the_model_is_told_what_is() -> None:
+async def test_an_unknown_tool_is_not_called_and_the_model_gets_the_known_ones() -> None:
     led = Led(Scripted(said("", use("kb_serch")), said("", use("kb_search")), said("Done.")))
     run = await led.start()
     assert run.state == "done"
@@ -172,7 +172,7 @@ async def test_an_answer_that_cannot_be_used_is_corrected_once_and_ends_the_run_
     assert await rebuilt(again.store, "run-1") == again.provider.asked
 
 
-async def test_the_model_may_ask_the_person_and_goes_on_with_the_answer_in_another_process() -> None:
+async def test_the_model_may_ask_the_person_and_continues_with_the_answer_in_another_process() -> None:
     led = Led(Scripted(said("Hm.", ask("Which team?"))))
     run = await led.start()
     assert run.state == "asking"
@@ -243,7 +243,7 @@ async def test_a_run_that_is_on_record_is_not_begun_again() -> None:
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_asks_no_more_when_all_runs_together_took_what_they_may() -> None:
+async def test_a_run_stops_asking_when_the_daily_limit_is_reached() -> None:
     spent = iter([None, None, DayLimitReached("so much is spent")])
 
     async def day(_run: Run) -> DayLimitReached | None:
@@ -257,7 +257,7 @@ async def test_a_run_asks_no_more_when_all_runs_together_took_what_they_may() ->
     assert (last.signal, last.limit, await sound(led.store, run.id)) == ("limit_reached", "day", run)
 
 
-async def test_a_run_ends_after_its_iterations_and_is_told_which_is_the_last() -> None:
+async def test_a_run_ends_after_its_iterations_and_knows_which_is_the_last() -> None:
     led = Led(Scripted(said("", use("kb_search")), said("", use("kb_search")), said("never")))
     run = await led.start(header(limits=RunLimits(iterations=2)))
     assert (run.state, len(led.provider.asked), len(led.tools.done)) == ("failed", 2, 2)
@@ -345,14 +345,14 @@ async def test_cost_bounds_a_run_and_an_unknown_price_ends_one_with_such_a_bound
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-async def test_a_model_that_cannot_be_asked_fails_the_run_with_what_it_took() -> None:
+async def test_an_unreachable_model_fails_the_run_and_keeps_its_usage() -> None:
     gone = Overloaded("scripted", 529, 4)
     gone.usage = ModelUsage(7, 3)
     run = await Led(Scripted(gone)).start()
     assert (run.state, run.why, run.spent.tokens) == ("failed", str(gone), 10)
 
 
-async def test_a_model_that_has_no_room_is_told_less() -> None:
+async def test_a_model_without_room_gets_less() -> None:
     led = Led(Scripted(ContextTooLong("scripted", "small"), said("Twenty.")))
     run = await led.start(header(context="word " * 4_000))
     assert run.state == "done"
@@ -374,7 +374,7 @@ async def test_a_tool_that_breaks_ends_no_run_and_nobody_knows_whether_it_was_do
     assert "RuntimeError" in caplog.text
 
 
-async def test_of_what_a_tool_returns_so_much_is_kept_and_no_more() -> None:
+async def test_a_tools_result_is_stored_up_to_a_limit() -> None:
     much = CallOutcome(success=True, text="x" * 150_000, structured={"text": "x" * 150_000})
     odd = CallOutcome(success=True, text="fine", structured={"score": float("nan")})
     led = Led(
@@ -395,7 +395,7 @@ async def test_two_tools_of_one_name_are_a_mistake_that_is_found() -> None:
         await Led(Scripted(), Twice()).start()
 
 
-async def test_a_cancelled_request_cancels_the_run_and_says_what_is_not_known() -> None:
+async def test_a_cancelled_request_cancels_the_run_and_names_unknown_outcomes() -> None:
     began = anyio.Event()
 
     async def working() -> CallOutcome:
@@ -414,7 +414,7 @@ async def test_a_cancelled_request_cancels_the_run_and_says_what_is_not_known() 
     assert await led.store.claim("run-1", hold("anybody")) == run
 
 
-async def test_a_person_may_cancel_a_run_that_is_led_and_what_was_under_way_is_recorded_still() -> None:
+async def test_a_person_may_cancel_a_running_run_and_the_pending_result_is_still_recorded() -> None:
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
 
     async def working() -> CallOutcome:
@@ -475,7 +475,7 @@ async def died(led: Led, frames: int) -> None:
 
 
 @pytest.mark.parametrize("known", [FOUND, None])
-async def test_a_call_that_was_under_way_when_the_process_died_is_asked_about_and_never_called_again(
+async def test_a_call_in_progress_at_a_crash_is_looked_up_and_never_repeated(
     known: CallOutcome | None,
 ) -> None:
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
@@ -495,7 +495,7 @@ async def test_a_call_that_was_under_way_when_the_process_died_is_asked_about_an
     assert await rebuilt(led.store, "run-1") == [*led.provider.asked, *other.provider.asked]
 
 
-async def test_who_was_believed_dead_stops_what_it_does() -> None:
+async def test_a_process_believed_dead_stops_its_work() -> None:
     led = Led(Scripted(said("", use("kb_merge"))))
     taken = anyio.Event()
 
@@ -521,7 +521,7 @@ async def test_who_was_believed_dead_stops_what_it_does() -> None:
     assert await led.store.claim("run-1", hold("one", NOW + SECOND)) is None
 
 
-async def test_a_frame_of_which_the_database_did_not_say_whether_it_is_on_record_is_there_once() -> None:
+async def test_a_frame_whose_commit_was_not_confirmed_is_recorded_once() -> None:
     class Silent(MemoryRuns):
         """Stores frames, and loses every other reply."""
 
@@ -552,7 +552,7 @@ async def test_a_run_that_was_taken_up_has_the_time_that_it_had_left() -> None:
 
 
 @pytest.mark.parametrize("later_s", [0, 100])
-async def test_of_two_that_take_a_run_up_at_once_one_leads_it(later_s: int) -> None:
+async def test_of_two_processes_that_take_over_a_run_one_leads_it(later_s: int) -> None:
     """This also holds if, by the second one's clock, the first has been silent for too long."""
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
     await died(led, 3)
@@ -599,7 +599,7 @@ async def killing() -> CallOutcome:
     raise Killed
 
 
-async def test_a_run_each_call_of_which_kills_the_process_ends_before_all_were_tried() -> None:
+async def test_a_run_whose_every_call_kills_the_process_ends_early() -> None:
     led, lives = Led(Scripted(said("", *[use("kb_merge") for _ in range(12)]))), 0
     await died(led, 13)
     while (await led.store.run("run-1")).state == "running":
@@ -614,7 +614,7 @@ async def test_a_run_each_call_of_which_kills_the_process_ends_before_all_were_t
     assert called == [True] * 6 + [False] * 6
 
 
-async def test_what_a_tool_does_not_know_of_itself_is_recorded_as_not_known() -> None:
+async def test_a_result_unknown_to_its_tool_is_recorded_as_unknown() -> None:
     unsure = CallOutcome(success=True, text="The reply was lost.", unsure=True)
     lost = OutcomeUnknown("state.db", "gone")
     led = Led(Scripted(said("", use("kb_merge"), use("plane_create_task")), said("I looked.")))
@@ -625,7 +625,7 @@ async def test_what_a_tool_does_not_know_of_itself_is_recorded_as_not_known() ->
     assert [result.error for result in results] == ["The reply was lost.", str(lost)]
 
 
-async def test_what_needs_no_leading_is_not_taken_up() -> None:
+async def test_a_run_that_needs_no_leader_is_not_taken_over() -> None:
     led = Led(Scripted(said("", ask("Which?"))))
     run = await led.start()
     assert await led.executor.take_up("run-1") == run
@@ -637,7 +637,7 @@ async def test_what_needs_no_leading_is_not_taken_up() -> None:
 # --- as a whole -------------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_model_was_told_can_be_made_again_from_the_record_alone() -> None:
+async def test_a_models_messages_can_be_rebuilt_from_the_record_alone() -> None:
     answers: list[Answer] = [
         said("First.", use("kb_search", text="cap"), use("kb_read", text="a.md"), echo=ECHO),
         said("", use("nothing")),
@@ -672,7 +672,7 @@ async def test_what_a_model_was_told_can_be_made_again_from_the_record_alone() -
         assert words in in_words, words
 
 
-async def test_whoever_looks_on_sees_each_frame_once_it_is_on_record() -> None:
+async def test_a_watcher_sees_each_frame_once_it_is_recorded() -> None:
     led = Led(Scripted(said("", use("kb_search")), said("Twenty.")))
     run = await led.start()
     assert [frame for _, frame in led.seen] == list(run.frames)

@@ -42,7 +42,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_half_a_character_in_an_answer_is_replaced_and_can_be_told_again(place: Place, *, streamed: bool) -> None:
+async def test_a_lone_surrogate_in_an_answer_is_replaced_and_can_be_sent_again(place: Place, *, streamed: bool) -> None:
     place.will("goal", THOUGHT if streamed else escaped(place.kind, THOUGHT), said("done"))
     goal = FromUser(f"goal {HALF}")
     async with place.provider(IN_PIECES if streamed else IN_ONE) as provider:
@@ -62,7 +62,7 @@ async def test_half_a_character_in_json_that_was_asked_for_is_replaced(place: Pl
     assert told.value == {"line": "look: \ufffd"}
 
 
-async def test_halves_that_stand_together_are_one_character(place: Place) -> None:
+async def test_adjacent_surrogates_are_one_character(place: Place) -> None:
     place.will("goal", escaped(place.kind, said("\ud83d\ude00")), said("done"))
     use = ToolUse("u1", "kb_search", {"query": "\ud83d\ude00"})
     history = (FromUser("goal"), FromModel("", (use,)), FromTool("u1", "nothing"))
@@ -72,7 +72,7 @@ async def test_halves_that_stand_together_are_one_character(place: Place) -> Non
     assert "\U0001f600" in json.dumps(place.double.asked[-1], ensure_ascii=False)
 
 
-async def test_a_run_whose_model_writes_half_a_character_goes_on(tmp_path: Path) -> None:
+async def test_a_run_whose_model_writes_a_lone_surrogate_continues(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         host.will("goal", escaped("chat", THOUGHT), said("done"))
         answer = await host.call("agent_run", goal="goal")

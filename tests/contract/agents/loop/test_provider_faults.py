@@ -106,7 +106,7 @@ def limited(kind: str, **headers: str) -> Trouble:
 # --- tried again ----------------------------------------------------------------------------------------------------------
 
 
-async def test_after_429_it_waits_as_long_as_it_is_told(place: Place) -> None:
+async def test_after_a_429_it_waits_for_the_requested_time(place: Place) -> None:
     """RFC 9110, 10.2.3: seconds, fractions of them as both vendors send, or a date. An unusable value is ignored."""
 
     def dated(_body: object) -> Trouble:
@@ -132,7 +132,7 @@ async def test_milliseconds_go_before_seconds(place: Place) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 529])
-async def test_what_passes_is_tried_again_with_growing_waits(place: Place, status: int) -> None:
+async def test_transient_errors_are_retried_with_growing_waits(place: Place, status: int) -> None:
     trouble = Trouble(status, "overloaded_error" if status == 529 else "api_error")
     place.will(GOAL, trouble, trouble, trouble, said("done"))
     async with place.provider() as provider:
@@ -141,7 +141,7 @@ async def test_what_passes_is_tried_again_with_growing_waits(place: Place, statu
     assert 0.25 <= first <= 0.5 <= second <= 1.0 <= third <= 2.0
 
 
-async def test_a_server_that_stays_overloaded_is_told_as_such_after_five_tries(place: Place) -> None:
+async def test_a_permanently_overloaded_server_is_reported_after_five_tries(place: Place) -> None:
     place.will(GOAL, *[Trouble(529, "overloaded_error", SECRET)] * 9)
     async with place.provider() as provider:
         with pytest.raises(Overloaded, match="529, tried 5 times") as caught:
@@ -166,7 +166,7 @@ async def test_all_waits_together_are_bounded(place: Place) -> None:
     assert sum(place.slept) <= 120
 
 
-async def test_what_the_server_says_about_trying_again_counts(place: Place) -> None:
+async def test_the_servers_own_retry_hint_wins(place: Place) -> None:
     """Both vendors' own packages follow this header."""
     place.will(GOAL, Trouble(503, "api_error", headers={"x-should-retry": "false"}))
     async with place.provider() as provider:
@@ -191,7 +191,7 @@ async def test_a_broken_connection_is_tried_again(
     assert not answer.usage.known
 
 
-async def test_a_stream_that_breaks_off_is_never_taken_for_an_answer(place: Place) -> None:
+async def test_a_broken_stream_is_never_taken_for_an_answer(place: Place) -> None:
     """The text so far would be incomplete, and a tool use half a command.
 
     Tests without a network try every place to break.
@@ -203,7 +203,7 @@ async def test_a_stream_that_breaks_off_is_never_taken_for_an_answer(place: Plac
     assert (answer.text, answer.uses, len(place.slept)) == ("done", (), 1)
 
 
-async def test_an_error_inside_of_a_stream_is_tried_again_and_what_it_took_is_counted(place: Place) -> None:
+async def test_an_error_inside_a_stream_is_retried_and_its_usage_counted(place: Place) -> None:
     """It comes after a 200. Source: https://platform.claude.com/docs/en/build-with-claude/streaming."""
     code = None if place.kind == "anthropic" else "server_error"
     place.will(GOAL, Trouble(529, "overloaded_error", code=code, inside=True), said("done", input=100, output=20))
@@ -214,7 +214,7 @@ async def test_an_error_inside_of_a_stream_is_tried_again_and_what_it_took_is_co
         assert answer.usage == ModelUsage(200, 21)
 
 
-async def test_nobody_there_is_told_with_the_address_and_without_waiting_for_ever(place: Place) -> None:
+async def test_an_unreachable_server_is_reported_with_its_address_in_bounded_time(place: Place) -> None:
     access = replace(place.access, address="http://127.0.0.1:9")
     async with place.provider(access=access) as provider:
         with pytest.raises(
@@ -234,7 +234,7 @@ async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: 
                 await provider.complete(asked())
 
 
-async def test_a_slow_stream_is_waited_for_as_long_as_it_moves() -> None:
+async def test_a_slow_stream_may_continue_while_data_arrives() -> None:
     """It takes longer than the allowed silence."""
     words = "slowly but surely it comes, piece by piece, and is all there in the end"
     with double_of("anthropic", Model(between_s=0.03)) as place:
@@ -245,7 +245,7 @@ async def test_a_slow_stream_is_waited_for_as_long_as_it_moves() -> None:
     assert time.monotonic() - began > 0.3
 
 
-async def test_many_questions_at_once_get_each_its_own_answer(place: Place, patience: RequestPatience) -> None:
+async def test_concurrent_questions_each_get_their_own_answer(place: Place, patience: RequestPatience) -> None:
     for number in range(6):
         place.will(f"question {number}.", said(f"answer {number}"))
     answers: dict[int, str] = {}
@@ -262,7 +262,7 @@ async def test_many_questions_at_once_get_each_its_own_answer(place: Place, pati
     assert answers == {number: f"answer {number}" for number in range(6)}
 
 
-async def test_cancelling_ends_the_request_at_once(place: Place, patience: RequestPatience) -> None:
+async def test_cancelling_ends_the_request_immediately(place: Place, patience: RequestPatience) -> None:
     place.will(GOAL, said("late"))
     place.net.plan = serving.in_turn(serving.delayed(5))
     began = time.monotonic()
@@ -280,7 +280,7 @@ async def test_cancelling_ends_the_request_at_once(place: Place, patience: Reque
     "message",
     ["prompt is too long: 208310 tokens > 200000 maximum", "This model's maximum context length is 200000 tokens."],
 )
-async def test_a_history_that_is_too_long_is_told_with_the_room(place: Place, message: str) -> None:
+async def test_a_history_that_is_too_long_is_reported_with_the_limit(place: Place, message: str) -> None:
     place.will(GOAL, Trouble(400, "invalid_request_error", message))
     async with place.provider() as provider:
         with pytest.raises(ContextTooLong, match="context window of 200,000 tokens") as caught:
@@ -305,7 +305,7 @@ async def test_llama_cpp_says_too_long_in_its_own_way() -> None:
             assert caught.value.limit == 8192
 
 
-async def test_an_answer_for_which_there_is_no_room_is_told_as_what_may_be_too_long() -> None:
+async def test_an_answer_without_room_is_reported_as_too_long() -> None:
     """VLLM reserves room for the longest answer. Source: https://github.com/vllm-project/vllm/issues/42474."""
     words = (
         "This model's maximum context length is 8192 tokens. However, you requested 8192 output tokens and your prompt contains "
@@ -379,7 +379,7 @@ async def test_a_model_that_the_key_may_not_ask_is_no_wrong_key() -> None:
     [b"<html>Sign in</html>", b"{}", b"[" * 100_000],
     ids=["html", "empty", "deep"],
 )
-async def test_a_reply_that_is_no_answer_is_asked_for_once_more_and_then_told(place: Place, content: bytes) -> None:
+async def test_a_malformed_reply_is_requested_again_once_and_then_reported(place: Place, content: bytes) -> None:
     place.will(GOAL, Raw(content), Raw(content))
     async with place.provider() as provider:
         with pytest.raises(Malformed, match="cannot be used"):
@@ -390,7 +390,7 @@ async def test_a_reply_that_is_no_answer_is_asked_for_once_more_and_then_told(pl
 @pytest.mark.parametrize(
     "data", ["[]", "null", '{"type": 5, "choices": 3}', '{"type": "message_start", "message": []}', "\xff"]
 )
-async def test_a_stream_of_odd_things_is_told_and_no_crash(place: Place, data: str) -> None:
+async def test_a_stream_of_odd_events_is_reported_without_a_crash(place: Place, data: str) -> None:
     """The packages turn events into objects before our code can check them."""
     content = f"event: message_start\ndata: {data}\n\nevent: response.completed\ndata: {data}\n\ndata: {data}\n\n"
     place.will(GOAL, *[Raw(content.encode("latin-1"), content_type="text/event-stream")] * 2)
@@ -399,7 +399,7 @@ async def test_a_stream_of_odd_things_is_told_and_no_crash(place: Place, data: s
             await provider.complete(asked())
 
 
-async def test_a_reply_that_cannot_be_unpacked_is_told(place: Place, patience: RequestPatience) -> None:
+async def test_a_reply_that_cannot_be_decompressed_is_reported(place: Place, patience: RequestPatience) -> None:
     fault = serving.status(200, {"content-type": "application/json", "content-encoding": "gzip"}, b"no gzip at all")
     place.net.plan = serving.in_turn(fault, fault)
     async with place.provider(replace(patience, tries=2)) as provider:
@@ -407,7 +407,7 @@ async def test_a_reply_that_cannot_be_unpacked_is_told(place: Place, patience: R
             await provider.complete(asked())
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_named_and_not_tried_again(place: Place, tmp_path: Path) -> None:
+async def test_an_untrusted_certificate_is_named_and_not_retried(place: Place, tmp_path: Path) -> None:
     certificate = self_signed(tmp_path)
     with serving.serving(Model(), certificate=certificate) as served:
         access = replace(place.access, address=f"{served.address}/v1")
@@ -417,7 +417,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_named_and_not_tried_agai
         assert served.seen == []
 
 
-async def test_no_error_is_longer_than_it_may_be_or_tells_what_was_sent_or_said(
+async def test_no_error_is_too_long_or_repeats_the_request_or_reply(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -456,7 +456,7 @@ async def test_a_part_that_a_server_does_not_know_is_left_out_and_not_tried_agai
     assert "Call the tool kb_find now." in json.dumps(last)
 
 
-async def test_a_model_that_may_call_nothing_is_told_no_tool_where_it_cannot_be_bound(place: Place) -> None:
+async def test_a_model_that_may_call_nothing_gets_no_tools_if_it_cannot_be_bound(place: Place) -> None:
     place.double.refuses = frozenset({"tool_choice"})
     place.will(GOAL, said("no"))
     async with place.provider() as provider:
@@ -471,7 +471,7 @@ async def test_a_model_that_may_call_nothing_is_told_no_tool_where_it_cannot_be_
     [(), ("json_schema", "output_config"), ("json_schema", "json_object", "output_config")],
     ids=["shape", "json", "words"],
 )
-async def test_json_comes_from_models_that_can_be_held_to_less_and_less(place: Place, refuses: tuple[str, ...]) -> None:
+async def test_models_with_ever_fewer_features_still_return_json(place: Place, refuses: tuple[str, ...]) -> None:
     place.double.refuses = frozenset(refuses)
     place.will(GOAL, said('Here it is:\n```json\n{"sure": 4}\n```\n'))
     async with place.provider() as provider:
@@ -486,7 +486,7 @@ async def test_json_that_does_not_fit_is_corrected_once(place: Place) -> None:
     assert "That does not fit: sure: type is" in json.dumps(place.double.asked[-1])
 
 
-async def test_json_that_never_fits_is_told_with_what_it_took(place: Place) -> None:
+async def test_json_that_never_fits_is_reported_with_its_usage(place: Place) -> None:
     place.will(GOAL, said("Certainly!"), said(f'{{"sure": "{SECRET}"}}'))
     async with place.provider() as provider:
         with pytest.raises(Malformed, match="shape") as caught:
@@ -502,7 +502,7 @@ async def test_a_server_that_cannot_stream_is_understood(place: Place) -> None:
         assert (await provider.complete(asked())).text == "all at once"
 
 
-async def test_a_server_without_stream_options_is_asked_without_and_tells_no_usage() -> None:
+async def test_a_server_without_stream_options_is_asked_without_them_and_reports_no_usage() -> None:
     with double_of("chat", Model(refuses=frozenset({"stream_options"}))) as place:
         place.will(GOAL, said("done"))
         async with place.provider(IN_PIECES) as provider:
@@ -510,7 +510,7 @@ async def test_a_server_without_stream_options_is_asked_without_and_tells_no_usa
     assert (answer.text, answer.usage.known) == ("done", False)
 
 
-async def test_a_server_that_lists_the_parts_that_are_wrong_is_asked_without_them() -> None:
+async def test_a_server_that_lists_the_wrong_parts_is_asked_without_them() -> None:
     """Mistral, for every streamed answer."""
     wrong = [{"type": "extra_forbidden", "loc": ["body", "stream_options", "include_usage"], "msg": "Extra inputs"}]
     with double_of("chat") as place:
@@ -528,7 +528,7 @@ async def test_the_bound_goes_by_the_name_that_the_server_knows() -> None:
         assert place.double.asked[-1]["max_completion_tokens"] == 99
 
 
-async def test_a_model_that_does_not_think_beside_tools_is_told_not_to_where_there_are_some() -> None:
+async def test_a_model_that_cannot_think_beside_tools_is_asked_not_to_if_there_are_tools() -> None:
     """GPT-5.5 and newer refuse tools in Chat Completions even if the request doesn't mention thinking.
 
     The API's words.
@@ -542,7 +542,7 @@ async def test_a_model_that_does_not_think_beside_tools_is_told_not_to_where_the
         assert place.net.count("POST") == 4
 
 
-async def test_a_model_that_wants_its_own_word_between_a_tools_and_the_users_is_given_one() -> None:
+async def test_a_model_that_needs_its_own_turn_between_tool_and_user_gets_one() -> None:
     """Mistral's: the last step of every run is announced right after results."""
     use = ToolUse("call00001", "kb_find", {"query": "plan"})
     history = (FromModel("I look.", (use,)), FromTool(use.id, "found"), FromUser("This is the last step."))
@@ -564,7 +564,7 @@ async def test_a_model_that_wants_its_own_word_between_a_tools_and_the_users_is_
         "`max_tokens` must be less than or equal to `4096`, the maximum value for `max_tokens` is less than the `context_window`",
     ],
 )
-async def test_a_bound_that_is_too_large_is_told_and_no_reason_to_leave_it_out(message: str) -> None:
+async def test_a_limit_that_is_too_large_is_reported_and_not_dropped(message: str) -> None:
     with double_of("chat") as place:
         place.will(GOAL, Trouble(400, "invalid_request_error", message, param="max_tokens"))
         async with place.provider() as provider:
@@ -573,7 +573,7 @@ async def test_a_bound_that_is_too_large_is_told_and_no_reason_to_leave_it_out(m
         assert place.net.count("POST") == 1
 
 
-async def test_a_part_whose_leaving_out_did_not_help_is_told_again(place: Place) -> None:
+async def test_an_error_that_dropping_a_part_did_not_fix_is_reported(place: Place) -> None:
     """A server may name a part of the request while the error is about something else."""
     trouble = Trouble(400, "invalid_request_error", "temperature of the room is too high")
     place.will(GOAL, trouble, trouble, said("done"))
@@ -606,9 +606,7 @@ async def test_a_server_of_ones_own_with_its_own_ways_is_understood(patience: Re
         ("responses", "The encrypted content for item rs_1 could not be verified."),
     ],
 )
-async def test_thoughts_whose_seal_is_not_known_any_more_are_left_out_of_that_question_only(
-    kind: str, message: str
-) -> None:
+async def test_thoughts_with_an_expired_signature_are_dropped_for_that_request_only(kind: str, message: str) -> None:
     """After the account or keys changed."""
     with double_of(kind) as place:
         thought = Turn("I look.", calls=(Call("kb_find", {"query": "x"}),), thoughts="hm")
@@ -674,7 +672,7 @@ def test_without_a_key_the_variable_is_named(make: object) -> None:
 
 @pytest.mark.parametrize("make", [anthropic_provider, openai_provider])
 @pytest.mark.parametrize("key", ["sk-a\nb", "sk-ä", "sk a"])
-def test_a_key_that_cannot_be_one_is_told_without_showing_it(make: object, key: str) -> None:
+def test_an_impossible_key_is_reported_without_showing_it(make: object, key: str) -> None:
     with pytest.raises(BadKey, match="characters that no key has") as caught:
         make(Access("m", key))  # type: ignore[operator]
     assert key not in str(caught.value)
@@ -690,7 +688,7 @@ def test_an_address_that_is_none_is_named_by_its_setting(make: object, address: 
 
 
 @pytest.mark.parametrize(("make", "package"), [(anthropic_provider, "anthropic"), (openai_provider, "openai")])
-def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch, make: object, package: str) -> None:
+def test_a_missing_extra_is_reported_by_name(monkeypatch: pytest.MonkeyPatch, make: object, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(NotInstalled, match=rf"knowledge-forge\[{package}\]"):
         make(Access("m", "sk-a"))  # type: ignore[operator]
@@ -707,7 +705,7 @@ def test_nothing_of_the_vendors_is_loaded_before_a_provider_is_built() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-async def test_a_server_of_ones_own_gets_no_authorization_at_all() -> None:
+async def test_a_server_of_ones_own_gets_no_authorization_header() -> None:
     with double_of("chat", Model(key=None)) as place:
         place.will(GOAL, said("done"))
         async with place.provider() as provider:
@@ -731,7 +729,7 @@ async def test_nothing_of_the_environment_goes_out(monkeypatch: pytest.MonkeyPat
     assert "of-somebody-else" not in str(place.net.seen)
 
 
-async def test_json_of_megabytes_is_none_and_little_of_it_is_told_again(place: Place) -> None:
+async def test_megabytes_of_json_are_refused_and_little_of_them_is_repeated(place: Place) -> None:
     """Checking each of its entries would block all other callers."""
     place.will(GOAL, said(json.dumps({"sure": 4, "more": [{}] * LONGEST_JSON})), said('{"sure": 4}'))
     async with place.provider() as provider:
@@ -760,7 +758,7 @@ async def test_a_query_in_the_address_goes_with_every_question(place: Place) -> 
         ("SSL_CERT_FILE", f"/nowhere/{KEY}"),
     ],
 )
-def test_an_environment_in_which_nobody_can_be_asked_is_told_as_such(
+def test_an_environment_that_prevents_requests_is_reported_as_such(
     monkeypatch: pytest.MonkeyPatch, make: Any, name: str, value: str
 ) -> None:
     """A SOCKS proxy for all programs is common; the package that supports one is not installed."""
@@ -772,7 +770,7 @@ def test_an_environment_in_which_nobody_can_be_asked_is_told_as_such(
     assert KEY not in "".join(traceback.format_exception(raised.value))
 
 
-async def test_a_proxy_that_cannot_be_connected_to_is_told_as_nobody_there(
+async def test_an_unreachable_proxy_is_reported_as_an_unreachable_server(
     monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:99999")

@@ -63,7 +63,7 @@ def asking(words: str, *tools: ToolDefinition) -> ModelRequest:
     return ModelRequest(CONVERSATION, (FromUser(words),), tools=tools, most_tokens=1_000)
 
 
-async def test_a_question_is_answered_in_words_and_says_what_it_used(place: Place, patience: RequestPatience) -> None:
+async def test_a_question_is_answered_in_words_with_its_usage(place: Place, patience: RequestPatience) -> None:
     words = "Answer with the single word Yes."
     place.will(words, said("Yes", input=120, output=7, cached=20))
     async with place.provider(patience) as opened:
@@ -102,7 +102,7 @@ async def test_a_tool_is_used_its_result_is_understood_and_thoughts_go_back(
     assert second.stop == "end"
 
 
-async def test_several_uses_in_one_answer_keep_their_order_and_a_failure_is_told(
+async def test_several_uses_in_one_answer_keep_their_order_and_a_failure_is_reported(
     place: Place, patience: RequestPatience
 ) -> None:
     words = "Get the weather in Rome and the time with your tools, both at once; if one fails, say FAILED."
@@ -124,7 +124,7 @@ async def test_several_uses_in_one_answer_keep_their_order_and_a_failure_is_told
     assert second.uses == ()
 
 
-async def test_an_answer_that_is_cut_off_says_so(place: Place, patience: RequestPatience) -> None:
+async def test_a_truncated_answer_is_marked(place: Place, patience: RequestPatience) -> None:
     words = "Count from one to five hundred, in words."
     stop = {"anthropic": "max_tokens", "chat": "length", "responses": "max_output_tokens"}[place.kind]
     place.will(words, said("one two three", stop=stop))

@@ -78,7 +78,7 @@ async def test_a_run_begins_without_frames_and_is_returned_to_the_last_character
     assert await place.told() == ["run-1"]
 
 
-async def test_beginning_the_same_again_returns_the_run_as_it_stands_and_another_under_its_id_is_refused(
+async def test_beginning_the_same_run_again_returns_it_and_another_under_its_id_is_refused(
     place: Place,
 ) -> None:
     walk = Walk(await place.begin())
@@ -90,7 +90,7 @@ async def test_beginning_the_same_again_returns_the_run_as_it_stands_and_another
     assert await place.sound() == walk.run
 
 
-async def test_what_can_be_no_id_is_none(place: Place) -> None:
+async def test_invalid_ids_find_nothing(place: Place) -> None:
     for id_ in ("", "a b", "ä", "a\x00", "-a", "x" * 101):
         with pytest.raises(ValueError, match="id"):
             await place.begin(id_)
@@ -102,7 +102,7 @@ async def test_what_can_be_no_id_is_none(place: Place) -> None:
     assert await place.runs.runs() == []
 
 
-async def test_frames_come_back_as_they_were_in_every_state(place: Place) -> None:
+async def test_frames_round_trip_in_every_state(place: Place) -> None:
     walk = Walk(await place.begin())
     walk.call("kb_search", "kb_read", said=ODD, query=ODD, deep={"a": [1, 2.5, None, {"b": ODD}]})
     walk.result(ODD, structured={"hits": [ODD]}, milliseconds=1.5)
@@ -148,7 +148,7 @@ async def test_frames_after_others_than_the_newest_are_refused(place: Place) -> 
     assert await place.sound() == walk.run
 
 
-async def test_frames_that_do_not_fit_are_refused_and_nothing_of_them_is_kept(place: Place) -> None:
+async def test_invalid_frames_are_refused_and_none_of_them_is_stored(place: Place) -> None:
     walk = Walk(begun := await place.begin())
     plan = walk.plan("call")
     bad = Control(**{**walk.place(), "number": 5}, signal="cancelled", detail="no")
@@ -161,7 +161,7 @@ async def test_frames_that_do_not_fit_are_refused_and_nothing_of_them_is_kept(pl
         await place.runs.append(replace(begun, header=header("run-9")), [plan], hold())
 
 
-async def test_of_eight_that_append_at_once_one_counts(place: Place) -> None:
+async def test_of_eight_concurrent_appends_one_counts(place: Place) -> None:
     begun = await place.begin()
 
     async def attempt(number: int) -> bool:
@@ -180,7 +180,7 @@ async def test_of_eight_that_append_at_once_one_counts(place: Place) -> None:
 # --- holding ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_is_held_by_one_until_it_is_let_go_or_not_heard_of(place: Place) -> None:
+async def test_a_run_has_one_claim_until_it_is_released_or_expires(place: Place) -> None:
     begun = await place.begin()
     assert await place.runs.claim("run-1", hold("two")) is None
     assert await place.runs.claim("run-1", hold("one", NOW + 20 * SECOND)) == begun
@@ -192,7 +192,7 @@ async def test_a_run_is_held_by_one_until_it_is_let_go_or_not_heard_of(place: Pl
     assert await place.runs.claim("run-1", hold("one", NOW + 51 * SECOND)) == begun
 
 
-async def test_who_does_not_hold_a_run_cannot_add_to_it_and_who_adds_to_it_holds_it_longer(place: Place) -> None:
+async def test_only_the_claimant_can_append_and_appending_extends_the_claim(place: Place) -> None:
     walk = Walk(begun := await place.begin())
     walk.call("kb_search")
     with pytest.raises(RunTaken, match="run-1"):
@@ -205,7 +205,7 @@ async def test_who_does_not_hold_a_run_cannot_add_to_it_and_who_adds_to_it_holds
     assert await place.runs.claim("run-1", hold("one", NOW + MINUTE)) is None
 
 
-async def test_a_persons_word_counts_whoever_holds_the_run(place: Place) -> None:
+async def test_a_persons_decision_counts_whoever_has_the_claim(place: Place) -> None:
     walk = Walk(await place.begin())
     walk.control("cancelled", "the person wants no more of it")
     await place.keep(walk, by=None)
@@ -224,7 +224,7 @@ async def test_a_hold_that_ends_later_than_it_could_is_void(place: Place) -> Non
     assert await place.runs.claim("run-1", hold("two")) == begun
 
 
-async def test_of_eight_that_claim_a_run_whose_process_died_one_gets_it(place: Place) -> None:
+async def test_of_eight_processes_that_claim_an_orphaned_run_one_gets_it(place: Place) -> None:
     await place.begin()
     claims = [place.runs.claim("run-1", hold(f"p{n}", NOW + MINUTE)) for n in range(8)]
     assert sum(got is not None for got in await asyncio.gather(*claims)) == 1
@@ -250,7 +250,7 @@ async def test_runs_are_listed_newest_first_by_state_principal_and_page(place: P
     assert await place.runs.runs(before="nothing") == []
 
 
-async def test_runs_whose_process_died_are_found(place: Place) -> None:
+async def test_orphaned_runs_are_found(place: Place) -> None:
     for number in range(3):
         await place.begin(f"run-{number}")
     await place.runs.release("run-0", "one")
@@ -261,7 +261,7 @@ async def test_runs_whose_process_died_are_found(place: Place) -> None:
     assert [line.id for line in await place.runs.runs(adrift_at=NOW + 30 * SECOND)] == ["run-1", "run-0"]
 
 
-async def test_what_runs_took_is_summed(place: Place) -> None:
+async def test_usage_of_runs_is_summed(place: Place) -> None:
     none = await place.runs.total()
     assert (none.runs, none.tokens_in, none.cost_micros, none.unpriced) == (0, 0, 0, 0)
     for number, cost in enumerate((None, 5, 8)):
@@ -275,7 +275,7 @@ async def test_what_runs_took_is_summed(place: Place) -> None:
     assert every.tokens == 321
 
 
-async def test_what_was_taken_since_then_is_summed_by_when_that_was(place: Place) -> None:
+async def test_usage_since_a_time_is_summed_by_its_time(place: Place) -> None:
     """A run that waits for a person for days counts on each day with that day's usage."""
     waited = Walk(await place.begin("run-0"))
     waited.call("kb_read", said='"tokens_in":5', query='"tokens_in":5')
@@ -315,7 +315,7 @@ def test_a_frame_of_a_newer_program_keeps_no_other_from_being_summed() -> None:
 @pytest.mark.parametrize(
     ("engine", "processes"), [("sqlite", 2), *(pytest.param(e, 8, marks=pytest.mark.external) for e in SHARED)]
 )
-async def test_processes_that_append_at_once_leave_one_run_without_gaps(
+async def test_concurrent_appending_processes_leave_one_run_without_gaps(
     engine: str, processes: int, tmp_path: Path, schema: str, request: pytest.FixtureRequest
 ) -> None:
     """Each appends ten frames, each after the newest: none is lost or doubled."""
@@ -405,7 +405,7 @@ async def test_that_a_run_begins_and_how_it_ends_is_in_the_audit_chain_once_with
     assert "Nobody" not in json.dumps([first, last])
 
 
-async def test_what_becomes_known_after_a_run_was_cancelled_is_no_second_end(place: Place) -> None:
+async def test_a_result_that_arrives_after_a_cancel_is_no_second_end(place: Place) -> None:
     walk = Walk(await place.begin())
     walk.call("kb_search")
     await place.keep(walk)
@@ -416,7 +416,7 @@ async def test_what_becomes_known_after_a_run_was_cancelled_is_no_second_end(pla
     assert [one["outcome"] for one in await records(place)] == ["begun", "cancelled"]
 
 
-async def test_what_is_not_put_on_record_leaves_none_in_the_chain(place: Place) -> None:
+async def test_an_unrecorded_act_leaves_nothing_in_the_chain(place: Place) -> None:
     walk = Walk(begun := await place.begin())
     with pytest.raises(RunExists):
         await place.begin(goal="Another one.")

@@ -97,7 +97,7 @@ def everywhere() -> list[Any]:
 
 
 @pytest.mark.parametrize(("does", "vendor"), everywhere())
-async def test_what_the_model_was_asked_can_be_made_again_of_the_record(tmp_path: Path, does: str, vendor: str) -> None:
+async def test_each_request_to_the_model_can_be_rebuilt_from_the_record(tmp_path: Path, does: str, vendor: str) -> None:
     async with run_host(tmp_path, vendor=vendor) as host:
         (host.settings.kb / "long.md").write_text(LONG, encoding="utf-8")
         host.will("Look", *SCRIPTS[does])

@@ -41,7 +41,7 @@ async def test_two_answers_that_cannot_be_used_end_a_run_with_any_vendor(place: 
     assert "neither words nor a tool call" in run.why
 
 
-async def test_a_run_goes_over_three_processes_and_each_vendor_takes_its_history(place: Place) -> None:
+async def test_a_run_spans_three_processes_and_each_vendor_accepts_its_history(place: Place) -> None:
     """Signed thoughts, two uses at once, unreadable arguments, a question, an empty answer, a proposal, and their history."""
     place.will(
         GOAL,

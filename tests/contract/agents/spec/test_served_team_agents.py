@@ -85,7 +85,7 @@ async def test_the_handbook_s_decide_is_led_to_a_page_that_is_really_written(tmp
         assert (at["state"], at["phase"]) == ("complete", "COMPLETE")
 
 
-async def test_a_page_that_only_lies_there_already_is_not_taken_for_one_that_was_written(tmp_path: Path) -> None:
+async def test_an_existing_page_is_not_taken_for_a_written_one(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         (host.root / "_agents").mkdir()
         shutil.copy(HANDBOOK / "_agents" / "decide.yaml", host.root / "_agents")

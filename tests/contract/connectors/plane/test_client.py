@@ -161,7 +161,7 @@ async def test_a_new_project_has_states_of_every_group_and_one_default(here: Her
     assert [state.default for state in states].count(True) == 1
 
 
-async def test_a_task_is_kept_as_it_was_drafted(here: Here) -> None:
+async def test_a_task_is_stored_as_drafted(here: Here) -> None:
     """Source: work_item_create, work_item_get, work_item_by_identifier, work_item_by_external_id."""
     label = wire.read_label(await here.raw("/labels/", {"name": "bug", "color": "#ff0000"}))
     state = (await here.states())["unstarted"]
@@ -208,7 +208,7 @@ async def test_a_second_create_with_a_key_creates_nothing_and_names_the_first(he
     assert await here.plane.task_by_external(here.project.id, new_key()) is None
 
 
-async def test_the_html_of_a_task_comes_back_without_what_could_run(here: Here) -> None:
+async def test_a_tasks_html_comes_back_without_active_content(here: Here) -> None:
     """Source: work_item_create_alias_issues."""
     made = await here.made(
         html='<p onclick="x()">Safe</p><script>alert(1)</script><p><a href="javascript:x()">link</a></p>'
@@ -220,7 +220,7 @@ async def test_the_html_of_a_task_comes_back_without_what_could_run(here: Here) 
     assert not any(word in kept for word in ("script", "onclick", "alert"))
 
 
-async def test_only_what_is_named_changes_and_a_date_can_be_cleared(here: Here) -> None:
+async def test_only_named_fields_change_and_a_date_can_be_cleared(here: Here) -> None:
     """Source: work_item_update."""
     made = await here.made(priority="high", html="<p>Stays</p>", starts=date(2026, 11, 20), due=date(2026, 12, 1))
     done = (await here.states())["completed"]
@@ -252,7 +252,7 @@ async def test_only_what_is_named_changes_and_a_date_can_be_cleared(here: Here) 
         ({"html": ""}, "HTML"),
     ],
 )
-async def test_what_does_not_fit_is_refused_and_nothing_is_created(
+async def test_invalid_fields_are_refused_and_nothing_is_created(
     here: Here, fields: dict[str, Any], about: str
 ) -> None:
     """Source: work_item_create_badpriority_400, _badstate_400, _badlabel, _baddates_400, _noname_400."""
@@ -263,7 +263,7 @@ async def test_what_does_not_fit_is_refused_and_nothing_is_created(
     assert (await here.plane.tasks(here.project.id)).items == ()
 
 
-async def test_what_is_not_there_is_missing_and_where_nobody_may_look_is_denied(here: Here) -> None:
+async def test_missing_things_are_missing_and_forbidden_ones_denied(here: Here) -> None:
     """Source: err_work_item_404, work_item_by_identifier_404, err_project_items_missing_project."""
     with pytest.raises(Missing):
         await here.plane.task(here.project.id, NOBODY)

@@ -109,7 +109,7 @@ async def test_a_create_without_a_usable_reply_is_sent_once_and_found_by_its_key
         assert (found is not None) == acted
 
 
-async def test_two_creates_with_one_key_at_once_are_two_tasks() -> None:
+async def test_two_concurrent_creates_with_one_key_are_two_tasks() -> None:
     """A gap of Plane's that we pin: it checks the key before it writes.
 
     That is why a create is never sent again at once.
@@ -160,7 +160,7 @@ async def test_a_comment_without_a_usable_reply_is_sent_once_and_found_by_its_ke
         assert [row["id"] for row in at.double.comments("KB-2")] == [found.id]
 
 
-async def test_a_change_without_a_reply_is_sent_once_for_somebody_may_go_on_from_there() -> None:
+async def test_a_change_without_a_reply_is_sent_once_because_someone_may_build_on_it() -> None:
     """Setting the same values twice is harmless only if nobody else writes in between."""
     async with here(for_requests("PATCH", "/", serving.after())) as at:
         task = at.double.task("KB-2")["id"]
@@ -169,7 +169,7 @@ async def test_a_change_without_a_reply_is_sent_once_for_somebody_may_go_on_from
         assert (at.double.task("KB-2")["priority"], at.running.count("PATCH"), at.waits) == ("urgent", 1, [])
 
 
-async def test_a_question_is_asked_again_when_the_network_stumbles() -> None:
+async def test_a_question_is_retried_when_the_network_stumbles() -> None:
     """Reads may be retried."""
     async with here(in_turn(serving.before(), serving.status(502), None)) as at:
         assert len((await at.plane.tasks(at.kb)).items) == 4
@@ -207,7 +207,7 @@ async def test_a_guest_reads_and_writes_nothing() -> None:
         assert at.once() == []
 
 
-async def test_a_project_is_listed_for_who_is_no_member_and_says_so() -> None:
+async def test_a_project_is_listed_for_non_members_and_says_so() -> None:
     """Source: err_nonmember_project_403. All of the workspace can see a public project."""
     async with here(who=MEL) as at:
         listed = {project.key: project for project in (await at.plane.projects()).items}
@@ -217,7 +217,7 @@ async def test_a_project_is_listed_for_who_is_no_member_and_says_so() -> None:
         assert await at.plane.search("ops") == ()
 
 
-async def test_who_is_not_of_the_workspace_is_told_so() -> None:
+async def test_someone_outside_the_workspace_is_told_so() -> None:
     """Source: err_other_workspace."""
     async with here(who=OTTO) as at:
         with pytest.raises(Denied, match="there is no workspace acme"):
@@ -234,7 +234,7 @@ async def test_people_who_may_not_be_assigned_are_dropped_and_the_reply_shows_it
 
 
 @pytest.mark.parametrize("base", ["/nowhere", "/api/v1"])
-async def test_an_address_that_is_no_plane_s_is_told(base: str) -> None:
+async def test_an_address_without_plane_is_reported(base: str) -> None:
     """Plane answers unknown paths with its own 404; another server with an HTML page."""
     async with here(in_turn(*[serving.html(404)] * 4) if base == "/nowhere" else serving.no_fault) as at:
         place = ServiceAddress(

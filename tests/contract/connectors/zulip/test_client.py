@@ -48,7 +48,7 @@ def _topic(here: Ground) -> ChatPlace:
     return ChatPlace(here.channel, here.topic)
 
 
-async def test_a_server_says_what_it_is_and_is_asked_once(here: Ground) -> None:
+async def test_a_server_reports_its_version_and_is_asked_once(here: Ground) -> None:
     """Feature levels decide names, so they must be known before anything else."""
     server = await here.client.server()
     assert server.level >= 120
@@ -61,14 +61,14 @@ async def test_a_server_says_what_it_is_and_is_asked_once(here: Ground) -> None:
         assert here.double.count("GET", "/server_settings") == 1
 
 
-async def test_a_key_says_who_it_belongs_to(here: Ground) -> None:
+async def test_a_keys_owner_is_known(here: Ground) -> None:
     """The bot must know itself, to find its own messages."""
     me = await here.client.me()
     people = {person.id: person for person in await here.client.people()}
     assert (people[me.id].name, people[me.id].bot) == (me.name, me.bot)
 
 
-async def test_a_message_comes_back_as_it_was_typed(here: Ground) -> None:
+async def test_a_message_comes_back_as_typed(here: Ground) -> None:
     """Texts are Zulip's Markdown, never its HTML."""
     text = "Hello **there** [doc](https://example.com) ссылка\n\n```python\nprint(1)\n```"
     sent = await here.client.send(_topic(here), text)
@@ -110,7 +110,7 @@ async def test_messages_of_a_sender_and_with_words_are_found(here: Ground) -> No
     assert not none.messages
 
 
-async def test_what_a_queue_hears_has_the_mark_of_who_sent_it(here: Ground) -> None:
+async def test_queue_events_carry_the_senders_mark(here: Ground) -> None:
     """`local_id` shows whether a send whose reply was lost has happened."""
     queue = await here.client.register(_topic(here))
     sent = await here.client.send(_topic(here), "marked", queue=queue, local_id="mark-1")
@@ -171,7 +171,7 @@ async def test_a_message_of_ones_own_gets_another_text(here: Ground) -> None:
     assert (await here.client.message(sent)).text == "second"
 
 
-async def test_what_the_server_makes_of_a_long_text_can_be_read(here: Ground) -> None:
+async def test_the_servers_truncated_text_can_be_read(here: Ground) -> None:
     """It truncates silently. Sources: message_send_too_long.json, messages_get_newest.json."""
     server = await here.client.limits()
     sent = await here.client.send(ChatPlace(here.channel, "t" * (server.longest_topic + 9)), LONG)
@@ -190,7 +190,7 @@ async def test_an_address_of_a_message_leads_back_to_it(here: Ground) -> None:
     assert (link.channel_id, link.topic, link.message_id) == (here.channel.id, here.topic, sent)
 
 
-async def test_what_is_not_there_is_told_as_missing(here: Ground) -> None:
+async def test_a_missing_thing_is_reported_as_missing(here: Ground) -> None:
     """A channel, a message: each with its remedy."""
     nowhere = Channel(999_999_999, "no such", "", private=False)
     with pytest.raises((Missing, ServiceRefused)):
@@ -243,7 +243,7 @@ async def test_all_public_channels_and_all_direct_messages_can_be_looked_through
         assert [message.id for message in window.messages] == wanted
 
 
-async def test_a_bot_that_did_not_subscribe_hears_its_own_message_in_a_public_channel(double: Ground) -> None:
+async def test_a_bot_that_did_not_subscribe_receives_its_own_message_in_a_public_channel(double: Ground) -> None:
     """Source: https://zulip.com/api/register-queue (`all_public_streams`)."""
     assert double.zulip
     room = double.zulip.world.channel("elsewhere", "Iago")
@@ -266,7 +266,7 @@ async def test_a_private_channel_without_the_bot_is_denied_with_its_way_out(doub
         await double.client.message(said)
 
 
-async def test_messages_around_a_moment_are_asked_for_only_where_the_server_can(double: Ground) -> None:
+async def test_messages_around_a_moment_are_requested_only_if_the_server_supports_it(double: Ground) -> None:
     """Feature level 445. Source: https://zulip.com/api/get-messages."""
     first = await double.client.send(_topic(double), "one")
     then = (await double.client.message(first)).at
@@ -288,7 +288,7 @@ async def test_the_topic_without_a_name_is_called_general_chat(double: Ground) -
     assert [message.id for message in window.messages] == [sent]
 
 
-async def test_a_wrong_key_is_told_with_what_to_set() -> None:
+async def test_a_wrong_key_is_reported_with_its_setting() -> None:
     """Sources: err_bad_key_401.json, err_unknown_email_401.json."""
     zulip = zulip_of("double-247")
     async with served(zulip) as double, client_at(double.address, zulip.world.user(BOT).email, "x" * 32) as client:
@@ -310,7 +310,7 @@ async def test_a_send_whose_reply_is_lost_is_not_sent_again(double: Ground) -> N
     assert double.zulip.world.texts(double.channel.name, double.topic) == ["once"]
 
 
-async def test_what_can_be_repeated_survives_a_lost_reply(double: Ground) -> None:
+async def test_repeatable_requests_survive_a_lost_reply(double: Ground) -> None:
     """A read, a queue, a reaction and an edit are retried."""
     assert double.double
     sent = await double.client.send(_topic(double), "steady")
@@ -326,7 +326,7 @@ async def test_what_can_be_repeated_survives_a_lost_reply(double: Ground) -> Non
     assert (message.text, len(message.reactions)) == ("steadier", 1)
 
 
-async def test_too_many_requests_are_told_with_the_wait_that_is_asked_for(double: Ground) -> None:
+async def test_too_many_requests_are_reported_with_the_requested_wait(double: Ground) -> None:
     """`Retry-After` is a fraction here. Source: err_429.json."""
     assert double.zulip
     await double.client.server()
@@ -362,7 +362,7 @@ async def test_a_reply_of_another_form_is_no_answer_and_for_a_send_a_lost_one(do
         await double.client.send(_topic(double), "x")
 
 
-async def test_a_site_that_is_no_zulip_is_told_with_the_setting() -> None:
+async def test_a_site_without_zulip_is_reported_with_the_setting() -> None:
     """Someone else's page instead of JSON. Source: err_404.json."""
     zulip = zulip_of("double-247")
     async with (
@@ -373,7 +373,7 @@ async def test_a_site_that_is_no_zulip_is_told_with_the_setting() -> None:
             await client.server()
 
 
-async def test_the_server_is_asked_again_after_an_hour(double: Ground) -> None:
+async def test_the_servers_version_is_checked_again_after_an_hour(double: Ground) -> None:
     """It may have been upgraded meanwhile, and then it knows other names."""
     assert double.double
     clock = [0.0]

@@ -30,7 +30,7 @@ WORLDLY = {"alert_words", "streams", "subscriptions", "never_subscribed", "membe
 LONG_POLL = "events_longpoll_woken"
 
 
-async def test_every_recorded_request_is_answered_as_it_was_recorded() -> None:
+async def test_every_recorded_request_gets_its_recorded_answer() -> None:
     """Compared are the status, the words of errors, and the form of everything."""
     zulip = Zulip()
     replayed = _Replay(zulip)

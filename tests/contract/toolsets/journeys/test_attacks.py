@@ -92,7 +92,7 @@ def test_a_quote_of_markup_or_a_heading_shows_nothing(quote: str, why: str) -> N
         (SECTION, "| level | may |\n|-------|-----|\n| 1 | read |"),
     ],
 )
-def test_a_quote_with_words_of_the_page_stands_whatever_markup_is_around_them(section: str, quote: str) -> None:
+def test_a_quote_with_the_pages_words_counts_whatever_markup_is_around_them(section: str, quote: str) -> None:
     assert quote_problem(PAGE, Citation("trust.md", section, quote)) == ""
 
 
@@ -135,7 +135,7 @@ async def test_a_modification_cannot_give_two_items_one_id(tmp_path: Path) -> No
 # --- too much ---------------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_step_says_beside_its_work_has_an_end(tmp_path: Path) -> None:
+async def test_a_steps_extra_text_is_limited(tmp_path: Path) -> None:
     """Resuming costs at most 2,500 tokens; every answer names the conversation, every report sums tokens."""
     async with hosting(tmp_path) as host:
         journey = await host.start()
@@ -217,7 +217,7 @@ def nested(depth: int) -> Any:
     ],
     ids=["nan", "inf", "long", "deep", "deeper than any stack", "deepest"],
 )
-async def test_what_is_no_plain_json_is_refused_by_name_and_recorded_nowhere(
+async def test_a_value_that_is_not_plain_json_is_refused_by_name_and_not_recorded(
     tmp_path: Path, odd: object, why: str
 ) -> None:
     async with hosting(tmp_path) as host:
@@ -251,7 +251,7 @@ async def test_the_newest_events_cost_little_however_much_a_model_says(tmp_path:
 FETCHED = {"zulip:design/merge"}
 
 
-async def test_what_was_read_in_a_journey_is_not_forgotten_by_leaving_the_journey_out(tmp_path: Path) -> None:
+async def test_omitting_the_journey_does_not_hide_its_reading(tmp_path: Path) -> None:
     """The design, section 6: one level more for that journey or hour.
 
     The model itself chooses which calls name the journey.
@@ -342,7 +342,7 @@ async def test_a_yes_counts_for_the_very_submit_that_was_shown(tmp_path: Path) -
         assert (await positions.position(second["journey_id"])).state.status == "waiting"
 
 
-async def test_a_yes_to_what_a_person_has_decided_meanwhile_changes_nothing(tmp_path: Path) -> None:
+async def test_approving_something_a_person_has_decided_meanwhile_changes_nothing(tmp_path: Path) -> None:
     async with hosting(tmp_path, answer=approve) as host:
         asked, shown = await asked_about(host)
         journey, positions = asked["journey_id"], host.app.services.journeys
@@ -377,7 +377,7 @@ async def test_a_call_that_began_in_the_phase_before_shows_nothing_in_this_one(t
         assert [called.tool for called in await look.calls()] == ["kb_search"]
 
 
-async def test_what_a_fork_is_told_is_said_of_the_phase_where_it_begins(tmp_path: Path) -> None:
+async def test_a_forks_message_is_about_its_first_phase(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -428,7 +428,7 @@ EVERY_PHASE = [
 
 
 @pytest.mark.parametrize(("name", "phase", "visit"), EVERY_PHASE)
-def test_resuming_costs_at_most_2500_tokens_however_much_there_is_to_say(name: str, phase: str, visit: int) -> None:
+def test_resuming_costs_at_most_2500_tokens_however_long_the_record(name: str, phase: str, visit: int) -> None:
     """Texts of people and models at the greatest length that forms allow."""
     own = {value for text in built_in(name).texts.values() for value in placeholders(text) - COMMON}
     agent = replace(

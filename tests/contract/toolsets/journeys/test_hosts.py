@@ -134,7 +134,7 @@ async def cut_short(host: SdkHost, journey: str) -> None:
 
 
 @pytest.mark.parametrize("third", [by_hand, pytest.param(by_inspector, marks=pytest.mark.external)])
-async def test_a_journey_goes_on_in_other_processes_transports_and_libraries_as_if_nothing_had_happened(
+async def test_a_journey_continues_in_other_processes_transports_and_libraries(
     site: Site, third: Third, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """Started over stdio, `kill -9` during a submit, continued over HTTP, finished by another client library."""
@@ -173,7 +173,7 @@ async def clients(site: Site) -> AsyncIterator[Sequence[SdkHost]]:
 
 
 @pytest.mark.external
-async def test_of_eight_clients_that_submit_at_one_version_one_wins_and_the_others_are_told_what_changed(
+async def test_of_eight_clients_at_one_version_one_wins_and_the_others_learn_what_changed(
     site: Site,
 ) -> None:
     """Exactly one wins each version, the others get a conflict that names the version and says what changed."""
@@ -221,7 +221,7 @@ async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
 
 
 @pytest.mark.external
-async def test_the_same_submit_by_all_clients_at_once_is_recorded_once_and_answered_to_all(site: Site) -> None:
+async def test_the_same_submit_by_all_clients_is_recorded_once_and_answered_to_all(site: Site) -> None:
     """Design 7: a repeated submit with the same content returns the first answer, also if both arrive at once."""
     answers: list[str] = []
 

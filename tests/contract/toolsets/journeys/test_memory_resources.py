@@ -87,7 +87,7 @@ async def test_each_part_of_a_chain_has_its_document_and_the_newest_has_the_agen
         assert names.completion.values == ["inquiry", "first", "second"]
 
 
-async def test_where_there_is_no_document_it_is_said_which_there_are(settings: Settings) -> None:
+async def test_a_missing_document_is_answered_with_the_existing_ones(settings: Settings) -> None:
     async with hosting(settings) as host:
         journey = await written(host)
         begun = (await host.call("journey_start", agent="noting", brief="bees"))["journey_id"]
@@ -120,7 +120,7 @@ async def test_the_parts_of_the_address_complete(settings: Settings) -> None:
         assert await complete("agent", "", task="nowhere") == []
 
 
-async def test_who_reads_the_document_of_a_journey_that_read_untrusted_text_has_read_it_too(settings: Settings) -> None:
+async def test_reading_the_document_of_a_tainted_journey_taints_the_reader(settings: Settings) -> None:
     async with hosting(settings) as host:
         journey = await written(host)
         me, taints = Principal(os_user(), "desktop").id, host.app.services.taints
@@ -131,7 +131,7 @@ async def test_who_reads_the_document_of_a_journey_that_read_untrusted_text_has_
         assert set(await taints.of(me, "")) == {"zulip:design/merge"}
 
 
-async def test_who_listens_to_a_document_hears_of_each_step_of_its_journey_and_of_no_other(settings: Settings) -> None:
+async def test_a_document_listener_is_notified_of_each_step_of_its_journey_only(settings: Settings) -> None:
     async with hosting(settings) as host:
         journey = str((await host.call("journey_start", agent="inquiry", brief="bees"))["journey_id"])
         other = str((await host.call("journey_start", agent="inquiry", brief="wasps"))["journey_id"])
@@ -145,7 +145,7 @@ async def test_who_listens_to_a_document_hears_of_each_step_of_its_journey_and_o
             assert first.uri == uri
 
 
-async def test_a_2025_client_that_subscribed_to_a_document_is_told(settings: Settings) -> None:
+async def test_a_2025_client_that_subscribed_to_a_document_is_notified(settings: Settings) -> None:
     told, bell = list[str](), anyio.Event()
 
     async def on_message(message: Any) -> None:

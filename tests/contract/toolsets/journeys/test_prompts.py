@@ -139,7 +139,7 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
         }.items()
 
 
-def test_a_server_starts_without_what_leads_journeys() -> None:
+def test_a_server_starts_without_the_journey_modules() -> None:
     """Every host pays for what is loaded at the start, whether it leads journeys or not."""
     script = "import sys, mcp_server.app.composition; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -147,13 +147,13 @@ def test_a_server_starts_without_what_leads_journeys() -> None:
 
 
 @pytest.mark.parametrize("entry", main_entries(), ids=lambda entry: entry.name)
-def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(entry: CatalogueEntry) -> None:
+def test_a_built_in_agents_prompt_accepts_all_of_its_inputs(entry: CatalogueEntry) -> None:
     agent = built_in(entry.name)
     assert meanings(agent.inputs) == entry.inputs
     assert (entry.title, entry.summary) == (agent.title, agent.summary)
 
 
-async def test_what_the_server_does_first_by_itself_is_no_task_for_the_host(settings: Settings) -> None:
+async def test_automatic_first_phases_are_no_task_for_the_host(settings: Settings) -> None:
     """The question then depends on the server's findings: journey_start asks it."""
     async with hosting(settings, inquiry(), chained("first", "second")) as host:
         for agent, first in (("inquiry", "LOOK"), ("chain", "first.LOOK")):
@@ -163,7 +163,7 @@ async def test_what_the_server_does_first_by_itself_is_no_task_for_the_host(sett
             assert "Submit" not in text
 
 
-async def test_an_agent_takes_no_name_from_a_prompt_that_was_there(settings: Settings) -> None:
+async def test_an_agent_takes_no_existing_prompts_name(settings: Settings) -> None:
     named = [replace(noting(), name=name, title="Impostor") for name in ("route", "continue")]
     async with hosting(settings, *named) as host:
         prompts = (await host.client.list_prompts()).prompts
@@ -177,7 +177,7 @@ async def test_an_agent_takes_no_name_from_a_prompt_that_was_there(settings: Set
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_what_a_prompt_says_of_the_beginning_is_what_journey_start_answers(settings: Settings, mode: str) -> None:
+async def test_a_prompts_start_equals_journey_starts_answer(settings: Settings, mode: str) -> None:
     """Everything that prompts give is reachable through tools too. The model may also simply follow the prompt."""
     async with hosting(settings, mode=mode) as host:
         text = await prompted(host, "noting", brief="Bees ```json on\nthe roof")
@@ -191,7 +191,7 @@ async def test_what_a_prompt_says_of_the_beginning_is_what_journey_start_answers
         assert "journey_submit" in text
 
 
-async def test_a_prompt_takes_the_brief_alone_and_names_the_inputs_that_journey_start_takes(settings: Settings) -> None:
+async def test_a_prompt_takes_only_the_brief_and_names_the_inputs_of_journey_start(settings: Settings) -> None:
     """The list of prompts stays short.
 
     An agent's other inputs are arguments of journey_start, and the prompt lists them.
@@ -226,14 +226,12 @@ async def test_the_list_of_prompts_is_within_its_budget(settings: Settings) -> N
         ({"journey_id": "noting-0"}, "there is no journey 'noting-0'; call journey_list to see which exist"),
     ],
 )
-async def test_what_a_prompt_cannot_do_is_told_in_a_sentence(
-    settings: Settings, given: dict[str, str], told: str
-) -> None:
+async def test_a_prompts_failure_is_one_sentence(settings: Settings, given: dict[str, str], told: str) -> None:
     async with hosting(settings) as host:
         assert told in await refused(host, "noting", **given)
 
 
-async def test_an_agent_that_cannot_be_loaded_is_told_of_when_its_prompt_is_used(settings: Settings) -> None:
+async def test_an_agent_that_cannot_be_loaded_is_reported_when_its_prompt_is_used(settings: Settings) -> None:
     async with hosting(settings) as host:
         assert "there is no agent 'research'" in await refused(host, "research", brief="bees")
 
@@ -265,7 +263,7 @@ async def test_agents_that_cannot_be_read_now_leave_the_lists_to_the_others(sett
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_at_each_point_of_a_journey_its_prompts_say_what_the_tools_say(settings: Settings, mode: str) -> None:
+async def test_at_each_point_of_a_journey_its_prompts_match_the_tools(settings: Settings, mode: str) -> None:
     """First visit, incomplete work, waiting, the next phase, returning, complete.
 
     The same words, and everything needed to submit.
@@ -307,7 +305,7 @@ async def test_at_each_point_of_a_journey_its_prompts_say_what_the_tools_say(set
         assert "journey_submit" not in complete
 
 
-async def test_a_cancelled_journey_is_told_as_cancelled(settings: Settings) -> None:
+async def test_a_cancelled_journey_is_reported_as_cancelled(settings: Settings) -> None:
     async with hosting(settings) as host:
         id_ = await begin(host)
         await say(host, id_, "cancel", "not needed")
@@ -317,7 +315,7 @@ async def test_a_cancelled_journey_is_told_as_cancelled(settings: Settings) -> N
 
 
 @pytest.mark.parametrize(("kind", "times"), [("optional", 1), ("informational", 0)])
-async def test_a_question_that_stays_open_while_the_work_goes_on_is_told(
+async def test_a_question_that_stays_open_while_work_continues_is_shown(
     settings: Settings, kind: CheckpointKind, times: int
 ) -> None:
     async with hosting(settings, noting(kind)) as host:
@@ -328,7 +326,7 @@ async def test_a_question_that_stays_open_while_the_work_goes_on_is_told(
         assert text.count("Until your next submit the person can still send it back: Are these the notes") == times
 
 
-async def test_where_the_persons_own_hand_is_asked_for_no_relaying_is_offered(settings: Settings) -> None:
+async def test_relaying_is_not_offered_for_a_direct_decision(settings: Settings) -> None:
     async with hosting(settings, noting(own_hand=True)) as host:
         id_ = await begin(host)
         await step(host, id_, **TWO)
@@ -337,7 +335,7 @@ async def test_where_the_persons_own_hand_is_asked_for_no_relaying_is_offered(se
         assert "journey_decide" not in text
 
 
-async def test_what_the_person_adds_to_a_journey_is_told_and_not_taken_for_its_brief(settings: Settings) -> None:
+async def test_a_persons_addition_to_a_journey_is_shown_and_not_taken_for_its_brief(settings: Settings) -> None:
     async with hosting(settings, replace(noting(), inputs={"properties": {"tone": {"type": "string"}}})) as host:
         id_ = await begin(host)
         text = await prompted(host, "noting", journey_id=id_, brief="also wasps")
@@ -352,14 +350,14 @@ async def test_a_journey_of_another_agent_is_not_continued_under_the_wrong_name(
         assert f"journey {id_} belongs to noting; use that prompt, or continue" in told
 
 
-async def test_a_journey_whose_agent_is_gone_is_told_as_such(settings: Settings) -> None:
+async def test_a_journey_whose_agent_is_gone_is_reported_as_such(settings: Settings) -> None:
     async with hosting(settings) as host:
         id_ = await begin(host)
     async with hosting(settings, OTHER) as host:
         assert "there is no agent 'noting'" in await refused(host, "continue", journey_id=id_)
 
 
-async def test_who_is_given_a_journey_that_read_untrusted_text_has_read_it_too(settings: Settings) -> None:
+async def test_receiving_a_tainted_journey_taints_the_receiver(settings: Settings) -> None:
     async with hosting(settings) as host:
         id_ = await begin(host)
         me, taints = Principal(os_user(), "desktop").id, host.app.services.taints

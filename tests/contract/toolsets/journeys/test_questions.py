@@ -77,7 +77,7 @@ def accepting(**fields: str) -> Answer:
     return lambda _: ElicitResult(action="accept", content=dict(fields))
 
 
-async def test_an_answer_names_the_questions_that_a_person_is_asked_and_only_then(tmp_path: Path) -> None:
+async def test_an_answer_names_a_persons_questions_only_if_there_are_any(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         waits = await host.ask()
         assert waits["state"] == "waiting"
@@ -96,7 +96,7 @@ async def test_an_answer_names_the_questions_that_a_person_is_asked_and_only_the
         }
 
 
-async def test_neither_a_yes_nor_another_submit_nor_half_of_the_answers_leads_past_questions(tmp_path: Path) -> None:
+async def test_neither_approval_nor_another_submit_nor_half_the_answers_gets_past_questions(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         waits = await host.ask()
         at = {"journey_id": waits["journey_id"], "version": waits["version"]}
@@ -113,9 +113,7 @@ async def test_neither_a_yes_nor_another_submit_nor_half_of_the_answers_leads_pa
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_form_has_a_field_for_each_question_and_what_is_filled_in_is_the_answer(
-    tmp_path: Path, mode: str
-) -> None:
+async def test_a_form_has_a_field_for_each_question_and_its_values_are_the_answers(tmp_path: Path, mode: str) -> None:
     filled = accepting(answer_1="Two.", answer_2="Ada.", note="and no wasps")
     async with hosting(tmp_path, mode=mode, answer=filled) as host:
         onward = await host.ask()
@@ -200,7 +198,7 @@ async def test_resuming_at_questions_stays_within_2500_tokens_however_long_they_
         assert count_tokens(json.dumps(status, ensure_ascii=False)) <= 2_500
 
 
-def test_of_very_many_questions_the_first_are_told() -> None:
+def test_of_very_many_questions_the_first_are_shown() -> None:
     asked = [WorkQuestion(f"q{n}", "why " * 50) for n in range(500)]
     told = within(asked, 800)
     assert 0 < len(told) < 60

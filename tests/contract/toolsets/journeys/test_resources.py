@@ -146,7 +146,7 @@ async def test_an_agent_is_read_whole_at_its_address(settings: Settings, mode: s
         assert told["diagram"] == mermaid(AGENT.graph)
 
 
-async def test_an_agent_s_address_says_what_it_is_for_what_it_may_take_and_which_model_suits_it(
+async def test_an_agents_address_has_its_purpose_its_budgets_and_its_model(
     settings: Settings,
 ) -> None:
     """A recommended class of model and its reason, as metadata."""
@@ -165,7 +165,7 @@ async def test_an_agent_s_address_says_what_it_is_for_what_it_may_take_and_which
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_phase_tells_its_words_for_both_visits_its_schema_and_its_tools(settings: Settings, mode: str) -> None:
+async def test_a_phase_has_both_visits_texts_its_schema_and_its_tools(settings: Settings, mode: str) -> None:
     async with hosting(settings, mode) as host:
         told = await object_at(host.client, "agent://noting/COLLECT")
         assert told["prompt"] == "Collect two notes about: {{ brief }}"
@@ -196,7 +196,7 @@ async def test_a_phase_allows_only_tools_that_are_listed(settings: Settings) -> 
         ("journey://noting-0/report", "there is no journey 'noting-0'"),
     ],
 )
-async def test_what_does_not_exist_is_told_in_a_sentence(settings: Settings, uri: str, told: str) -> None:
+async def test_unknown_addresses_get_one_sentence(settings: Settings, uri: str, told: str) -> None:
     async with hosting(settings) as host:
         with pytest.raises(MCPError) as caught:
             await host.client.read_resource(uri)
@@ -310,7 +310,7 @@ async def test_a_journey_whose_agent_is_gone_can_still_be_read(settings: Setting
 
 
 @pytest.mark.parametrize("part", ["", "/events", "/report"])
-async def test_who_reads_a_journey_that_read_untrusted_text_has_read_it_too(settings: Settings, part: str) -> None:
+async def test_reading_a_tainted_journey_taints_the_reader(settings: Settings, part: str) -> None:
     """Its work may repeat it: trust section of the design, taint."""
     async with hosting(settings) as host:
         id_ = await begin(host)
@@ -481,7 +481,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("often")
 @pytest.mark.external
-async def test_an_agent_of_the_team_comes_changes_and_goes_and_listeners_are_told(settings: Settings) -> None:
+async def test_a_team_agent_appears_changes_and_disappears_and_listeners_are_notified(settings: Settings) -> None:
     async with hosting(settings, agents=None) as host:
         before = await names(host.client)
         async with host.client.listen(prompts_list_changed=True, resources_list_changed=True) as heard:
@@ -515,7 +515,7 @@ async def both(heard: AsyncIterator[Any]) -> None:
 
 
 @pytest.mark.usefixtures("often")
-async def test_a_2025_client_that_saw_the_lists_is_told_that_they_are_others(settings: Settings) -> None:
+async def test_a_2025_client_that_saw_the_lists_is_notified_of_changes(settings: Settings) -> None:
     heard, bell = list[str](), anyio.Event()
 
     async def on_message(message: Any) -> None:
@@ -550,7 +550,7 @@ async def test_a_2025_client_that_saw_the_lists_is_told_that_they_are_others(set
 
 
 @pytest.mark.usefixtures("often")
-async def test_nothing_is_told_while_nothing_changes(settings: Settings) -> None:
+async def test_nothing_is_announced_while_nothing_changes(settings: Settings) -> None:
     rota(settings.kb)
     async with (
         hosting(settings, agents=None) as host,

@@ -127,7 +127,7 @@ async def test_a_journey_is_led_from_its_start_to_its_end_by_tools_alone(tmp_pat
         assert listed["agents"] == [{"agent": "noting", "summary": "Two notes, then a report."}]
 
 
-async def test_work_that_is_not_enough_is_kept_and_the_answer_says_what_is_missing(tmp_path: Path) -> None:
+async def test_insufficient_work_is_kept_and_the_answer_says_what_is_missing(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         altered = {**GOOD, "quote": "The cap is 21 calls an hour."}
@@ -180,7 +180,7 @@ async def test_two_items_with_one_id_in_one_submit_are_refused(tmp_path: Path) -
         assert [note["id"] for note in state.work["COLLECT"].content["notes"]] == ["1"]
 
 
-async def test_work_of_an_older_form_of_the_agent_is_told_as_such_and_may_be_replaced(tmp_path: Path) -> None:
+async def test_work_in_an_older_form_is_reported_and_may_be_replaced(tmp_path: Path) -> None:
     """An agent may ask for something else after an upgrade, while its journeys are in progress."""
     async with hosting(tmp_path) as host:
         journey = await host.start()
@@ -195,7 +195,7 @@ async def test_work_of_an_older_form_of_the_agent_is_told_as_such_and_may_be_rep
         assert "lines" not in state.work["COLLECT"].content
 
 
-async def test_a_journey_from_elsewhere_is_taken_over_only_if_its_agent_can_go_on_with_it(tmp_path: Path) -> None:
+async def test_a_journey_from_elsewhere_is_imported_only_if_its_agent_can_continue_it(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work={"notes": TWO["notes"][:1]})
@@ -214,7 +214,7 @@ async def test_a_journey_from_elsewhere_is_taken_over_only_if_its_agent_can_go_o
         assert "there is no agent 'unknown'" in (await host.call("journey_status", journey_id="noting-other"))["prompt"]
 
 
-async def test_a_submit_that_is_sent_again_is_answered_as_the_first_time_also_when_others_went_on(
+async def test_a_repeated_submit_gets_the_first_answer_even_if_others_continued(
     tmp_path: Path,
 ) -> None:
     async with hosting(tmp_path) as host:
@@ -227,7 +227,7 @@ async def test_a_submit_that_is_sent_again_is_answered_as_the_first_time_also_wh
         assert len([e for e in await host.events(journey) if e["type"] == "work.recorded"]) == 2
 
 
-async def test_who_comes_too_late_is_told_what_changed_and_not_the_work(tmp_path: Path) -> None:
+async def test_a_late_submit_learns_what_changed_and_not_the_work(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -271,14 +271,14 @@ async def test_a_fork_goes_its_own_way_from_the_version_that_is_named(tmp_path: 
         ({"agent": "noting", "brief": "x", "inputs": {"colour": "red"}}, "there is no input 'colour'"),
     ],
 )
-async def test_what_cannot_begin_says_why(tmp_path: Path, arguments: dict[str, Any], says: str) -> None:
+async def test_a_start_that_is_impossible_says_why(tmp_path: Path, arguments: dict[str, Any], says: str) -> None:
     async with hosting(tmp_path) as host:
         with pytest.raises(Refused, match=says):
             await host.call("journey_start", **arguments)
         assert (await host.call("journey_list"))["journeys"] == []
 
 
-async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp_path: Path) -> None:
+async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_viewed(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -314,7 +314,7 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp
             assert (back["phase"], back["state"]) == ("COLLECT", "active")
 
 
-async def test_a_list_goes_on_where_it_ended(tmp_path: Path) -> None:
+async def test_a_list_continues_where_it_ended(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         started = [await host.start(f"bees {n}") for n in range(3)]
         first = await host.call("journey_list", limit=2)
@@ -340,7 +340,7 @@ async def test_a_cursor_that_the_list_did_not_give_out_is_refused(tmp_path: Path
                 await host.call("journey_list", cursor=cursor, **other)
 
 
-async def test_a_start_that_is_asked_for_again_gets_the_journey_that_it_began(tmp_path: Path) -> None:
+async def test_a_repeated_start_gets_the_first_journey(tmp_path: Path) -> None:
     """The reply was lost: the host repeats the request, and learns that."""
     async with hosting(tmp_path) as host:
         asked: dict[str, Any] = {"agent": "noting", "brief": "bees"}
@@ -359,7 +359,7 @@ async def test_a_start_that_is_asked_for_again_gets_the_journey_that_it_began(tm
         assert len({begun["journey_id"], new["journey_id"], *forks}) == 4
 
 
-async def test_a_journey_that_was_cancelled_or_another_host_began_is_not_gone_on_with(tmp_path: Path) -> None:
+async def test_a_cancelled_or_foreign_journey_is_not_continued(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         first = await host.start()
         settings = await let_in(Settings(kb=host.root, state_dir=tmp_path / "state"), "cursor", level=3)
@@ -440,9 +440,7 @@ async def test_a_decision_elsewhere_ends_the_question_in_the_host(tmp_path: Path
 
 
 @pytest.mark.parametrize("decision", ["approve", "modify", "reject"])
-async def test_where_the_person_s_own_hand_is_asked_for_a_relayed_word_is_refused(
-    tmp_path: Path, decision: str
-) -> None:
+async def test_a_relayed_decision_is_refused_if_a_direct_one_is_required(tmp_path: Path, decision: str) -> None:
     async with hosting(tmp_path, own_hand=True) as host:
         journey = await host.start()
         waits = await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -462,7 +460,7 @@ async def test_a_form_is_a_person_s_own_hand(tmp_path: Path, mode: str) -> None:
         assert (await host.call("journey_submit", journey_id=journey, version=1, work=TWO))["phase"] == "WRITE"
 
 
-async def test_a_person_changes_the_work_and_it_goes_on_as_changed(tmp_path: Path) -> None:
+async def test_a_person_changes_the_work_and_it_continues_with_the_changes(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -473,7 +471,7 @@ async def test_a_person_changes_the_work_and_it_goes_on_as_changed(tmp_path: Pat
         assert [note["id"] for note in state.work["COLLECT"].content["notes"]] == ["1", "9"]
 
 
-async def test_changes_that_do_not_fit_are_refused_and_what_does_not_suffice_is_worked_on_again(tmp_path: Path) -> None:
+async def test_invalid_changes_are_refused_and_insufficient_ones_reopen_the_work(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -575,7 +573,7 @@ async def test_calls_for_a_journey_that_waits_or_is_over_or_is_none_are_refused(
             await host.call("kb_map", journey_id="noting-none")
 
 
-async def test_a_call_above_the_caller_s_level_is_proposed_for_its_journey_and_told_there_once_done(
+async def test_a_call_above_the_callers_level_is_proposed_for_its_journey_and_reported_there(
     tmp_path: Path,
 ) -> None:
     from mcp_server.approvals.approvers import Approver
@@ -596,7 +594,7 @@ async def test_a_call_above_the_caller_s_level_is_proposed_for_its_journey_and_t
         assert {e["facts"]["proposal"] for e in success} == {proposal.id}
 
 
-async def test_what_a_journey_has_read_is_known_of_whoever_goes_on_with_it(tmp_path: Path) -> None:
+async def test_a_journeys_reading_taints_whoever_continues_it(tmp_path: Path) -> None:
     """The design, section 6: one level more for that journey or hour, whichever host has read it."""
     async with hosting(tmp_path) as host:
         journey = await host.start()
@@ -608,7 +606,7 @@ async def test_what_a_journey_has_read_is_known_of_whoever_goes_on_with_it(tmp_p
         assert set(await taints.of("eve@cursor", fork)) == {"zulip:design/merge"}
 
 
-async def test_who_reads_a_journey_has_read_what_it_rests_on(tmp_path: Path) -> None:
+async def test_reading_a_journey_counts_as_reading_its_sources(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("kb_read", path="fetched.md", journey_id=journey)
@@ -622,7 +620,7 @@ async def test_who_reads_a_journey_has_read_what_it_rests_on(tmp_path: Path) -> 
             assert set(await taints.of(whose, "")) == {"zulip:design/merge"}
 
 
-async def test_who_is_frozen_leads_no_journey(tmp_path: Path) -> None:
+async def test_a_frozen_host_leads_no_journey(tmp_path: Path) -> None:
     from mcp_server.approvals.approvers import Approver
 
     async with hosting(tmp_path) as host:

@@ -114,7 +114,7 @@ async def answered(host: PlaneHost, deed: Deed, number: int) -> str:
 
 @pytest.mark.parametrize("times", [1, *(pytest.param(n, marks=pytest.mark.external) for n in (2, ALWAYS))])
 @pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
-async def test_whatever_becomes_of_the_reply_an_act_happens_once_and_none_that_happened_is_told_as_failed(
+async def test_whatever_happens_to_the_reply_an_act_happens_once_and_is_never_reported_as_failed(
     tmp_path: Path, deed: Deed, times: int
 ) -> None:
     async with working(tmp_path) as host:
@@ -133,7 +133,7 @@ async def test_whatever_becomes_of_the_reply_an_act_happens_once_and_none_that_h
 
 
 @one_of_all
-async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is_told_as_it_is_when_asked_again(
+async def test_while_plane_is_unreachable_an_act_may_be_unsure_and_is_resolved_when_repeated(
     tmp_path: Path, deed: Deed
 ) -> None:
     """Its reply is lost, and so is every later reply, including the one to the question whether it happened."""
@@ -153,7 +153,7 @@ async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is
 
 
 @one_of_all
-async def test_what_cannot_be_read_back_is_done_all_the_same_and_the_answer_says_that_it_was_not_compared(
+async def test_an_act_that_cannot_be_read_back_is_done_and_the_answer_says_it_was_not_compared(
     tmp_path: Path, deed: Deed
 ) -> None:
     async with working(tmp_path) as host:

@@ -43,7 +43,7 @@ WHOLE = {
 PLAIN = {"project": "KB", "name": "Rotate the keys"}
 
 
-async def test_a_task_has_what_was_asked_for_under_a_key_of_ours_and_the_answer_says_where_it_is(
+async def test_a_task_has_the_requested_fields_under_our_key_and_the_answer_has_its_address(
     tmp_path: Path,
 ) -> None:
     async with working(tmp_path) as host:
@@ -75,7 +75,7 @@ async def test_the_same_call_again_creates_nothing_and_answers_the_first_task(tm
         assert (other["status"], other["key"]) == ("done", "KB-6")
 
 
-async def test_a_name_that_nothing_bears_is_answered_with_what_it_was_taken_for(tmp_path: Path) -> None:
+async def test_an_unknown_name_is_answered_with_its_candidates(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         odd = {"project": "knowlege base", "state": "In  progres", "labels": ["BUG"], "assignees": ["me", "admin"]}
         answer = await host.call("plane_create_task", name="Rotate the keys", **odd)
@@ -87,9 +87,7 @@ async def test_a_name_that_nothing_bears_is_answered_with_what_it_was_taken_for(
 
 
 @pytest.mark.parametrize("level", [4, 2])
-async def test_a_task_that_somebody_deleted_is_not_made_anew_by_the_same_call_which_is_told_so(
-    tmp_path: Path, level: int
-) -> None:
+async def test_a_deleted_task_is_not_recreated_by_the_same_call_which_says_so(tmp_path: Path, level: int) -> None:
     async with working(tmp_path, level=level) as host, reviewing(host.settings) as person:
         first = await host.call("plane_create_task", **PLAIN)
         if first["status"] == "proposed":
@@ -103,7 +101,7 @@ async def test_a_task_that_somebody_deleted_is_not_made_anew_by_the_same_call_wh
         assert other["status"] == ("done" if level == 4 else "proposed")
 
 
-async def test_what_plane_dropped_or_gave_besides_is_in_the_answer(tmp_path: Path) -> None:
+async def test_fields_that_plane_dropped_or_added_are_in_the_answer(tmp_path: Path) -> None:
     """A guest can't be assigned, and a project may have a default assignee for unassigned tasks.
 
     Both get a plain 201.
@@ -143,14 +141,14 @@ WRONG: list[tuple[dict[str, object], str]] = [
 ]
 
 
-async def test_what_cannot_be_meant_is_an_error_with_what_there_is_before_anything_is_sent(tmp_path: Path) -> None:
+async def test_an_impossible_value_is_an_error_with_the_choices_before_anything_is_sent(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         for wrong, told in WRONG:
             assert told in await host.refused("plane_create_task", **{**PLAIN, **wrong})
         assert host.written == 0
 
 
-async def test_a_rehearsal_shows_what_would_be_sent_and_sends_nothing(tmp_path: Path) -> None:
+async def test_a_dry_run_shows_the_request_and_sends_nothing(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         created = await host.call("plane_create_task", **WHOLE, dry_run=True)
         assert (created["status"], created["task_id"], created["key"]) == ("analysis", None, None)
@@ -170,7 +168,7 @@ async def test_a_rehearsal_shows_what_would_be_sent_and_sends_nothing(tmp_path: 
         assert host.written == 0
 
 
-async def test_only_what_is_named_changes_and_what_is_so_already_is_not_sent(tmp_path: Path) -> None:
+async def test_only_named_fields_change_and_unchanged_ones_are_not_sent(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         was = dict(host.plane.task("KB-1"))
         moved = await host.call("plane_update_task", task="kb-1", state="DONE", priority="low")
@@ -204,7 +202,7 @@ async def test_a_task_can_be_moved_out_of_a_state_that_was_made_a_moment_ago(tmp
         assert (moved["status"], moved["differs"]) == ("done", [])
 
 
-async def test_what_was_written_is_in_the_next_list_although_lists_are_kept_for_a_while(tmp_path: Path) -> None:
+async def test_a_written_change_is_in_the_next_list_despite_the_cache(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         before_it = {task["key"] for task in (await host.call("plane_query_tasks", project="KB"))["tasks"]}
         made = await host.call("plane_create_task", **PLAIN)
@@ -234,7 +232,7 @@ async def test_a_task_that_is_moved_moved_back_and_moved_again_is_moved_each_tim
         assert host.served.count("PATCH") == 3
 
 
-async def test_a_description_that_somebody_changed_since_it_was_read_is_not_replaced(tmp_path: Path) -> None:
+async def test_a_description_changed_since_it_was_read_is_not_replaced(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         odd = await host.refused("plane_update_task", task="KB-1", description="Mine.", seen_at="yesterday")
         assert "seen_at 'yesterday' is not a time; pass updated_at exactly as plane_get_task gave it" in odd
@@ -253,7 +251,7 @@ async def test_a_description_that_somebody_changed_since_it_was_read_is_not_repl
         assert same["status"] == "unchanged"
 
 
-async def test_who_names_when_they_saw_the_task_takes_nobody_off_it_who_was_put_on_since(tmp_path: Path) -> None:
+async def test_with_seen_at_nobody_assigned_since_is_removed(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         host.plane.change_task("KB-1", assignees=[])
         seen = (await host.call("plane_get_task", task="KB-1"))["updated_at"]
@@ -267,7 +265,7 @@ async def test_who_names_when_they_saw_the_task_takes_nobody_off_it_who_was_put_
         assert (await host.call("plane_update_task", **asked))["status"] == "done"
 
 
-async def test_of_two_who_write_a_description_at_once_the_second_is_told_and_overwrites_nothing(tmp_path: Path) -> None:
+async def test_of_two_concurrent_descriptions_the_second_gets_an_error_and_overwrites_nothing(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         seen = host.plane.task("KB-1")["updated_at"]
         answers: list[dict[str, Any]] = []
@@ -282,7 +280,7 @@ async def test_of_two_who_write_a_description_at_once_the_second_is_told_and_ove
         assert host.written == 1
 
 
-async def test_a_comment_is_added_once_and_one_without_text_not_at_all(tmp_path: Path) -> None:
+async def test_a_comment_is_added_once_and_an_empty_one_not_at_all(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         count = len(host.plane.comments("KB-1"))
         answer = await host.call("plane_comment_task", task="KB-1", text="Seen on **build 44**.")
@@ -297,7 +295,7 @@ async def test_a_comment_is_added_once_and_one_without_text_not_at_all(tmp_path:
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
-async def test_below_the_level_it_waits_for_a_person_who_sees_all_that_goes_out_and_then_it_is_done_once(
+async def test_below_the_level_a_person_sees_everything_that_is_sent_and_then_it_is_done_once(
     tmp_path: Path,
 ) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
@@ -319,7 +317,7 @@ async def test_below_the_level_it_waits_for_a_person_who_sees_all_that_goes_out_
         assert told["proposal"]["result"]["status"] == "done"
 
 
-async def test_nobody_is_asked_again_about_what_they_agreed_to_and_what_is_done(tmp_path: Path) -> None:
+async def test_nobody_is_asked_again_about_an_approved_and_executed_act(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         for tool, arguments in (
             ("plane_create_task", WHOLE),
@@ -350,7 +348,7 @@ async def test_several_changes_of_one_task_wait_side_by_side(tmp_path: Path) -> 
         assert task["completed_at"]
 
 
-async def test_what_a_person_agreed_to_is_proposed_anew_when_the_task_was_changed_meanwhile(tmp_path: Path) -> None:
+async def test_an_approved_act_is_proposed_again_if_the_task_changed_meanwhile(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         waits = await host.call("plane_update_task", task="KB-1", priority="low")
         host.plane.change_task("KB-1", by=MEL, priority="urgent")
@@ -363,7 +361,7 @@ async def test_what_a_person_agreed_to_is_proposed_anew_when_the_task_was_change
         assert host.plane.task("KB-1")["priority"] == "low"
 
 
-async def test_a_task_that_changes_between_the_plan_and_the_act_is_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_task_that_changes_between_plan_and_act_is_left_alone(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         host.served.plan = changing_before_look(host, 1)
         conflict = await host.call("plane_update_task", task="KB-1", priority="low")
@@ -380,7 +378,7 @@ async def test_a_task_that_changes_between_the_plan_and_the_act_is_left_as_it_is
 
 
 @pytest.mark.parametrize("nth", [2, 7], ids=["while it is looked up", "before it is sent again"])
-async def test_what_somebody_else_did_after_a_lost_change_is_not_undone(tmp_path: Path, nth: int) -> None:
+async def test_someone_elses_act_after_a_lost_change_is_not_undone(tmp_path: Path, nth: int) -> None:
     """The first request never arrived; before it is sent again someone moves the task."""
     async with working(tmp_path) as host:
         lost = for_requests("PATCH", "/", before())
@@ -396,9 +394,7 @@ OTHERS = "<p>What somebody else wrote meanwhile.</p>"
 
 
 @pytest.mark.parametrize("field", ["description", "assignees", "labels"])
-async def test_what_somebody_else_set_between_the_plan_and_the_act_is_not_taken_for_what_was_to_be_set(
-    tmp_path: Path, field: str
-) -> None:
+async def test_someone_elses_value_between_plan_and_act_is_not_taken_for_ours(tmp_path: Path, field: str) -> None:
     async with working(tmp_path) as host:
         other = host.plane.add_label("KB", "Theirs")["id"]
         theirs: dict[str, Any] = {"description": OTHERS, "assignees": [MEL.id], "labels": [other]}
@@ -412,7 +408,7 @@ async def test_what_somebody_else_set_between_the_plan_and_the_act_is_not_taken_
 
 
 @pytest.mark.parametrize("nth", [2, 7], ids=["while it is looked up", "before it is sent again"])
-async def test_what_somebody_else_wrote_after_a_lost_change_is_not_overwritten(tmp_path: Path, nth: int) -> None:
+async def test_someone_elses_text_after_a_lost_change_is_not_overwritten(tmp_path: Path, nth: int) -> None:
     async with working(tmp_path) as host:
         seen = host.plane.task("KB-1")["updated_at"]
         lost = for_requests("PATCH", "/", before())
@@ -424,7 +420,7 @@ async def test_what_somebody_else_wrote_after_a_lost_change_is_not_overwritten(t
         assert host.plane.task("KB-1")["description_html"] == OTHERS
 
 
-async def test_a_change_that_is_at_work_when_its_reply_is_given_up_does_not_undo_what_somebody_does_then(
+async def test_a_change_still_in_progress_does_not_undo_someones_later_change(
     tmp_path: Path,
 ) -> None:
     """It arrived, and someone changes the task before anything is sent again."""
@@ -478,7 +474,7 @@ async def test_text_of_another_project_that_was_read_before_raises_the_level_and
         )
 
 
-async def test_who_is_told_what_a_task_is_called_has_read_it(tmp_path: Path) -> None:
+async def test_learning_a_tasks_name_counts_as_reading_it(tmp_path: Path) -> None:
     """A person must see which task is moved; the requesting host may read what the person sees."""
     async with working(tmp_path, level=3) as host:
         taints, principal = host.app.services.taints, str((await host.call("trust_status"))["principal"])
@@ -504,7 +500,7 @@ async def test_an_act_that_shows_nothing_of_a_task_leaves_its_caller_free_and_a_
         assert (await host.call("plane_create_task", project="OPS", name="Held"))["status"] == "proposed"
 
 
-async def test_what_a_proposal_shows_of_a_task_counts_as_read_also_when_only_taint_made_it_one(tmp_path: Path) -> None:
+async def test_a_proposals_task_text_counts_as_read_even_if_only_taint_made_it_one(tmp_path: Path) -> None:
     """For a caller with the level, planning shows nothing, and the name is the old one once it has to wait."""
     async with working(tmp_path, level=4) as host:
         await host.call("kb_read", path="mail/outside.md")
@@ -513,7 +509,7 @@ async def test_what_a_proposal_shows_of_a_task_counts_as_read_also_when_only_tai
         assert {"plane:KB-1"} < set(read)
 
 
-async def test_who_only_reads_has_no_tools_that_write_and_no_project_beside_the_allowed_ones_is_touched(
+async def test_a_reading_host_has_no_writing_tools_and_only_allowed_projects_are_touched(
     tmp_path: Path,
 ) -> None:
     names = {spec.name for spec in listed(plane_settings(tmp_path, "http://localhost:1", plane_read_only=True))}
@@ -532,7 +528,7 @@ async def test_who_only_reads_has_no_tools_that_write_and_no_project_beside_the_
         assert host.written == 0
 
 
-async def test_of_many_same_calls_at_once_one_is_done_and_all_are_answered_with_its_task(tmp_path: Path) -> None:
+async def test_of_many_equal_concurrent_calls_one_is_done_and_all_get_its_task(tmp_path: Path) -> None:
     """Plane checks a key before it writes and not while it does: two requests at once would make two tasks."""
     async with working(tmp_path) as host:
         answers: list[dict[str, Any]] = []
@@ -548,7 +544,7 @@ async def test_of_many_same_calls_at_once_one_is_done_and_all_are_answered_with_
         assert host.served.count("POST") == 1
 
 
-async def test_a_caller_that_goes_away_does_not_cut_what_is_being_sent(tmp_path: Path) -> None:
+async def test_a_caller_that_leaves_does_not_interrupt_a_send(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         await host.call("plane_list_projects")
         host.served.plan = for_requests("POST", "/work-items/", delayed(0.3))
@@ -559,7 +555,7 @@ async def test_a_caller_that_goes_away_does_not_cut_what_is_being_sent(tmp_path:
         assert (again["key"], host.served.count("POST")) == ("KB-5", 1)
 
 
-async def test_an_approved_act_whose_reply_is_lost_is_done_once_and_told_as_done(tmp_path: Path) -> None:
+async def test_an_approved_act_whose_reply_is_lost_is_done_once_and_reported_as_done(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         for number, fault in enumerate((after(), status(502, acts=True), html(504))):
             waits = await host.call("plane_create_task", project="KB", name=f"Approved {number}")
@@ -570,7 +566,7 @@ async def test_an_approved_act_whose_reply_is_lost_is_done_once_and_told_as_done
             assert len(named(host.plane, f"Approved {number}")) == 1
 
 
-async def test_an_approved_act_of_which_nobody_knows_ends_as_failed_and_says_where_to_look(tmp_path: Path) -> None:
+async def test_an_approved_act_with_an_unknown_outcome_ends_as_failed_and_says_where_to_look(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         waits = await host.call("plane_comment_task", task="KB-1", text="Approved.")
         host.served.plan = silent_from("POST", "/comments/", after())
@@ -580,7 +576,7 @@ async def test_an_approved_act_of_which_nobody_knows_ends_as_failed_and_says_whe
         assert f"{host.served.address}/acme/browse/KB-1/" in (ended.error or "")
 
 
-async def test_who_agrees_again_after_nobody_knew_gets_it_once(tmp_path: Path) -> None:
+async def test_approving_again_after_an_unknown_outcome_does_it_once(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         for number, lost in enumerate((after(), before())):
             asked = {"project": "KB", "name": f"Agreed twice {number}"}
@@ -600,9 +596,7 @@ async def test_who_agrees_again_after_nobody_knew_gets_it_once(tmp_path: Path) -
 
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.external)])
 @pytest.mark.parametrize("deed", ["create", "update", "comment"])
-async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
-    tmp_path: Path, deed: str, *, acted: bool
-) -> None:
+async def test_an_orphaned_approved_act_is_looked_up_and_done_once(tmp_path: Path, deed: str, *, acted: bool) -> None:
     """The process dies after the request, before it can record the outcome; another one takes over."""
     calls: dict[str, tuple[str, dict[str, object]]] = {
         "create": ("plane_create_task", dict(WHOLE)),

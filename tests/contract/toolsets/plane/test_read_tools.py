@@ -45,7 +45,7 @@ async def paged(host: PlaneHost, **asked: Any) -> list[str]:
         assert answer["tasks"]
 
 
-async def test_projects_are_listed_by_key_and_one_of_them_with_the_names_its_tasks_can_have(tmp_path: Path) -> None:
+async def test_projects_are_listed_by_key_and_one_of_them_with_its_names(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         listed = await host.call("plane_list_projects")
         assert [(line["key"], line["name"]) for line in listed["projects"]] == [
@@ -60,7 +60,7 @@ async def test_projects_are_listed_by_key_and_one_of_them_with_the_names_its_tas
         assert sorted(line["cycles"]) == ["Draft", "Sprint 1"]
 
 
-async def test_a_name_may_be_mistyped_and_an_unknown_one_is_answered_with_what_there_is(tmp_path: Path) -> None:
+async def test_a_name_may_be_misspelt_and_an_unknown_one_gets_the_candidates(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         assert keys(await host.call("plane_query_tasks", project="Knowlege Base", state="todo")) == ["KB-1"]
         assert keys(await host.call("plane_query_tasks", project="KB", assignee="Mel Member")) == ["KB-1"]
@@ -73,7 +73,7 @@ async def test_a_name_may_be_mistyped_and_an_unknown_one_is_answered_with_what_t
         assert "Indexing" in await host.refused("plane_query_tasks", project="KB", module="Zebra")
 
 
-async def test_tasks_that_fit_all_that_was_named_are_told_last_changed_first(tmp_path: Path) -> None:
+async def test_tasks_matching_every_filter_are_listed_last_changed_first(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         host.plane.change_task("KB-2", name="Minimal, renamed")
         every = await host.call("plane_query_tasks", project="KB")
@@ -113,7 +113,7 @@ async def test_tasks_that_fit_all_that_was_named_are_told_last_changed_first(tmp
             assert keys(await host.call("plane_query_tasks", project="KB", **asked)) == found, asked
 
 
-async def test_overdue_is_what_was_due_before_today_and_is_not_closed(tmp_path: Path) -> None:
+async def test_overdue_tasks_were_due_before_today_and_are_not_closed(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         states = {row["name"]: row["id"] for row in host.plane.project("KB").states.values()}
         host.plane.add_task("KB", "Late", target_date="2020-01-01")
@@ -133,7 +133,7 @@ async def test_overdue_is_what_was_due_before_today_and_is_not_closed(tmp_path: 
         ({"cursor": "W10"}, "ask again without a cursor"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_before_plane_is_asked(
+async def test_an_impossible_filter_is_refused_before_plane_is_asked(
     tmp_path: Path, asked: Mapping[str, Any], told: str
 ) -> None:
     async with working(tmp_path, level=1) as host:
@@ -160,7 +160,7 @@ async def test_a_cursor_belongs_to_its_question(tmp_path: Path) -> None:
         assert "ask again" in await host.refused("plane_query_tasks", project="KB", priority="high", cursor=cursor)
 
 
-async def test_what_changes_between_two_pages_is_not_told_twice_and_that_it_changed_is_said(tmp_path: Path) -> None:
+async def test_a_task_changed_between_two_pages_is_not_listed_twice_and_the_change_is_noted(tmp_path: Path) -> None:
     """It then moves to the front, to the first page, which has already been read."""
     async with working(tmp_path, level=1) as host:
         first = await host.call("plane_query_tasks", project="KB", limit=2)
@@ -227,7 +227,7 @@ async def test_pages_that_lead_astray_end_are_said_and_show_no_task_twice(
         assert host.served.count("GET", TASKS) <= 4
 
 
-async def test_a_name_that_no_project_knows_is_answered_with_what_there_is_in_any(tmp_path: Path) -> None:
+async def test_a_name_unknown_to_all_projects_gets_the_candidates_of_any(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         host.plane.add_label("OPS", "outage")
         told = await host.refused("plane_query_tasks", label="zebra")
@@ -235,7 +235,7 @@ async def test_a_name_that_no_project_knows_is_answered_with_what_there_is_in_an
         assert "outage" in told
 
 
-async def test_two_people_of_one_name_are_told_apart_by_their_addresses(tmp_path: Path) -> None:
+async def test_two_people_with_one_name_are_distinguished_by_address(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         twin = Account("aaaaaaaa-7b7c-4c45-92cc-83c0335a34f4", "Mel", "Twin", "plane_api_twin", MEL.role)
         host.plane.accounts[twin.id] = twin
@@ -247,7 +247,7 @@ async def test_two_people_of_one_name_are_told_apart_by_their_addresses(tmp_path
         assert keys(await host.call("plane_query_tasks", project="KB", assignee="mel member")) == ["KB-1"]
 
 
-async def test_all_projects_are_looked_through_and_what_could_not_be_is_said(tmp_path: Path) -> None:
+async def test_all_projects_are_searched_and_gaps_are_reported(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         host.plane.add_task("OPS", "Rotate the keys")
         assert keys(await host.call("plane_query_tasks", state="open")) == ["OPS-1", "KB-1", "KB-4", "KB-3", "KB-2"]
@@ -271,7 +271,7 @@ async def test_a_text_is_first_searched_for_so_that_few_projects_are_listed(tmp_
         assert len(host.served.seen) <= 7
 
 
-async def test_callers_at_the_same_time_share_what_is_asked(tmp_path: Path) -> None:
+async def test_concurrent_callers_share_one_request(tmp_path: Path) -> None:
 
     async with working(tmp_path, level=1) as host:
         answers: list[Mapping[str, Any]] = []
@@ -321,13 +321,13 @@ async def test_a_task_is_found_by_key_in_any_case_by_id_and_by_its_address(tmp_p
         ("KB-1/../../../users/me", "names no task"),
     ],
 )
-async def test_what_names_no_task_of_this_workspace_is_refused(tmp_path: Path, asked: str, told: str) -> None:
+async def test_a_name_of_no_task_in_this_workspace_is_refused(tmp_path: Path, asked: str, told: str) -> None:
     async with working(tmp_path, level=1) as host:
         assert told in await host.refused("plane_get_task", task=asked.format(address=host.served.address))
         assert all(seen.path.startswith("/api/v1/workspaces/acme/") for seen in host.served.seen)
 
 
-async def test_a_task_is_told_with_names_and_its_text_as_markdown(tmp_path: Path) -> None:
+async def test_a_task_is_shown_with_names_and_its_text_as_markdown(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         told = await host.call("plane_get_task", task="KB-1")
         assert told["text"] == "After re-index the **old** rows stay."
@@ -338,7 +338,7 @@ async def test_a_task_is_told_with_names_and_its_text_as_markdown(tmp_path: Path
         assert told["updated_at"].rstrip("Z") in host.plane.task("KB-1")["updated_at"]
 
 
-async def test_comments_are_told_first_to_last_by_name_and_relations_by_key(tmp_path: Path) -> None:
+async def test_comments_are_shown_first_to_last_by_name_and_relations_by_key(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         host.plane.add_comment("KB-1", "<p>Ask <mention-component entity_identifier='" + MEL.id + "'/></p>", by=MEL)
         host.plane.add_comment("KB-1", "<p>I am gone</p>", by=OTTO)
@@ -352,7 +352,7 @@ async def test_comments_are_told_first_to_last_by_name_and_relations_by_key(tmp_
         assert told["relations"] == [{"kind": "blocks", "key": "KB-2", "name": "Minimal"}]
 
 
-async def test_a_long_task_is_told_in_parts_that_leave_nothing_out(tmp_path: Path) -> None:
+async def test_a_long_task_is_shown_in_parts_that_omit_nothing(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         lines = [f"<p>Line {number} of the text</p>" for number in range(2_000)]
         host.plane.change_task("KB-1", description_html="".join(lines))
@@ -410,7 +410,7 @@ async def test_an_archived_project_and_one_without_us_cannot_be_used_and_say_why
         assert "among its members" in await host.refused("plane_get_task", task="OPS-1")
 
 
-async def test_what_is_new_is_found_although_names_are_kept_for_minutes(tmp_path: Path) -> None:
+async def test_new_names_are_found_although_names_are_cached_for_minutes(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         board = board_of(host.app.services)
         moment = [0.0]
@@ -428,7 +428,7 @@ async def test_what_is_new_is_found_although_names_are_kept_for_minutes(tmp_path
         assert keys(await host.call("plane_query_tasks", project="NEW")) == []
 
 
-async def test_a_lost_reply_is_asked_for_again_and_a_limit_is_told(tmp_path: Path) -> None:
+async def test_a_lost_reply_is_requested_again_and_a_limit_is_reported(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         host.served.plan = in_turn(after(), status(503), None)
         assert keys(await host.call("plane_query_tasks", project="KB", state="todo")) == ["KB-1"]
@@ -458,7 +458,7 @@ async def test_a_guest_reads_what_a_guest_may(tmp_path: Path) -> None:
         assert keys(await host.call("plane_query_tasks", project="KB", state="todo")) == ["KB-1"]
 
 
-async def test_who_has_read_tasks_has_read_text_that_nobody_vouches_for(tmp_path: Path) -> None:
+async def test_reading_tasks_counts_as_reading_untrusted_text(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         taints = host.app.services.taints
         principal = "writer"
@@ -474,7 +474,7 @@ async def _principal(host: PlaneHost, _name: str) -> str:
     return str((await host.call("trust_status"))["principal"])
 
 
-async def test_pages_that_a_task_names_are_told(tmp_path: Path) -> None:
+async def test_pages_that_a_task_names_are_listed(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         (host.settings.kb / "guides").mkdir(exist_ok=True)
         (host.settings.kb / "guides" / "search.md").write_text("# Search\n\nHow it works.\n", encoding="utf-8")
@@ -483,7 +483,7 @@ async def test_pages_that_a_task_names_are_told(tmp_path: Path) -> None:
         assert (await host.call("plane_get_task", task="KB-1", include=["comments"]))["pages"] == ["guides/search.md"]
 
 
-async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of_it(tmp_path: Path) -> None:
+async def test_as_evidence_a_task_is_its_whole_text_and_as_old_as_its_last_part(tmp_path: Path) -> None:
     """A task's date changes with every change of its state, so it says nothing about its text."""
     async with working(tmp_path, level=1, plane_projects=("KB",)) as host:
         board = board_of(host.app.services)
@@ -518,7 +518,7 @@ async def test_where_no_project_may_be_used_it_is_said_why(tmp_path: Path) -> No
             assert "PLANE_PROJECTS" in (await host.call(tool))["note"]
 
 
-async def test_after_a_change_of_ours_every_list_with_the_task_is_read_anew(tmp_path: Path) -> None:
+async def test_after_our_own_change_every_list_with_the_task_is_reloaded(tmp_path: Path) -> None:
     """Lists are cached for half a minute, and a task that has just changed must not be shown as it was."""
     async with working(tmp_path, level=4) as host:
         asked: list[Mapping[str, str]] = [{}, {"cycle": "Sprint 1"}, {"module": "Indexing"}]

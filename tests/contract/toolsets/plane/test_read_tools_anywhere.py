@@ -128,7 +128,7 @@ async def test_tasks_are_found_by_names(ground: Ground) -> None:
         assert here.key_of(stale) in [task["key"] for task in everywhere["tasks"]]
 
 
-async def test_a_task_is_read_by_key_id_and_address_with_its_text_as_it_was_sent(ground: Ground) -> None:
+async def test_a_task_is_read_by_key_id_and_address_with_its_text_as_sent(ground: Ground) -> None:
     """However Plane changes the HTML, the Markdown is the same, and no difference is reported."""
     async with reading(ground) as reader:
         here = reader.here
@@ -142,7 +142,7 @@ async def test_a_task_is_read_by_key_id_and_address_with_its_text_as_it_was_sent
         assert (await reader.call("plane_get_task", task=told["url"]))["key"] == key
 
 
-async def test_comments_and_relations_are_told_by_names(ground: Ground) -> None:
+async def test_comments_and_relations_are_shown_by_name(ground: Ground) -> None:
     async with reading(ground) as reader:
         here = reader.here
         one, other = await here.made("One"), await here.made("Other")

@@ -98,7 +98,7 @@ anywhere = pytest.mark.parametrize("kind", ["double", pytest.param("real", marks
 
 
 @anywhere
-async def test_a_task_is_kept_as_it_was_described_and_created_once(kind: str, tmp_path: Path) -> None:
+async def test_a_task_is_stored_as_described_and_created_once(kind: str, tmp_path: Path) -> None:
     async with host_of(kind, tmp_path) as host:
         asked: dict[str, object] = {
             "project": host.here.project.name.upper(),
@@ -124,7 +124,7 @@ async def test_a_task_is_kept_as_it_was_described_and_created_once(kind: str, tm
 
 
 @anywhere
-async def test_a_task_is_moved_emptied_and_described_anew_and_what_is_so_already_is_not_sent(
+async def test_a_task_is_moved_cleared_and_described_again_and_unchanged_fields_are_not_sent(
     kind: str, tmp_path: Path
 ) -> None:
     async with host_of(kind, tmp_path) as host:
@@ -150,7 +150,7 @@ async def test_a_task_is_moved_emptied_and_described_anew_and_what_is_so_already
 
 
 @anywhere
-async def test_a_comment_is_kept_as_it_was_written_and_added_once(kind: str, tmp_path: Path) -> None:
+async def test_a_comment_is_stored_as_written_and_added_once(kind: str, tmp_path: Path) -> None:
     async with host_of(kind, tmp_path) as host:
         made = await host.call("plane_create_task", project=host.key, name="Talks")
         said = await host.call("plane_comment_task", task=made["key"], text=TEXT)
@@ -164,7 +164,7 @@ async def test_a_comment_is_kept_as_it_was_written_and_added_once(kind: str, tmp
 
 
 @anywhere
-async def test_what_is_not_there_is_told_with_what_there_is(kind: str, tmp_path: Path) -> None:
+async def test_a_missing_thing_is_reported_with_the_existing_ones(kind: str, tmp_path: Path) -> None:
     async with host_of(kind, tmp_path) as host:
         made = await host.call("plane_create_task", project=host.key, name="Stays")
         for arguments in ({"state": "Nowhere"}, {"labels": ["none such"]}, {"assignees": ["nobody@example.invalid"]}):

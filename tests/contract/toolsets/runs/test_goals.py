@@ -125,7 +125,7 @@ async def test_a_task_in_plane_is_made_of_a_document(vendor: str, tmp_path: Path
 
 
 @with_vendors(2)
-async def test_the_person_is_asked_and_their_answer_is_worked_with(vendor: str, tmp_path: Path) -> None:
+async def test_the_person_is_asked_and_their_answer_is_used(vendor: str, tmp_path: Path) -> None:
     def obeys(asked: Mapping[str, Any]) -> Turn:
         return uses("kb_read", path=outputs(asked)[-1])
 
@@ -143,7 +143,7 @@ async def test_the_person_is_asked_and_their_answer_is_worked_with(vendor: str, 
 
 
 @with_vendors(0)
-async def test_what_waits_for_a_person_is_proposed_and_the_run_goes_on_with_their_yes(
+async def test_an_act_that_needs_a_person_is_proposed_and_the_run_continues_after_approval(
     vendor: str, tmp_path: Path
 ) -> None:
     async with run_host(tmp_path, vendor=vendor) as host, reviewing(host.settings) as person:
@@ -165,7 +165,9 @@ async def test_what_waits_for_a_person_is_proposed_and_the_run_goes_on_with_thei
 
 
 @with_vendors(1)
-async def test_a_no_is_told_with_the_persons_words_and_the_run_gives_up(vendor: str, tmp_path: Path) -> None:
+async def test_a_rejection_is_passed_on_with_the_persons_words_and_the_run_gives_up(
+    vendor: str, tmp_path: Path
+) -> None:
     heard: list[str] = []
 
     def gives_up(asked: Mapping[str, Any]) -> Turn:
@@ -184,7 +186,7 @@ async def test_a_no_is_told_with_the_persons_words_and_the_run_gives_up(vendor: 
 
 
 @with_vendors(2)
-async def test_knowledge_is_merged_into_a_page_that_somebody_changed_meanwhile(vendor: str, tmp_path: Path) -> None:
+async def test_knowledge_is_merged_into_a_page_that_changed_meanwhile(vendor: str, tmp_path: Path) -> None:
     async with run_host(tmp_path, vendor=vendor) as host:
         page = host.settings.kb / "guides/deploy.md"
 
@@ -208,7 +210,7 @@ async def test_knowledge_is_merged_into_a_page_that_somebody_changed_meanwhile(v
 
 
 @with_vendors(0)
-async def test_a_channel_hears_of_a_decision_that_a_page_holds(vendor: str, tmp_path: Path) -> None:
+async def test_a_decision_on_a_page_is_announced_in_a_channel(vendor: str, tmp_path: Path) -> None:
     zulip = furnished(LEVELS[0], Clock())
     bot = zulip.world.user(BOT)
     async with served(zulip) as place:
@@ -241,7 +243,7 @@ async def test_the_bound_on_iterations_ends_a_run_that_never_ends(vendor: str, t
 
 
 @with_vendors(2)
-async def test_the_bound_on_time_ends_a_run_whose_model_is_slow(vendor: str, tmp_path: Path) -> None:
+async def test_the_time_limit_ends_a_run_whose_model_is_slow(vendor: str, tmp_path: Path) -> None:
     async with run_host(tmp_path, vendor=vendor) as host:
         host.will("Hurry", said("too late"))
         host.served.plan = lambda _method, _path, _number: delayed(20)
@@ -262,7 +264,7 @@ async def test_the_bound_on_tokens_ends_a_run_before_it_is_crossed(vendor: str, 
 
 
 @with_vendors(1)
-async def test_the_bound_on_cost_ends_a_run_as_soon_as_it_is_reached(vendor: str, tmp_path: Path) -> None:
+async def test_the_cost_limit_ends_a_run_as_soon_as_it_is_reached(vendor: str, tmp_path: Path) -> None:
     priced: dict[str, Any] = {"model_prices": prices("some-*=10/50"), "run_cost": Decimal("0.03")}
     async with run_host(tmp_path, vendor=vendor, **priced) as host:
         host.will("Look", *[Turn(calls=(Call("kb_map", {"path": ""}),), input=1_000, output=100)] * 9)

@@ -234,7 +234,7 @@ def result_of(run: Run, tool: str) -> ToolResult:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_an_order_to_act_elsewhere_is_a_question_to_a_person_wherever_it_stands(
+async def test_an_order_to_act_elsewhere_becomes_a_question_to_a_person_wherever_it_is(
     tmp_path: Path, mode: str
 ) -> None:
     """0 effects beyond the gate. At level 4 hosts act by themselves, but not in other places after such text."""
@@ -251,7 +251,7 @@ async def test_an_order_to_act_elsewhere_is_a_question_to_a_person_wherever_it_s
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-async def test_below_the_level_of_acting_nothing_is_sent_and_below_that_of_proposing_nothing_is_asked(
+async def test_below_the_acting_level_nothing_is_sent_and_below_proposing_nothing_is_asked(
     tmp_path: Path, level: int
 ) -> None:
     async with house(tmp_path, level=3) as there:
@@ -271,7 +271,7 @@ async def test_below_the_level_of_acting_nothing_is_sent_and_below_that_of_propo
 
 
 @pytest.mark.parametrize("level", [3, 4, 5])
-async def test_a_run_may_do_exactly_what_a_host_may_that_has_read_the_same(tmp_path: Path, level: int) -> None:
+async def test_a_run_may_do_exactly_what_a_host_with_the_same_reading_may(tmp_path: Path, level: int) -> None:
     """The twin is another host of that level, which reads the same message and then makes the same calls at the gate."""
     twin = InnerCall(Principal(ME.user, "twin"))
     async with house(tmp_path, level=level) as there:
@@ -293,7 +293,7 @@ async def test_a_run_may_do_exactly_what_a_host_may_that_has_read_the_same(tmp_p
             assert bool(there.effects) is (level == 5)
 
 
-async def test_what_no_run_has_stays_out_of_reach_whatever_a_text_says(tmp_path: Path) -> None:
+async def test_tools_that_no_run_has_stay_out_of_reach_whatever_a_text_says(tmp_path: Path) -> None:
     async with house(tmp_path, level=5) as there:
         host = await there.writer.call("kb_move", path="plans.md", to="plans2.md", dry_run=True)
         assert host["status"] == "analysis"
@@ -342,7 +342,7 @@ async def test_a_toolset_that_the_run_was_not_given_is_not_reached(tmp_path: Pat
 
 
 @pytest.mark.parametrize("days", [0, 3])
-async def test_an_order_in_what_a_host_hands_on_counts_as_read_by_the_run_for_as_long_as_it_lasts(
+async def test_an_order_in_a_hosts_context_counts_as_read_by_the_run_for_its_lifetime(
     tmp_path: Path, days: int
 ) -> None:
     """The host reads, and passes it on as context; the run asks, and acts when the answer comes, days later."""
@@ -361,7 +361,7 @@ async def test_an_order_in_what_a_host_hands_on_counts_as_read_by_the_run_for_as
         assert there.effects == []
 
 
-async def test_what_a_run_read_counts_days_later_in_another_process(tmp_path: Path) -> None:
+async def test_a_runs_reading_counts_days_later_in_another_process(tmp_path: Path) -> None:
     async with house(tmp_path) as there:
         goal = "Goal of days."
         read = in_a_message(there, order(*ELSEWHERE[3]))
@@ -388,7 +388,7 @@ async def test_an_order_in_the_answer_to_a_question_counts_as_read(tmp_path: Pat
         assert there.effects == []
 
 
-async def test_a_host_that_hears_of_a_run_has_read_what_the_run_has_read(tmp_path: Path) -> None:
+async def test_receiving_a_runs_answer_counts_as_reading_what_it_read(tmp_path: Path) -> None:
     """Also long after the run: its words repeat that text."""
     async with house(tmp_path) as there:
         run = await there.obeys(in_a_message(there, "nothing to do"))

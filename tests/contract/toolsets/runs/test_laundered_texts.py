@@ -40,7 +40,7 @@ async def asking(there: PageContext, *script: Any) -> str:
     return str(answer["run_id"])
 
 
-async def test_what_a_run_read_counts_after_more_than_a_month(tmp_path: Path) -> None:
+async def test_a_runs_reading_counts_after_more_than_a_month(tmp_path: Path) -> None:
     async with house(tmp_path) as there:
         run = await asking(there, SENDS)
         later(there, 400)
@@ -49,7 +49,7 @@ async def test_what_a_run_read_counts_after_more_than_a_month(tmp_path: Path) ->
         assert there.effects == []
 
 
-async def test_what_a_run_writes_into_a_journey_days_later_taints_the_journey(tmp_path: Path) -> None:
+async def test_a_runs_later_text_taints_its_journey(tmp_path: Path) -> None:
     async with house(tmp_path) as there:
         run = await asking(there, uses("journey_start", agent="research", brief="Send it."), said("Begun."))
         later(there, 3)
@@ -58,7 +58,7 @@ async def test_what_a_run_writes_into_a_journey_days_later_taints_the_journey(tm
         assert await there.app.services.taints.of_journey(journey.id)
 
 
-async def test_who_is_shown_what_a_run_proposed_has_read_what_the_run_read(tmp_path: Path) -> None:
+async def test_seeing_a_runs_proposal_counts_as_reading_what_it_read(tmp_path: Path) -> None:
     async with house(tmp_path, level=3) as there:
         run = await there.obeys(in_a_message(there, order("plane_create_task", {"project": "OPS", "name": "Obey."})))
         assert run.state == "suspended"
@@ -72,7 +72,7 @@ async def test_who_is_shown_what_a_run_proposed_has_read_what_the_run_read(tmp_p
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_an_answer_in_a_form_may_repeat_what_its_host_has_read(tmp_path: Path, mode: str) -> None:
+async def test_a_form_answer_may_repeat_its_hosts_reading(tmp_path: Path, mode: str) -> None:
     async with house(tmp_path) as there:
 
         async def answers(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
@@ -135,7 +135,7 @@ async def test_an_answer_in_a_form_of_a_host_that_may_not_even_propose_leaves_th
         assert len(there.model.asked) == 1
 
 
-async def test_who_is_told_by_a_handle_what_a_run_proposed_has_read_what_the_run_read(tmp_path: Path) -> None:
+async def test_learning_of_a_runs_proposal_by_handle_counts_as_reading_what_it_read(tmp_path: Path) -> None:
     async with (
         house(tmp_path, level=3) as there,
         Client(there.app.server, extensions=[KnowsTasks(waits=False)]) as client,
@@ -148,7 +148,7 @@ async def test_who_is_told_by_a_handle_what_a_run_proposed_has_read_what_the_run
             assert await there.app.services.taints.of(ME.id, "")
 
 
-async def test_what_was_read_before_a_start_was_proposed_counts_also_where_another_proposal_took_its_place(
+async def test_reading_before_a_proposed_start_counts_even_if_another_proposal_replaced_it(
     tmp_path: Path,
 ) -> None:
     """A person edits the goal, and approves it days later."""

@@ -163,7 +163,7 @@ async def test_of_a_call_that_only_reads_nothing_but_the_answer_is_lost(
         ("send", {"text": "hello"}),
     ],
 )
-async def test_what_was_never_begun_is_told_as_not_done_and_nothing_is_carried_out_by_asking(
+async def test_a_call_that_never_began_is_reported_as_not_done_and_asking_executes_nothing(
     tmp_path: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
     async with scene(tmp_path) as there:
@@ -199,7 +199,7 @@ async def test_a_call_of_another_run_and_arguments_that_do_not_fit(tmp_path: Pat
 
 
 @pytest.mark.parametrize("tool", ["kb_merge", "kb_move", "kb_delete"])
-async def test_a_change_of_pages_is_told_from_the_audit_record_and_never_made_again(tmp_path: Path, tool: str) -> None:
+async def test_a_page_change_is_proven_by_the_audit_record_and_never_repeated(tmp_path: Path, tool: str) -> None:
     async with scene(tmp_path) as there:
         arguments: dict[str, dict[str, Any]] = {
             "kb_merge": {"path": "new.md", "content": "# New\n\nText.\n"},
@@ -220,7 +220,7 @@ async def test_a_change_of_pages_is_told_from_the_audit_record_and_never_made_ag
         assert (result.success, result.unsure) == (True, False)
 
 
-async def test_the_same_change_of_earlier_is_not_taken_for_the_one_that_was_lost(tmp_path: Path) -> None:
+async def test_an_earlier_equal_change_is_not_taken_for_the_lost_one(tmp_path: Path) -> None:
     async with scene(tmp_path) as there:
         arguments = {"path": "new.md", "content": "# New\n\nText.\n"}
         first = await there.died("kb_merge", run="r-1", **arguments)
@@ -229,7 +229,7 @@ async def test_the_same_change_of_earlier_is_not_taken_for_the_one_that_was_lost
         assert (await there.recalled(second)).text == f"{NOT_DONE}."
 
 
-async def test_what_was_done_is_found_also_where_the_clock_was_set_back_meanwhile(tmp_path: Path) -> None:
+async def test_a_done_act_is_found_even_if_the_clock_was_set_back(tmp_path: Path) -> None:
     async with scene(tmp_path) as there:
         there.ahead = 120 * MINUTE
         call = await there.died("kb_move", path=DEPLOY, to="guides/release.md")
@@ -237,7 +237,7 @@ async def test_what_was_done_is_found_also_where_the_clock_was_set_back_meanwhil
         assert told(await there.recalled(call))["status"] == "done"
 
 
-async def test_a_record_that_somebody_made_unreadable_hides_none_of_the_others(tmp_path: Path) -> None:
+async def test_an_unreadable_record_hides_none_of_the_others(tmp_path: Path) -> None:
     async with scene(tmp_path) as there:
         call = await there.died("kb_merge", path="new.md", content="# New\n\nText.\n")
         assert (await there.made(call)).success
@@ -254,9 +254,7 @@ async def test_a_record_that_somebody_made_unreadable_hides_none_of_the_others(t
         assert told(await there.recalled(call))["status"] == "done"
 
 
-async def test_what_was_half_written_when_the_process_died_is_ended_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_half_written_change_is_finished_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(tmp_path) as there:
         call = await there.died("kb_merge", path="new.md", content="# New\n\nText.\n")
         ledger = there.app.services.state.ledger
@@ -283,7 +281,7 @@ async def test_a_call_that_had_become_a_proposal_waits_for_the_person_once(tmp_p
         assert len(await there.app.services.state.trust.proposals(principal=ME.id)) == 1
 
 
-async def test_who_may_not_even_read_any_more_is_told_nothing(tmp_path: Path) -> None:
+async def test_a_host_that_may_no_longer_read_learns_nothing(tmp_path: Path) -> None:
     async with scene(tmp_path) as there:
         call = await there.died("kb_merge", path="new.md", content="# New\n\nText.\n")
         assert (await there.made(call)).success
@@ -296,7 +294,7 @@ async def test_who_may_not_even_read_any_more_is_told_nothing(tmp_path: Path) ->
 # --- other services ---------------------------------------------------------------------------------------------------
 
 
-async def test_an_act_whose_result_was_not_recorded_is_told_as_done(tmp_path: Path) -> None:
+async def test_an_act_whose_result_was_not_recorded_is_reported_as_done(tmp_path: Path) -> None:
     async with in_plane(tmp_path) as (there, plane):
         call = await there.died("plane_create_task", project="KB", name="Once")
         made = told(await there.made(call))
@@ -306,7 +304,7 @@ async def test_an_act_whose_result_was_not_recorded_is_told_as_done(tmp_path: Pa
         assert len(named(plane, "Once")) == 1
 
 
-async def test_an_act_that_arrived_before_anybody_could_note_it_is_found_at_the_service(
+async def test_an_act_that_arrived_unrecorded_is_found_at_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with in_plane(tmp_path) as (there, plane):
@@ -329,7 +327,7 @@ async def unnoted(there: Scene, call: ToolCallFrame, monkeypatch: pytest.MonkeyP
         await there.made(call)
 
 
-async def test_what_was_about_to_be_sent_is_looked_for_and_called_again_it_is_done_once(
+async def test_an_act_about_to_be_sent_is_looked_up_and_done_once_when_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No tool effect twice, also when the model simply calls again."""
@@ -346,7 +344,7 @@ async def test_what_was_about_to_be_sent_is_looked_for_and_called_again_it_is_do
         assert await there.outcomes() == ["sent"]
 
 
-async def test_a_message_that_was_sent_is_told_as_sent_and_a_second_call_sends_nothing(tmp_path: Path) -> None:
+async def test_a_sent_message_is_reported_as_sent_and_a_second_call_sends_nothing(tmp_path: Path) -> None:
     async with in_zulip(tmp_path) as (there, zulip, place):
         words = {"channel": "drawing", "topic": "plain", "text": "Once"}
         call = await there.died("zulip_send_message", **words)
@@ -374,7 +372,7 @@ async def test_a_process_that_comes_back_after_it_was_believed_dead_sends_nothin
         assert zulip.world.texts("drawing", "plain") == []
 
 
-async def test_a_call_is_not_made_after_another_process_has_told_what_became_of_it(tmp_path: Path) -> None:
+async def test_a_call_is_not_made_after_another_process_has_reported_its_outcome(tmp_path: Path) -> None:
     async with scene(tmp_path) as there:
         call = await there.died("kb_move", path=DEPLOY, to="guides/release.md")
         store = there.app.services.runs.store
@@ -410,7 +408,7 @@ async def test_where_the_service_cannot_be_asked_it_is_not_known(
         assert there.effects == int(arrived)
 
 
-async def test_what_breaks_while_it_is_asked_ends_no_run_and_is_told_as_not_known(
+async def test_an_error_while_asking_ends_no_run_and_is_reported_as_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with scene(tmp_path) as there:

@@ -81,7 +81,7 @@ async def test_a_run_is_read_in_words_and_as_its_frames(tmp_path: Path, mode: st
 
 
 @ERAS
-async def test_what_a_model_says_cannot_leave_the_block_that_it_is_quoted_in(tmp_path: Path, mode: str) -> None:
+async def test_a_models_text_cannot_leave_its_quote_block(tmp_path: Path, mode: str) -> None:
     """A client may show Markdown: it would fetch a picture, and tell someone what was read."""
     async with run_host(tmp_path, mode=mode) as host:
         run = await answered(host, "Break out.", text=SHUT)
@@ -99,7 +99,7 @@ async def test_a_run_that_asks_shows_its_question_and_no_answer(tmp_path: Path) 
 
 
 @ERAS
-async def test_nobody_reads_or_finds_the_run_of_somebody_else(tmp_path: Path, mode: str) -> None:
+async def test_nobody_reads_or_finds_someone_elses_run(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, mode=mode) as host, beside(host, "stranger") as stranger:
         run = await answered(host, "Where is it told?")
         for uri in (f"run://{run}", f"run://{run}/frames"):
@@ -127,7 +127,7 @@ async def test_ids_complete_to_the_callers_own_runs_by_id_and_by_words_of_the_go
 
 @ERAS
 @pytest.mark.parametrize("look", ["run://{run}", "run://{run}/frames", "agent_trace", "agent_run"])
-async def test_who_looks_at_a_run_counts_as_having_read_what_it_read(
+async def test_viewing_a_run_counts_as_reading_what_it_read(
     look: str, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run can be read and resumed days later, when the taint of its host is forgotten."""
@@ -148,7 +148,7 @@ async def test_who_looks_at_a_run_counts_as_having_read_what_it_read(
         assert [*await services.taints.of(who, "")] == ["url:example.org/mail"]
 
 
-async def test_of_a_very_long_record_the_newest_frames_are_told(
+async def test_of_a_very_long_record_the_newest_frames_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run_host(tmp_path) as host:

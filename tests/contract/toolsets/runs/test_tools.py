@@ -94,7 +94,7 @@ async def test_a_run_answers_from_the_knowledge_base(tmp_path: Path, mode: str) 
 
 
 @ERAS
-async def test_a_run_that_asks_says_what_to_do_and_goes_on_with_the_answer(tmp_path: Path, mode: str) -> None:
+async def test_a_run_that_asks_says_what_to_do_and_continues_with_the_answer(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, mode=mode) as host:
         run = await asks(host, "Which page?", said("It is about bees."))
         waits = await host.call("agent_trace", run_id=run)
@@ -106,7 +106,7 @@ async def test_a_run_that_asks_says_what_to_do_and_goes_on_with_the_answer(tmp_p
 
 
 @ERAS
-async def test_a_run_goes_on_when_a_person_has_decided(tmp_path: Path, mode: str) -> None:
+async def test_a_run_continues_once_a_person_has_decided(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, mode=mode) as host:
         host.will(
             "Move it",
@@ -125,7 +125,7 @@ async def test_a_run_goes_on_when_a_person_has_decided(tmp_path: Path, mode: str
     assert "release" in trace["text"]
 
 
-async def test_a_long_answer_is_cut_and_the_note_says_where_all_of_it_is(
+async def test_a_long_answer_is_cut_and_the_note_says_where_the_rest_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "MOST_TEXT", 10)
@@ -138,7 +138,7 @@ async def test_a_long_answer_is_cut_and_the_note_says_where_all_of_it_is(
     assert "It stands in guides/deploy.md." in whole.model_dump_json()
 
 
-async def test_a_long_explanation_is_told_piece_by_piece_in_whole_lines(
+async def test_a_long_explanation_is_returned_in_pieces_of_whole_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run_host(tmp_path) as host:
@@ -167,7 +167,7 @@ def test_a_line_that_is_longer_than_a_piece_is_cut(start: int, end: int, monkeyp
     assert runs.page_end("12345\n12345\n1234567890123", start) == end
 
 
-async def test_what_nobody_knows_the_price_of_costs_none_and_what_asked_nothing_costs_nothing(tmp_path: Path) -> None:
+async def test_an_unknown_price_is_no_cost_and_an_unused_model_costs_nothing(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         run = await asks(host)
         there = await host.app.services.runs.store.run(run)
@@ -179,7 +179,7 @@ async def test_what_nobody_knows_the_price_of_costs_none_and_what_asked_nothing_
 
 
 @ERAS
-async def test_each_step_is_progress_that_goes_up_and_tells_no_text(tmp_path: Path, mode: str) -> None:
+async def test_each_step_is_growing_progress_without_any_text(tmp_path: Path, mode: str) -> None:
     heard: list[tuple[float, str | None]] = []
 
     async def listen(progress: float, total: float | None, message: str | None) -> None:
@@ -231,7 +231,7 @@ WRONG: tuple[tuple[dict[str, object], str], ...] = (
 """Arguments, and their errors; RUN is the id of a run that asks."""
 
 
-async def test_wrong_arguments_are_told_in_a_sentence_and_begin_nothing(tmp_path: Path) -> None:
+async def test_wrong_arguments_get_one_sentence_and_begin_nothing(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         run = await asks(host)
         for arguments, says in WRONG:
@@ -266,7 +266,7 @@ async def test_the_bounds_of_the_settings_are_those_of_each_run(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("damage", ['{"type":"vision"}', "{}", "no JSON"])
-async def test_a_record_that_this_program_cannot_read_is_told_so(damage: str, tmp_path: Path) -> None:
+async def test_a_record_that_this_program_cannot_read_is_reported(damage: str, tmp_path: Path) -> None:
     """A newer program may have led it; or a disk failed."""
     async with run_host(tmp_path) as host:
         run = await asks(host)
@@ -294,7 +294,7 @@ async def found(app: App, proposal: str) -> Proposal:
 
 
 @ERAS
-async def test_a_start_that_waits_shows_a_person_all_that_a_model_would_be_told(tmp_path: Path, mode: str) -> None:
+async def test_a_waiting_start_shows_a_person_everything_the_model_would_get(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, level=2, mode=mode) as host:
         answer = await host.call("agent_run", goal=GOAL, context=CONTEXT, toolsets=["knowledge"], max_iterations=9)
         same = await host.call("agent_run", goal=GOAL, context=CONTEXT, toolsets=["knowledge"], max_iterations=9)
@@ -313,9 +313,7 @@ async def test_a_start_that_waits_shows_a_person_all_that_a_model_would_be_told(
 
 
 @ERAS
-async def test_a_yes_begins_one_run_that_goes_on_by_itself_and_the_host_finds_its_answer(
-    tmp_path: Path, mode: str
-) -> None:
+async def test_an_approval_begins_one_background_run_and_the_host_finds_its_answer(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, level=2, mode=mode) as host:
         reads(host)
         waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
@@ -329,7 +327,9 @@ async def test_a_yes_begins_one_run_that_goes_on_by_itself_and_the_host_finds_it
 
 
 @ERAS
-async def test_a_person_may_agree_to_a_run_in_the_host_and_it_goes_on_by_itself(tmp_path: Path, mode: str) -> None:
+async def test_a_person_may_approve_a_run_in_the_host_and_it_continues_in_the_background(
+    tmp_path: Path, mode: str
+) -> None:
     forms: list[str] = []
 
     async def agree(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
@@ -350,7 +350,7 @@ async def test_a_person_may_agree_to_a_run_in_the_host_and_it_goes_on_by_itself(
     assert "Look well." in forms[0]
 
 
-async def test_a_run_that_a_person_lets_begin_at_a_terminal_is_free_for_a_server_at_once(tmp_path: Path) -> None:
+async def test_a_run_approved_at_a_terminal_is_available_to_a_server_immediately(tmp_path: Path) -> None:
     """The call ends at the very moment when its process would lead the run."""
     async with run_host(tmp_path, level=2) as host:
         waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
@@ -394,7 +394,7 @@ async def test_one_yes_is_one_run_wherever_the_process_died_that_carried_it_out(
         assert (await ended(host, run))["status"] == "done"
 
 
-async def test_what_a_person_agreed_to_begins_with_no_other_model_and_no_other_bounds(tmp_path: Path) -> None:
+async def test_an_approved_run_begins_with_no_other_model_and_no_other_limits(tmp_path: Path) -> None:
     async with run_host(tmp_path, level=2) as host:
         waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
         other = replace(host.settings, run_tokens=1_000_000)
@@ -424,7 +424,7 @@ async def test_an_answer_that_waits_for_a_person_is_on_record_once_they_agree(tm
 
 
 @ERAS
-async def test_what_was_read_before_a_start_was_proposed_counts_in_the_run_however_late_a_person_agrees(
+async def test_reading_before_a_proposed_start_counts_in_the_run_however_late_it_is_approved(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run's context may repeat it, and the host's taint is forgotten after an hour."""
@@ -469,7 +469,7 @@ async def test_a_host_that_may_only_read_begins_no_run(tmp_path: Path) -> None:
     assert "level 3" in told
 
 
-async def test_a_caller_that_does_not_wait_is_told_that_it_goes_on(tmp_path: Path) -> None:
+async def test_a_caller_that_does_not_wait_learns_that_the_run_continues(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         reads(host)
         call = GateCall(Principal(os_user(), "desktop"), detached=True)

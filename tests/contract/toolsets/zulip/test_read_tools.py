@@ -44,7 +44,7 @@ def texts(answer: dict[str, Any]) -> list[str]:
     return [line["text"] for line in answer["messages"]]
 
 
-async def test_channels_are_listed_by_name_and_one_with_what_it_is_for_and_its_topics(here: ZulipHost) -> None:
+async def test_channels_are_listed_by_name_and_one_with_its_purpose_and_topics(here: ZulipHost) -> None:
     here.said("old", topic="first")
     here.said("new", topic="second")
     listed = await here.call(CHANNELS)
@@ -58,7 +58,7 @@ async def test_channels_are_listed_by_name_and_one_with_what_it_is_for_and_its_t
     assert one["tainted"] is True
 
 
-async def test_a_message_is_told_with_its_place_writer_time_reactions_and_address(both: ZulipHost) -> None:
+async def test_a_message_is_shown_with_its_place_writer_time_reactions_and_address(both: ZulipHost) -> None:
     asked = both.said("what do you think of [[guides/trust]]?")
     both.world.react(HAMLET, asked, "eyes")
     both.world.react(BOT, asked, "eyes")
@@ -80,7 +80,7 @@ async def test_a_message_is_told_with_its_place_writer_time_reactions_and_addres
     assert answer["tainted"] is True
 
 
-async def test_the_newest_are_read_first_and_the_cursor_goes_on_to_older_ones(here: ZulipHost) -> None:
+async def test_the_newest_are_read_first_and_the_cursor_continues_to_older_ones(here: ZulipHost) -> None:
     for number in range(7):
         here.said(f"m{number}")
     page = await here.call(READ, channel="drawing", topic="merge", limit=3)
@@ -94,7 +94,7 @@ async def test_the_newest_are_read_first_and_the_cursor_goes_on_to_older_ones(he
     assert (page["next_cursor"], page["note"]) == (None, "there are no older ones")
 
 
-async def test_from_the_oldest_the_cursor_goes_on_to_newer_ones(here: ZulipHost) -> None:
+async def test_from_the_oldest_the_cursor_continues_to_newer_ones(here: ZulipHost) -> None:
     for number in range(5):
         here.said(f"m{number}")
     page = await here.call(READ, channel="drawing", topic="merge", anchor="oldest", limit=3)
@@ -145,7 +145,7 @@ async def test_since_a_moment_begins_with_the_first_message_at_or_after_it(both:
     assert both.served.count("GET", "/api/v1/messages") < 60
 
 
-async def test_a_direct_conversation_is_read_by_who_takes_part(both: ZulipHost) -> None:
+async def test_a_direct_conversation_is_read_by_its_members(both: ZulipHost) -> None:
     both.world.tell(HAMLET, [BOT], "to the bot")
     both.world.tell(HAMLET, [BOT, "Iago"], "to both")
     answer = await both.call(READ, people=["hamlet@zulip.com"])
@@ -170,7 +170,7 @@ async def test_a_topic_is_found_in_any_case_and_where_it_is_resolved(here: Zulip
     assert "rebuild" not in told
 
 
-async def test_a_name_with_a_slip_is_found_and_one_that_could_be_two_is_asked_about(here: ZulipHost) -> None:
+async def test_a_misspelt_name_is_found_and_an_ambiguous_one_is_asked_about(here: ZulipHost) -> None:
     here.world.channel("engineering", BOT)
     here.world.channel("research backend", BOT)
     here.world.channel("research frontend", BOT)
@@ -227,7 +227,7 @@ UNCLEAR: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_cannot_be_read_is_told_with_a_way_out(here: ZulipHost) -> None:
+async def test_unreadable_messages_are_reported_with_a_remedy(here: ZulipHost) -> None:
     for arguments, told in UNCLEAR:
         assert told in await here.refused(READ, **arguments)
 
@@ -240,7 +240,7 @@ async def test_a_cursor_belongs_to_its_question(here: ZulipHost) -> None:
     assert "does not belong" in await here.refused(SEARCH, query="lobster", cursor=cursor)
 
 
-async def test_names_are_asked_for_once_in_a_while_and_again_for_one_that_is_not_there(here: ZulipHost) -> None:
+async def test_names_are_requested_rarely_and_again_for_an_unknown_one(here: ZulipHost) -> None:
     for _ in range(3):
         await here.call(READ, channel="drawing")
     assert here.served.count("GET", "/api/v1/streams") == 1
@@ -274,7 +274,7 @@ async def test_nothing_of_other_channels_comes_out(fenced: ZulipHost) -> None:
     assert "ZULIP_CHANNELS" in await fenced.refused(SEARCH, query="lobster", channel="team")
 
 
-async def test_direct_on_the_list_stands_for_conversations_between_people(tmp_path: Path) -> None:
+async def test_direct_on_the_list_means_conversations_between_people(tmp_path: Path) -> None:
     async with chatting(tmp_path, level=1, zulip_channels=("drawing", "direct")) as here:
         here.world.tell(HAMLET, [BOT], "lobster in private")
         here.said("lobster in team", channel="team")
@@ -282,7 +282,7 @@ async def test_direct_on_the_list_stands_for_conversations_between_people(tmp_pa
         assert texts(await here.call(SEARCH, query="lobster")) == ["lobster in private"]
 
 
-async def test_a_channel_that_is_called_direct_is_not_what_direct_on_the_list_means(tmp_path: Path) -> None:
+async def test_a_channel_called_direct_is_not_the_lists_direct(tmp_path: Path) -> None:
     async with chatting(tmp_path / "a", zulip_channels=("direct",)) as here:
         here.world.channel("Direct", BOT)
         assert (await here.call("zulip_list_channels"))["channels"] == []
@@ -297,7 +297,7 @@ async def test_a_channel_that_is_called_direct_is_not_what_direct_on_the_list_me
         assert "ZULIP_CHANNELS limits what this server may use" in await here.refused(READ, people=["hamlet"])
 
 
-async def test_a_channel_that_is_not_allowed_is_never_taken_for_one_that_is(tmp_path: Path) -> None:
+async def test_a_forbidden_channel_is_never_taken_for_an_allowed_one(tmp_path: Path) -> None:
     async with chatting(tmp_path, level=1, zulip_channels=("drawings",)) as here:
         here.world.channel("drawings", BOT)
         assert "ZULIP_CHANNELS" in await here.refused(READ, channel="drawing")
@@ -318,7 +318,7 @@ async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHo
     assert (await fetch(chat, f"drawing/a/b/{last}")).text == "Iago: Agreed."
 
 
-async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_is_not_any_more(
+async def test_a_topic_stays_evidence_when_it_is_resolved_and_reopened(
     here: ZulipHost,
 ) -> None:
     chat = chat_of(here.app.services)
@@ -330,7 +330,7 @@ async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_
     assert (await fetch(chat, "drawing/open")).text == f"{HAMLET}: open"
 
 
-async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
+async def test_a_missing_message_is_no_evidence(fenced: ZulipHost) -> None:
 
     said = fenced.said("The limit is 4,000.")
     other = fenced.said("The limit is 4,000.", channel="team")
