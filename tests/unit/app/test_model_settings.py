@@ -39,13 +39,13 @@ def runs_listed(settings: Settings) -> bool:
     return any(spec.toolset == "runs" for spec in listed(settings))
 
 
-def test_what_other_programs_have_in_the_environment_configures_and_disturbs_nothing(given: Given) -> None:
+def test_other_programs_variables_configure_and_disturb_nothing(given: Given) -> None:
     settings = given.settings(VENDORS)
     assert (settings.provider, settings.notes, settings.in_environment) == (None, (), ())
     assert not runs_listed(settings)
 
 
-def test_a_model_is_asked_with_the_variables_of_its_vendor_alone(given: Given) -> None:
+def test_a_model_is_asked_with_its_vendors_variables_only(given: Given) -> None:
     settings = given.settings({**VENDORS, "OPENAI_API_KEY": OTHER_KEY, "OPENAI_BASE_URL": "", **OPENAI})
     assert settings.provider is not None
     assert (settings.provider.key, settings.provider.address) == (OTHER_KEY, None)
@@ -145,7 +145,7 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it() -> N
         ),
     ],
 )
-def test_prices_are_told_by_pattern_in_their_order(text: str, told: list[ModelPrice]) -> None:
+def test_prices_are_matched_by_pattern_in_order(text: str, told: list[ModelPrice]) -> None:
     assert list(prices(text)) == told
 
 
@@ -181,7 +181,7 @@ def test_a_value_that_cannot_be_used_stops_the_start_and_no_key_is_repeated(
 
 
 @pytest.mark.parametrize("where", ["{key}", "folder/{key}", "no/folder/{key}", "/{key}/{key}"])
-def test_a_key_that_somebody_put_where_its_file_is_named_is_not_repeated(given: Given, where: str) -> None:
+def test_a_key_in_the_variable_for_its_file_is_not_repeated(given: Given, where: str) -> None:
     (given.folder / "folder").mkdir()
     shown = given.refused({**ANTHROPIC, "FORGE_MODEL_KEY_FILE": where.format(key=OTHER_KEY)})
     assert "FORGE_MODEL_KEY_FILE (" in shown
@@ -197,7 +197,7 @@ def test_a_key_in_a_file_that_begins_with_a_mark_of_its_encoding_is_read(given: 
     assert settings.provider.key == KEY
 
 
-def test_no_key_is_in_what_is_printed_of_settings(given: Given) -> None:
+def test_printed_settings_contain_no_key(given: Given) -> None:
     (given.folder / "key").write_text(KEY, encoding="utf-8")
     for environ in (ANTHROPIC, OPENAI, {**OPENAI, "FORGE_MODEL_KEY_FILE": str(given.folder / "key")}):
         settings = given.settings(environ)

@@ -159,7 +159,7 @@ def test_read_only_holds_for_one_service_or_for_all(
 # --- the zuliprc ------------------------------------------------------------------------------------------------------
 
 
-def test_a_zuliprc_is_enough_and_what_is_set_beside_it_wins(given: Given) -> None:
+def test_a_zuliprc_suffices_and_separate_settings_override_it(given: Given) -> None:
     settings = given.settings({"ZULIP_CONFIG": given.zuliprc(), "ZULIP_EMAIL": "other@example.com"})
     assert settings.zulip == ZulipAccess("https://chat.example.com", "other@example.com", ZULIP_KEY)
 
@@ -200,9 +200,7 @@ def test_a_site_may_be_written_as_the_vendors_own_programs_take_it(given: Given,
         (ZULIPRC.replace("https://", f"https://bot:{ZULIP_KEY}@"), "put the key into ZULIP_API_KEY"),
     ],
 )
-def test_a_zuliprc_that_cannot_be_used_is_named_and_nothing_of_it_is_repeated(
-    given: Given, text: str, says: str
-) -> None:
+def test_an_unusable_zuliprc_is_named_and_its_contents_are_not_repeated(given: Given, text: str, says: str) -> None:
     shown = given.refused({"ZULIP_CONFIG": given.zuliprc(text)})
     assert f"ZULIP_CONFIG ({given.folder / 'zuliprc'})" in shown
     assert says in shown
@@ -278,7 +276,7 @@ REVIEWS = {"ZULIP_REVIEWS": "team/reviews"}
         ({**ZULIP, **REVIEWS, "ZULIP_REVIEWERS": "Forge-Bot@example.com"}, "never decide"),
     ],
 )
-def test_what_has_no_effect_is_said(given: Given, environ: dict[str, str], note: str) -> None:
+def test_settings_without_effect_are_reported(given: Given, environ: dict[str, str], note: str) -> None:
     (said,) = given.settings(environ).notes
     assert note in said
     assert "@" not in said
@@ -297,7 +295,7 @@ def test_where_only_reading_is_allowed_no_notice_is_written(given: Given) -> Non
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 
-def test_no_key_is_in_what_is_printed_of_settings(given: Given) -> None:
+def test_printed_settings_contain_no_key(given: Given) -> None:
     settings = given.settings({**PLANE, **ZULIP})
     shown = f"{settings!r} {settings} {settings.plane!r} {settings.zulip!r} {settings.notes}"
     assert KEY not in shown

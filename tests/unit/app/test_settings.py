@@ -76,7 +76,7 @@ def test_a_variable_that_only_looks_like_ours_is_mentioned_and_not_refused(tmp_p
     assert settings.notes == ("FORGE_STATEDIR is not a setting of knowledge-forge; did you mean FORGE_STATE_DIR?",)
 
 
-def test_the_secret_is_not_in_what_is_printed(tmp_path: Path) -> None:
+def test_printed_settings_do_not_contain_the_secret(tmp_path: Path) -> None:
     """No secret in a message or a log."""
     settings = load({}, {"FORGE_ENROLMENT": "s3cret-value"}, cwd=tmp_path)
     assert settings.enrolment == "s3cret-value"
@@ -130,7 +130,7 @@ def test_ipv6_loopback_is_understood(tmp_path: Path) -> None:
     assert str(address) == "[::1]:9000"
 
 
-def test_every_variable_says_what_it_is_for() -> None:
+def test_every_variable_has_its_purpose() -> None:
     assert all(v.says.endswith(".") and v.default for v in VARIABLES)
 
 
@@ -177,7 +177,7 @@ CONFIGURED = {"PLANE_BASE_URL": "https://plane.example", "PLANE_API_KEY": "a-key
         ({"PLANE_LICENSE_KEY": "x", "ZULIP_RABBITMQ_PORT": "1", "ZULIP_CHANNELS": ""}, ""),
     ],
 )
-def test_a_limit_that_limits_nothing_is_heard_of(environ: dict[str, str], told: str, tmp_path: Path) -> None:
+def test_a_limit_without_effect_is_reported(environ: dict[str, str], told: str, tmp_path: Path) -> None:
     """A person who thinks that a host is kept out of a project must learn that it is not."""
     notes = load({}, {**CONFIGURED, **environ}, cwd=tmp_path).notes
     assert [note[: len(told)] for note in notes] == ([told] if told else [])
@@ -209,7 +209,7 @@ def test_a_file_in_the_configuration_folder_is_read_and_one_that_is_named_goes_b
     assert (settings.file, settings.read_only, settings.answer_tokens) == (named, True, 1500)
 
 
-def test_a_link_to_nothing_in_the_configuration_folder_is_not_taken_for_no_file(
+def test_a_broken_link_in_the_configuration_folder_is_not_taken_for_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Someone has settings there, and would otherwise not learn that they have no effect."""
@@ -272,9 +272,7 @@ def test_a_relative_path_in_the_address_of_a_database_is_refused(name: str, tmp_
 
 
 @pytest.mark.parametrize("name", ["PGSSLROOTCERT", "PGPASSFILE", "PGSERVICEFILE"])
-def test_what_libpq_would_read_from_the_working_directory_is_refused_where_it_is_used(
-    name: str, tmp_path: Path
-) -> None:
+def test_files_that_libpq_would_read_from_the_working_directory_are_refused_if_used(name: str, tmp_path: Path) -> None:
     assert load({}, {name: "x"}, cwd=tmp_path).database_url is None
     with pytest.raises(BadSetting, match="it is a relative path") as caught:
         load({}, {"FORGE_DATABASE_URL": "postgresql://u@db/forge", name: "x"}, cwd=tmp_path)

@@ -46,7 +46,7 @@ def _elsewhere(*paths: str) -> Proposal:
     return _proposal(documents=(), preview=json.dumps({**PREVIEW, "files": files}))
 
 
-def test_a_notice_says_who_what_until_when_and_where_to_decide() -> None:
+def test_a_notice_names_host_act_deadline_and_where_to_decide() -> None:
     """And none of the texts (ADR 38)."""
     assert waiting(_proposal(), page="http://localhost:4711", reacting=True) == (
         "**Waiting for approval** (`p-1`)\n"
@@ -88,12 +88,12 @@ def test_every_end_has_its_words_and_none_of_the_texts(state: State) -> None:
         (("zulip:direct/ann, bob message 1 of 2", "zulip:direct/ann, bob message 2 of 2"), "`zulip:direct`"),
     ],
 )
-def test_of_other_services_only_the_place_is_told(paths: tuple[str, ...], shown: str) -> None:
+def test_for_other_services_only_the_place_is_named(paths: tuple[str, ...], shown: str) -> None:
     """A topic may be text from the call."""
     assert f"call: `kb_merge` for {shown}\n" in waiting(_elsewhere(*paths), page=None, reacting=False)
 
 
-def test_many_pages_are_told_by_the_first_few() -> None:
+def test_of_many_pages_the_first_few_are_named() -> None:
     """A notice stays short."""
     told = waiting(_proposal(documents=("a", "b", "c", "d", "e")), page=None, reacting=False)
     assert "for `a`, `b`, `c` and 2 more\n" in told

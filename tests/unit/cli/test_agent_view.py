@@ -16,7 +16,7 @@ def lines_of(agent: Agent) -> list[str]:
     return shown(agent, definition(agent)["diagram"], phases)
 
 
-def test_function_steps_budget_priority_and_models_stand_before_the_phases() -> None:
+def test_purpose_steps_budget_priority_and_models_come_before_the_phases() -> None:
     """Budgets, priority sections, a recommended class of model and its reason."""
     told = lines_of(inquiry())
     assert told[: told.index("")] == [
@@ -33,7 +33,7 @@ def test_function_steps_budget_priority_and_models_stand_before_the_phases() -> 
     ]
 
 
-def test_of_a_phase_it_says_who_works_and_what_a_way_needs() -> None:
+def test_a_phase_shows_its_model_and_what_each_transition_needs() -> None:
     told = lines_of(inquiry())
     for line in (
         "LOOK (starts here): what is there",
@@ -59,7 +59,7 @@ def test_a_budget_that_is_the_usual_one_is_no_budget_of_nothing() -> None:
     assert write["budget"] == {"input": 2_150, "output": None}
 
 
-def test_of_a_way_it_says_what_a_person_is_asked_before_it_is_gone() -> None:
+def test_a_transition_shows_what_a_person_is_asked_first() -> None:
     """A phase may ask a person on only one of its transitions: lists, pictures and the resource say so."""
     plain = inquiry()
     ways = tuple(

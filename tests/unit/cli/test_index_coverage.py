@@ -23,11 +23,11 @@ NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
     ("seconds", "said"),
     [(0, "a moment ago"), (61, "1 minute ago"), (7300, "2 hours ago"), (90_000, "1 day ago"), (-5, "a moment ago")],
 )
-def test_how_long_ago_is_told_in_the_largest_unit(seconds: float, said: str) -> None:
+def test_an_age_is_given_in_the_largest_unit(seconds: float, said: str) -> None:
     assert ago(seconds) == said
 
 
-def test_what_is_not_complete_is_told() -> None:
+def test_an_incomplete_index_is_reported() -> None:
     found = Coverage(3, 5, 20, 12, NOW - timedelta(minutes=5))
     assert found.text(NOW) == "3 of 5 pages; 12 of 20 passages have vectors; last indexed 5 minutes ago"
 
@@ -56,7 +56,7 @@ async def test_coverage_and_engines_of_a_real_index(tmp_path: Path) -> None:
         assert all(report.reachable and not report.behind for report in reports)
 
 
-async def test_an_engine_that_is_away_or_late_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_or_late_engine_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "kb")
     async with open_base(Settings(kb=tmp_path / "kb", state_dir=tmp_path / "state")) as base:
         async with held_lease(base) as lease:

@@ -120,7 +120,7 @@ def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
     return found
 
 
-def test_who_installs_a_host_is_asked_about_each_service_that_nobody_vouches_for_and_no_is_the_default(
+def test_installing_asks_about_each_untrusted_service_and_no_is_the_default(
     world: World,
 ) -> None:
     world.services = ("plane", "zulip")
@@ -134,7 +134,7 @@ def test_who_installs_a_host_is_asked_about_each_service_that_nobody_vouches_for
 
 
 @pytest.mark.parametrize("edit", [True, False])
-def test_who_says_beforehand_what_a_host_may_do_is_asked_nothing(world: World, *, edit: bool) -> None:
+def test_with_the_rights_given_as_options_nothing_is_asked(world: World, *, edit: bool) -> None:
     world.services, world.answer = ("plane",), True
     assert world.run(edit=edit) == 0
     assert (world.asked, world.vouched) == ([], [])
@@ -165,7 +165,7 @@ def test_a_host_that_had_no_file_gets_one_that_starts_us(world: World, host: str
     assert world.enrolled == [host]
 
 
-def test_what_was_there_stays_and_undo_gives_back_every_byte(world: World) -> None:
+def test_existing_entries_stay_and_undo_restores_every_byte(world: World) -> None:
     file = world.write(SOMEONES)
     assert world.run() == 0
     assert list(servers(file)) == ["other", "knowledge-forge"]
@@ -175,7 +175,7 @@ def test_what_was_there_stays_and_undo_gives_back_every_byte(world: World) -> No
 
 
 @pytest.mark.parametrize("before", ["{}", '{"mcpServers": {}}', '{\r\n\t"theme": "dark"\r\n}\r\n', SOMEONES])
-def test_undo_after_any_number_of_installs_leaves_the_file_as_it_was(world: World, before: str) -> None:
+def test_undo_after_any_number_of_installs_leaves_the_file_unchanged(world: World, before: str) -> None:
     file = world.write(before)
     assert [world.run() for _ in range(3)] == [0, 0, 0]
     assert len(backups(file)) == 1, "our own entry needs no further copy"
@@ -184,7 +184,7 @@ def test_undo_after_any_number_of_installs_leaves_the_file_as_it_was(world: Worl
     assert "secret" not in "".join(p.read_text(encoding="utf-8") for p in file.parent.iterdir())
 
 
-def test_undo_keeps_what_others_wrote_since(world: World) -> None:
+def test_undo_keeps_later_changes_of_others(world: World) -> None:
     file = world.write("{}")
     world.run()
     text = file.read_text(encoding="utf-8").replace('"mcpServers": {', '"mcpServers": {\n    "later": {},')
@@ -193,7 +193,7 @@ def test_undo_keeps_what_others_wrote_since(world: World) -> None:
     assert json.loads(file.read_text(encoding="utf-8")) == {"mcpServers": {"later": {}}}
 
 
-def test_undo_says_what_it_does_not_revoke(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undo_names_what_it_does_not_revoke(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.write("{}")
     world.run()
     capsys.readouterr()
@@ -228,7 +228,7 @@ def test_undo_works_when_the_knowledge_base_is_gone(world: World) -> None:
     assert "knowledge-forge" not in world.file().read_text(encoding="utf-8")
 
 
-def test_a_second_knowledge_base_stands_beside_the_first(world: World) -> None:
+def test_a_second_knowledge_base_gets_its_own_entry(world: World) -> None:
     world.run()
     world.run(kb=world.base("Team Wiki"))
     world.run(kb=world.base("b/Team Wiki"), state_dir=world.root / "state")
@@ -337,7 +337,9 @@ def test_a_project_has_its_own_file_and_its_own_name(world: World, capsys: pytes
     assert "keep it out of version control" in capsys.readouterr().err
 
 
-def test_what_cannot_be_asked_is_said_with_what_can(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_impossible_option_is_refused_with_the_possible_ones(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert world.run("emacs") == 2
     assert ", ".join(host.id for host in HOSTS) in capsys.readouterr().err
     assert world.run("claude-desktop", project=True) == 2
@@ -360,7 +362,7 @@ def test_what_cannot_be_asked_is_said_with_what_can(world: World, capsys: pytest
     ],
 )
 @pytest.mark.parametrize("asked", [{}, {"undo": True}, {"show": True}], ids=str)
-def test_a_file_that_is_not_what_it_should_be_is_left_alone(
+def test_an_unexpected_file_is_left_alone(
     world: World, capsys: pytest.CaptureFixture[str], text: str, asked: dict[str, Any]
 ) -> None:
     file = world.write(text)
@@ -371,7 +373,7 @@ def test_a_file_that_is_not_what_it_should_be_is_left_alone(
     assert f"{file} was not changed" in capsys.readouterr().err
 
 
-def test_our_entry_that_stands_there_twice_is_left_to_the_person(world: World) -> None:
+def test_our_doubled_entry_is_left_to_the_person(world: World) -> None:
     world.run()
     entry = json.dumps(servers(world.file())["knowledge-forge"])
     file = world.write(f'{{"mcpServers": {{"knowledge-forge": {entry}, "knowledge-forge": {entry}}}}}')
@@ -381,7 +383,7 @@ def test_our_entry_that_stands_there_twice_is_left_to_the_person(world: World) -
     assert len(world.enrolled) == 1
 
 
-def test_the_entry_follows_what_the_host_wrote_while_the_question_was_open(world: World) -> None:
+def test_the_entry_is_made_in_the_file_as_the_host_left_it_during_the_question(world: World) -> None:
     file = world.write("{}")
     means = world.means()
 
@@ -458,7 +460,7 @@ def test_json_answers_carry_no_secret(world: World, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out)["removed"] is None
 
 
-def test_the_arguments_exclude_what_contradicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     verb.arguments(parser)
     parsed = parser.parse_args(["cursor", "--print", "--no-edit"])
@@ -471,7 +473,7 @@ def test_the_arguments_exclude_what_contradicts_itself(capsys: pytest.CaptureFix
     capsys.readouterr()
 
 
-def test_the_script_beside_the_interpreter_is_what_hosts_start(tmp_path: Path) -> None:
+def test_hosts_start_the_script_beside_the_interpreter(tmp_path: Path) -> None:
     interpreter = tmp_path / "python3"
     for name in ("knowledge-forge.exe", "knowledge-forge"):
         (tmp_path / name).touch()
@@ -574,7 +576,7 @@ def test_a_language_model_of_this_terminal_is_named_with_its_own_variables_and_t
     assert not [key for key in keys.values() if key in said.out + said.err]
 
 
-def test_what_a_person_put_into_the_entry_stays_and_is_not_asked_for_again(
+def test_a_persons_additions_to_the_entry_stay_and_are_not_asked_for_again(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert world.run() == 0
@@ -589,7 +591,7 @@ def test_what_a_person_put_into_the_entry_stays_and_is_not_asked_for_again(
     assert "a-key" not in said.out + said.err
 
 
-def test_a_host_is_told_of_the_file_that_holds_the_settings_here(tmp_path: Path) -> None:
+def test_a_host_gets_the_path_of_the_settings_file_used_here(tmp_path: Path) -> None:
     """It may have a different home or XDG_CONFIG_HOME from this terminal."""
     (tmp_path / "forge.toml").write_text(
         'plane_base_url = "https://plane.example.com"\nplane_api_key = "a-key"\nplane_workspace = "acme"\n',
@@ -625,7 +627,7 @@ def test_a_file_that_makes_a_server_of_http_leaves_a_host_its_standard_streams(t
     assert settings.read_only
 
 
-def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) -> None:
+def test_a_host_gets_the_database_that_knows_its_secret(tmp_path: Path) -> None:
     """Without it the host's server would have its own state, in which the secret is unknown."""
     settings = Settings(kb=tmp_path, database_url="postgresql://u:p@db/forge", database_schema="notes")
     launch = with_database(Launch("knowledge-forge", environ={"PYTHONPATH": "/src"}), settings)
@@ -640,7 +642,7 @@ def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) ->
     assert with_database(launch, Settings(kb=tmp_path)) == launch
 
 
-def test_what_the_entry_already_said_is_kept_and_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_entrys_earlier_variables_are_kept_and_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """In a cloned project someone else may have written it: it gets a secret now, so a person must see its contents."""
     kept = {"FORGE_EMBEDDER_URL": "http://x/v1", "FORGE_ENROLMENT": "old"}
     entry = {"command": "knowledge-forge", "args": ["serve", "--kb", str(world.root / "kb"), "--http", "127.0.0.1:1"]}

@@ -15,7 +15,7 @@ from mcp_server.cli.terminal import keyboard
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
 
 
-def test_a_question_that_is_called_off_leaves_what_is_typed_then_to_the_next_one() -> None:
+def test_keys_typed_after_a_cancelled_question_go_to_the_next_one() -> None:
     """A program interrupted at a question ends at once, and doesn't wait for Enter."""
     import pty
 

@@ -113,7 +113,7 @@ def test_a_card_says_all_that_a_decision_is_about() -> None:
         assert fact in said
 
 
-def test_a_diff_is_coloured_by_what_a_line_does() -> None:
+def test_a_diff_is_coloured_by_the_kind_of_line() -> None:
     (diff,) = [block for block in shown(proposal()) if block.title == "guides/deploy.md changes"]
     assert [line.style for line in diff.lines] == ["bold", "bold", "cyan", "", "red", "green"]
 
@@ -126,7 +126,7 @@ def test_a_diff_is_coloured_by_what_a_line_does() -> None:
         (None, "bb", "y.md", "x.md is moved here, from y.md"),
     ],
 )
-def test_a_file_says_what_becomes_of_it(before: str | None, after: str | None, moved: str | None, title: str) -> None:
+def test_a_files_fate_is_shown(before: str | None, after: str | None, moved: str | None, title: str) -> None:
     file = {"path": "x.md", "moved_from": moved, "before": before, "after": after, "diff": ""}
     preview = json.dumps({"answer": {}, "files": [file], "sentence": "s"})
     assert title in [block.title for block in shown(proposal(preview=preview))]
@@ -140,17 +140,17 @@ def test_a_file_says_what_becomes_of_it(before: str | None, after: str | None, m
         ("elsewhere", "needs a passkey, on the review page"),
     ],
 )
-def test_a_card_says_what_a_decision_here_is_worth(needs: Requirement, says: str) -> None:
+def test_a_card_says_how_strong_a_decision_here_is(needs: Requirement, says: str) -> None:
     assert says in text(shown(proposal(), needs))
 
 
-def test_what_a_tool_answers_beside_the_usual_is_shown_too() -> None:
+def test_unusual_fields_of_a_tools_answer_are_shown_too() -> None:
     said = text(shown(proposal(answer={"status": "done", "message": "hello\nworld", "channel": "design"})))
     assert 'channel: "design"' in said
     assert "  | world" in said
 
 
-def test_both_sides_of_a_contradiction_are_told_with_where_they_come_from() -> None:
+def test_both_sides_of_a_contradiction_are_shown_with_their_sources() -> None:
     said = text(shown(proposal(kind="flag"), sides=[contradiction()]))
     assert "number: 5 minutes here, 6 minutes there" in said
     assert "In the knowledge base: user in guides/a.md, confidence 0.70, authority 0.80, observed 2026-03-01" in said
@@ -163,7 +163,7 @@ def test_several_calls_of_one_act_are_all_shown() -> None:
     assert '"two.md"' in said
 
 
-def test_all_hosts_that_ask_are_told_with_when_each_asked_and_its_trust() -> None:
+def test_all_asking_hosts_are_shown_with_time_and_trust() -> None:
     first = replace(ASKER, asked_at=NOW)
     joined = Asker(
         "ann@zed", 0.0, 0, "nothing", frozen=True, counts={}, asked_at=NOW, sentence="merge, as told by plane:KB-1"
@@ -185,7 +185,7 @@ def test_all_hosts_that_ask_are_told_with_when_each_asked_and_its_trust() -> Non
     ]
 
 
-def test_what_changed_since_is_told_and_the_difference_is_that_of_now() -> None:
+def test_later_changes_are_named_and_the_present_diff_is_shown() -> None:
     line = HistoryLine("cc", "2026-03-01T12:00:00Z", "bob@zed", "kb_merge", "user", None, None, "", 1, 0, None)
     changed = [PageSince("guides/deploy.md", "cc", [line, replace(line, by="", tool="")])]
     stored = proposal()
@@ -228,13 +228,13 @@ def test_what_changed_since_is_told_and_the_difference_is_that_of_now() -> None:
         ),
     ],
 )
-def test_each_way_it_may_stand_now_has_its_words(present: Present, says: str) -> None:
+def test_each_present_state_has_its_text(present: Present, says: str) -> None:
     summary = replace(summary_of(proposal(), ASKER, "word", now=NOW), present=present)
     assert says in text(card(summary))
     assert summary.approvable == (present.outcome != "impossible")
 
 
-def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
+def test_a_frozen_asker_and_a_new_one_are_marked() -> None:
     frozen = Asker("ann@cursor", 0.0, 0, "", frozen=True, counts={})
     said = text(shown(proposal(), asker=frozen))
     assert "frozen until a person unfreezes it" in said
@@ -249,7 +249,7 @@ def test_a_person_who_asks_about_trust_is_named_without_a_level() -> None:
     assert "level: 4" in said
 
 
-def test_long_blocks_and_long_lines_are_folded_and_counted_and_nothing_else_is() -> None:
+def test_only_long_blocks_and_long_lines_are_folded_and_counted() -> None:
     long = proposal(diff="\n".join(f"+line {n}" for n in range(1000)), arguments=[{"content": "x" * 5000}])
     parts, some = folded(shown(long))
     assert some
@@ -281,7 +281,7 @@ def test_the_form_for_programs_has_the_hash_and_the_decision() -> None:
     assert (found["decision"]["by"], found["decision"]["note"], found["decision"]["signed"]) == ("ann", "no", False)
 
 
-def test_whoever_let_a_run_begin_is_told_how_to_see_it() -> None:
+def test_approving_a_runs_start_says_how_to_see_it() -> None:
     underway = json.dumps({"run_id": "r-1", "status": "running"})
     said = ending(proposal(tool="agent_run", state="executed", result=underway))
     assert "runs follow r-1" in said
@@ -339,7 +339,7 @@ def test_no_text_acts_or_ends_a_line(payload: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"])))
-def test_plain_text_is_shown_as_it_is(payload: str) -> None:
+def test_plain_text_is_shown_unchanged(payload: str) -> None:
     if " " * 40 not in payload:
         assert visible(payload) == payload
 

@@ -22,13 +22,13 @@ def after(view: View, page: ScreenPage, *keys: str) -> View:
     return view
 
 
-def test_the_list_stops_at_both_ends_and_enter_opens_what_is_marked() -> None:
+def test_the_list_stops_at_both_ends_and_enter_opens_the_marked_one() -> None:
     assert after(View(), LONG, "up").at == 0
     assert after(View(), LONG, "down", "down", "down", "down").at == 2
     assert after(View(), LONG, "down", "enter") == View(at=1, reading=True, seen=20)
 
 
-def test_a_short_proposal_may_be_approved_at_once() -> None:
+def test_a_short_proposal_may_be_approved_immediately() -> None:
     assert lacking(after(opened(0), SHORT), SHORT) == ""
 
 
@@ -40,7 +40,7 @@ def test_a_long_one_only_after_its_last_line_was_reached_by_reading() -> None:
     assert lacking(after(view, LONG, *["down"] * 80), LONG) == ""
 
 
-def test_what_is_folded_must_be_opened_and_read_from_its_beginning() -> None:
+def test_folded_text_must_be_opened_and_read_from_its_beginning() -> None:
     part = ScreenPage(count=1, lines=10, height=20, folded=True)
     view = after(opened(0), part)
     assert "press o" in lacking(view, part)
@@ -100,5 +100,5 @@ def test_whatever_is_pressed_nothing_counts_as_seen_that_was_not_on_the_screen(
         ("\x7f\x1bOA", ["backspace", "up"]),
     ],
 )
-def test_what_a_terminal_sends_is_split_into_keys(typed: str, keys: list[str]) -> None:
+def test_terminal_input_is_split_into_keys(typed: str, keys: list[str]) -> None:
     assert split(typed) == keys

@@ -57,11 +57,11 @@ def test_a_wiki_link_is_a_path_or_a_title() -> None:
         "amd, .mdx and md",
     ],
 )
-def test_what_names_no_page_is_not_taken_for_one(text: str) -> None:
+def test_text_that_names_no_page_is_not_taken_for_one(text: str) -> None:
     assert mentions_in([text]) == ()
 
 
-def test_each_is_told_once_and_few_of_many() -> None:
+def test_each_page_is_listed_once_and_many_are_limited() -> None:
     text = " ".join(f"kb:page{number} kb:page{number}" for number in range(1000))
     found = mentions_in([text, text])
     assert len(found) == len(set(found)) == MOST_NAMES
@@ -75,6 +75,6 @@ def test_whatever_people_write_it_can_be_looked_for(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("piece", ["[[", "](", "kb:", "http://a/", "a.md", "a.", "%", "./", "a/b-", "]( <"])
-def test_no_text_takes_long_to_look_through(piece: str) -> None:
+def test_no_text_takes_long_to_search(piece: str) -> None:
     """A stranger writes it; 200,000 characters take a fraction of a second, or this test takes minutes."""
     mentions_in([piece * (200_000 // len(piece))])

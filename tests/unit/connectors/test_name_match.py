@@ -57,7 +57,7 @@ def outcome(asked: str, things: Sequence[Person]) -> tuple[type[object], tuple[s
         ("Бориз Ёлкин", BORIS),
     ],
 )
-def test_a_person_is_found_by_what_people_write(asked: str, meant: Person) -> None:
+def test_a_person_is_found_by_names_that_people_type(asked: str, meant: Person) -> None:
     assert found(asked) == meant
 
 
@@ -74,7 +74,7 @@ def test_a_person_is_found_by_what_people_write(asked: str, meant: Person) -> No
         ("TODO", "Todo"),
     ],
 )
-def test_a_state_is_found_by_what_people_write(asked: str, meant: str) -> None:
+def test_a_state_is_found_by_names_that_people_type(asked: str, meant: str) -> None:
     assert found(asked, STATES) == (meant,)
 
 
@@ -97,7 +97,7 @@ def test_a_state_is_found_by_what_people_write(asked: str, meant: str) -> None:
         ("nobody at all", PEOPLE),
     ],
 )
-def test_what_only_looks_alike_is_not_taken(asked: str, things: Sequence[Person]) -> None:
+def test_a_merely_similar_name_is_not_taken(asked: str, things: Sequence[Person]) -> None:
     with pytest.raises(UnknownName) as unknown:
         found(asked, things)
     assert set(unknown.value.candidates) == {thing[0] for thing in things}
@@ -117,14 +117,14 @@ def test_what_only_looks_alike_is_not_taken(asked: str, things: Sequence[Person]
         ),
     ],
 )
-def test_between_two_it_is_asked_which(asked: str, things: Sequence[Person], candidates: set[str]) -> None:
+def test_two_matches_lead_to_a_question(asked: str, things: Sequence[Person], candidates: set[str]) -> None:
     with pytest.raises(AmbiguousServiceName) as ambiguous:
         found(asked, things)
     assert set(ambiguous.value.candidates) == candidates
     assert len(str(ambiguous.value)) <= 280
 
 
-def test_what_is_written_exactly_so_wins_over_what_is_written_nearly_so() -> None:
+def test_an_exact_name_wins_over_a_similar_one() -> None:
     things = [("bug",), ("Bug",), ("bugs",), ("BUG",)]
     assert [found(asked, things) for asked in ("bug", "Bug", "bugs", "BUG")] == things
 
@@ -145,7 +145,7 @@ def test_a_thousand_candidates_and_a_long_name_fit_into_a_short_sentence() -> No
 
 
 @given(st.lists(names.filter(str.strip), min_size=1, max_size=8, unique_by=lambda name: name.strip()), st.data())
-def test_a_name_as_it_is_shown_always_finds_its_thing(shown: list[str], data: st.DataObject) -> None:
+def test_a_shown_name_always_finds_its_thing(shown: list[str], data: st.DataObject) -> None:
     asked = data.draw(st.sampled_from(shown))
     assert found(asked, [(name,) for name in shown]) == (asked,)
 
@@ -159,9 +159,7 @@ def test_case_and_form_never_matter_where_one_thing_has_the_name(shown: list[str
 
 
 @given(names, st.lists(names, max_size=8))
-def test_whatever_is_asked_the_outcome_is_a_thing_or_all_that_there_is_or_a_choice(
-    asked: str, shown: list[str]
-) -> None:
+def test_any_name_gives_one_thing_or_all_of_them_or_a_choice(asked: str, shown: list[str]) -> None:
     things = [(name,) for name in shown]
     kind, names_told = outcome(asked, things)
     if kind is UnknownName:

@@ -154,9 +154,7 @@ def approved(proposal: str = "p-1") -> Call:
 
 
 @KEYED
-async def test_what_is_asked_for_twice_is_done_once_and_answered_from_what_is_on_record(
-    world: World, *, keyed: bool
-) -> None:
+async def test_a_repeated_request_is_done_once_and_answered_from_the_record(world: World, *, keyed: bool) -> None:
     first = await world.send(world.message(keyed=keyed))
     world.now += REPEAT_WINDOW
     second = await world.send(world.message(keyed=keyed))
@@ -184,9 +182,7 @@ async def test_the_same_text_approved_twice_is_sent_twice(world: World) -> None:
 
 
 @KEYED
-async def test_what_certainly_was_not_done_is_said_as_it_is_and_can_be_tried_again(
-    world: World, *, keyed: bool
-) -> None:
+async def test_an_act_that_was_certainly_not_done_says_so_and_can_be_tried_again(world: World, *, keyed: bool) -> None:
     with pytest.raises(Unreachable) as raised:
         await world.send(world.message(keyed=keyed, before=[AWAY]))
     assert raised.value is AWAY
@@ -201,7 +197,7 @@ async def test_what_certainly_was_not_done_is_said_as_it_is_and_can_be_tried_aga
 @KEYED
 @pytest.mark.parametrize("late", range(len(LOOK_UP_WAITS_S)))
 @pytest.mark.parametrize("lost", [LOST, RuntimeError("the reply has no id"), DatabaseUnavailable("state.db", "full")])
-async def test_a_lost_reply_is_found_there_also_when_the_service_takes_its_time(
+async def test_a_lost_reply_is_found_there_even_if_the_service_is_slow(
     world: World, lost: Exception, late: int, *, keyed: bool
 ) -> None:
     """0 duplicates, and 0 wrong "failed"."""
@@ -212,7 +208,7 @@ async def test_a_lost_reply_is_found_there_also_when_the_service_takes_its_time(
     assert await world.outcomes() == ["sent"]
 
 
-async def test_without_a_key_what_is_not_found_is_not_sent_again_before_nothing_can_be_under_way(world: World) -> None:
+async def test_without_a_key_an_unfound_act_is_not_sent_again_while_it_may_be_in_progress(world: World) -> None:
     first = await world.send(world.message(before=[LOST]))
     assert (first.status, first.why, first.result) == ("unsure", NOT_FOUND, None)
     assert world.slept == LOOKED_S
@@ -235,7 +231,7 @@ async def test_each_attempt_has_its_own_time_until_nothing_can_be_under_way(worl
     assert world.place.held == []
 
 
-async def test_what_arrives_late_is_found_by_whoever_asks_again(world: World) -> None:
+async def test_a_late_arrival_is_found_by_a_repeated_request(world: World) -> None:
     first = await world.send(world.message(before=[LOST]))
     world.place.held.append(first.outbox_entry.id)
     again = await world.send(world.message())
@@ -244,7 +240,7 @@ async def test_what_arrives_late_is_found_by_whoever_asks_again(world: World) ->
     assert await world.outcomes() == ["unsure", "sent"]
 
 
-async def test_with_a_key_what_is_not_found_is_sent_again_once_under_the_same_key(world: World) -> None:
+async def test_with_a_key_an_unfound_act_is_sent_again_once_under_the_same_key(world: World) -> None:
     told = await world.send(world.message(keyed=True, before=[LOST]))
     assert (told.status, told.found) == ("done", False)
     assert world.place.held == [told.outbox_entry.id]
@@ -254,7 +250,7 @@ async def test_with_a_key_what_is_not_found_is_sent_again_once_under_the_same_ke
     assert world.slept == 3 * LOOKED_S
 
 
-async def test_what_took_long_may_still_be_under_way_and_is_not_overtaken_also_with_a_key(world: World) -> None:
+async def test_a_slow_request_may_still_be_in_progress_and_is_not_overtaken_even_with_a_key(world: World) -> None:
     """Plane checks the key and then writes: a second request would find none while the first is in progress."""
 
     def takes() -> None:
@@ -308,7 +304,7 @@ async def test_a_second_attempt_that_is_refused_says_nothing_of_the_first(world:
     assert await world.outcomes() == ["unsure"]
 
 
-async def test_what_breaks_while_it_is_looked_up_is_unsure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_during_a_look_up_is_unsure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(_self: Message, _trip: DeliveryAttempt) -> None:
         raise RuntimeError("a reply without ids")
 
@@ -335,7 +331,7 @@ class Parts(Message):
         return {"id": attempt.id} if f"{attempt.id}.2" in self.place.held else None
 
 
-async def test_what_stopped_halfway_goes_on_where_it_stopped(world: World) -> None:
+async def test_an_act_that_stopped_halfway_continues_there(world: World) -> None:
     half = await world.send(Parts(world.place, before=[None, AWAY]))
     assert (half.status, half.why) == ("unsure", "1 of 3 parts were sent")
     world.now += LONGEST_IN_FLIGHT
@@ -347,14 +343,14 @@ async def test_what_stopped_halfway_goes_on_where_it_stopped(world: World) -> No
 # --- dead processes, several callers ----------------------------------------------------------------------------------
 
 
-async def test_what_was_begun_and_never_sent_is_sent(world: World) -> None:
+async def test_an_act_begun_and_never_sent_is_sent(world: World) -> None:
     begun = await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     told = await world.send(world.message())
     assert (told.status, told.outbox_entry.id) == ("done", begun.id)
     assert (world.place.looked, world.slept) == (0, 0)
 
 
-async def test_what_was_begun_and_never_sent_may_fail_for_certain(world: World) -> None:
+async def test_an_act_begun_and_never_sent_may_fail_for_certain(world: World) -> None:
     await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     with pytest.raises(Unreachable):
         await world.send(world.message(before=[AWAY]))
@@ -362,7 +358,7 @@ async def test_what_was_begun_and_never_sent_may_fail_for_certain(world: World) 
 
 
 @KEYED
-async def test_what_a_dead_process_sent_is_found(world: World, *, keyed: bool) -> None:
+async def test_a_dead_processs_act_is_found(world: World, *, keyed: bool) -> None:
     begun = await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     await world.state.outbox.mark(begun.id, {"queue": "q-1"})
     world.place.held.append(begun.id)
@@ -371,7 +367,7 @@ async def test_what_a_dead_process_sent_is_found(world: World, *, keyed: bool) -
     assert len(world.place.held) == 1
 
 
-async def test_what_a_dead_process_may_have_sent_under_a_key_is_given_time_to_arrive(world: World) -> None:
+async def test_a_dead_processs_act_with_a_key_gets_time_to_arrive(world: World) -> None:
     begun = await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     told = await world.send(world.message(keyed=True))
     assert (told.status, told.outbox_entry.id) == ("done", begun.id)
@@ -379,7 +375,7 @@ async def test_what_a_dead_process_may_have_sent_under_a_key_is_given_time_to_ar
 
 
 @KEYED
-async def test_of_many_callers_at_once_one_sends_and_the_others_wait_for_what_becomes_of_it(
+async def test_of_many_concurrent_callers_one_sends_and_the_others_wait_for_the_outcome(
     world: World, *, keyed: bool
 ) -> None:
     async def one() -> Delivered:
@@ -409,7 +405,7 @@ def slow(world: World) -> Slow:
     return message
 
 
-async def test_who_cannot_wait_for_the_one_who_sends_it_is_told_so_and_sends_nothing(world: World) -> None:
+async def test_a_caller_that_cannot_wait_for_the_sender_is_told_so_and_sends_nothing(world: World) -> None:
     message = slow(world)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.send, message)
@@ -421,7 +417,7 @@ async def test_who_cannot_wait_for_the_one_who_sends_it_is_told_so_and_sends_not
     assert await world.outcomes() == ["sent"]
 
 
-async def test_who_has_to_be_alone_with_something_waits_and_after_too_long_is_told_that_nothing_was_sent(
+async def test_an_exclusive_act_waits_and_after_too_long_reports_that_nothing_was_sent(
     world: World,
 ) -> None:
     impatient, message = world.another(longest_wait_s=0.01), slow(world)
@@ -442,7 +438,7 @@ async def test_who_has_to_be_alone_with_something_waits_and_after_too_long_is_to
     assert (await second()).status == "done"
 
 
-async def test_a_caller_that_goes_away_does_not_stop_what_is_being_sent(world: World) -> None:
+async def test_a_caller_that_leaves_does_not_stop_a_send(world: World) -> None:
     message = slow(world)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.send, message)
@@ -468,14 +464,16 @@ def test_an_act_is_given_up_before_the_database_gives_its_lock_to_another_one() 
 # --- an outbox that cannot be written ---------------------------------------------------------------------------------
 
 
-async def test_what_cannot_be_begun_on_record_is_not_sent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_act_whose_beginning_cannot_be_recorded_is_not_sent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(world.state.outbox, "begin", _full)
     with pytest.raises(DatabaseUnavailable):
         await world.send(world.message())
     assert world.place.held == []
 
 
-async def test_what_was_done_is_told_as_done_though_that_cannot_be_noted(
+async def test_a_done_act_is_reported_as_done_even_if_that_cannot_be_recorded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as full:
@@ -493,7 +491,7 @@ async def _full(*_: object, **__: object) -> None:
 # --- proposals --------------------------------------------------------------------------------------------------------
 
 
-async def test_what_an_approved_call_did_before_its_process_died_is_recalled(world: World) -> None:
+async def test_an_approved_calls_effect_before_its_process_died_is_found(world: World) -> None:
     assert await world.dispatcher.recall(approved(), world.message()) is None
     begun = await world.state.outbox.begin(world.outbox_entry(call=approved()), within=REPEAT_WINDOW)
     assert await world.dispatcher.recall(approved(), world.message()) is None, "it was never sent"
@@ -509,7 +507,7 @@ async def test_what_an_approved_call_did_before_its_process_died_is_recalled(wor
     assert await world.outcomes() == ["unsure", "sent"]
 
 
-async def test_what_certainly_failed_or_did_not_happen_is_to_be_done(world: World) -> None:
+async def test_an_act_that_certainly_failed_or_did_not_happen_is_still_to_be_done(world: World) -> None:
     with pytest.raises(Unreachable):
         await world.send(world.message(before=[AWAY]), call=approved())
     assert await world.dispatcher.recall(approved(), world.message()) is None
@@ -528,7 +526,7 @@ def keyed_by(key: str) -> Call:
     return replace(ME, key=key)
 
 
-async def test_what_a_call_began_is_found_by_its_key_and_by_no_other(world: World) -> None:
+async def test_a_calls_entry_is_found_by_its_key_and_by_no_other(world: World) -> None:
     first, other = keyed_by("r-1/f-1"), keyed_by("r-1/f-2")
     assert await world.dispatcher.recall(first, world.message()) is None
     sent = await world.send(world.message(), call=first)
@@ -552,13 +550,13 @@ async def test_a_call_that_asked_for_an_open_act_again_is_answered_from_that_one
     assert world.place.held == [again.outbox_entry.id]
 
 
-async def test_an_act_that_was_never_sent_stays_so_when_it_is_asked_for_again(world: World) -> None:
+async def test_an_act_that_was_never_sent_stays_so_when_requested_again(world: World) -> None:
     begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=REPEAT_WINDOW)
     again = await world.send(world.message(), call=keyed_by("r-1/f-2"))
     assert (again.status, again.outbox_entry.id, world.place.looked) == ("done", begun.id, 0)
 
 
-async def test_a_process_that_was_believed_dead_does_not_send_what_was_given_up(world: World) -> None:
+async def test_a_process_believed_dead_does_not_send_a_given_up_act(world: World) -> None:
     late = keyed_by("r-1/f-1")
     assert await world.dispatcher.abandon(late, "zulip_send_message", "zulip") is None
     assert await world.dispatcher.abandon(late, "zulip_send_message", "zulip") is None
@@ -569,7 +567,7 @@ async def test_a_process_that_was_believed_dead_does_not_send_what_was_given_up(
     assert await world.outcomes() == ["failed", "sent"]
 
 
-async def test_what_was_begun_before_it_could_be_given_up_is_told(world: World) -> None:
+async def test_an_act_begun_before_it_was_given_up_is_reported(world: World) -> None:
     begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=REPEAT_WINDOW)
     assert await world.dispatcher.abandon(keyed_by("r-1/f-1"), "zulip_send_message", "zulip") == begun
 

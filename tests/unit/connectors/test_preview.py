@@ -41,7 +41,7 @@ def rows_of(change: Mapping[str, Any], showing: DiffOptions) -> Sequence[FileVie
     ("before", "after", "says"),
     [(None, "hello", "is sent"), ("hello", None, "is deleted"), ("hello", "goodbye", "changes")],
 )
-def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None, after: str | None, says: str) -> None:
+def test_the_fate_of_a_text_is_worded_the_same_everywhere(before: str | None, after: str | None, says: str) -> None:
     change = shown_change("plane:KB-12 description", before, after)
     (view,) = rows_of(change, WHOLE)
     titles = [block.title for block in card(waiting(change))]
@@ -50,7 +50,7 @@ def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None
     assert f"plane:KB-12 description {says}\n" in form(waiting(change), {}).text
 
 
-def test_a_text_that_is_shown_as_it_goes_out_is_not_shown_again_as_an_answer() -> None:
+def test_a_text_shown_as_sent_is_not_shown_again_as_an_answer() -> None:
     change, answer = shown_change("zulip:design/merge", None, "hello"), {"place": "design/merge", "preview": "hello"}
     said = text(card(_with(answer, change)))
     assert 'place: "design/merge"' in said
@@ -67,7 +67,7 @@ def test_a_text_without_an_end_to_its_last_line_is_no_remark_worth() -> None:
         assert "No newline" not in shown_change("zulip:design/merge", before, after)["diff"]
 
 
-def test_what_has_no_text_is_told_as_such() -> None:
+def test_an_act_without_text_says_so() -> None:
     change = shown_change("zulip:design/merge reaction", None, "")
     assert file_text(change) == "zulip:design/merge reaction is sent\n"
     assert "no text" in text(card(waiting(change)))

@@ -86,7 +86,7 @@ def test_two_versions_of_a_page_do_not_contradict_each_other() -> None:
         ("history-of-art.md", False),
     ],
 )
-def test_a_path_tells_whether_a_page_is_of_one_time(path: str, *, dated: bool) -> None:
+def test_a_path_shows_whether_a_page_belongs_to_one_time(path: str, *, dated: bool) -> None:
     assert is_dated_name(path) == dated
 
 
@@ -97,7 +97,7 @@ def test_a_side_is_the_sentence_as_its_page_has_it() -> None:
     assert texts == {"The [image cache](a.md) of the shop holds **500** pictures.", CACHE.format(900).strip()}
 
 
-def test_a_key_of_pages_made_from_one_template_is_about_each_of_them() -> None:
+def test_a_key_of_templated_pages_belongs_to_each_of_them() -> None:
     pages = [
         page(f"{name}-policy.md", f"# Roles\n\n**Policy owner:** {who}\n")
         for name, who in (("backup", "Ann"), ("access", "Ben"))
@@ -105,7 +105,7 @@ def test_a_key_of_pages_made_from_one_template_is_about_each_of_them() -> None:
     assert found(*pages) == []
 
 
-def test_only_the_units_of_a_write_are_compared_and_the_whole_page_tells_what_they_are_about() -> None:
+def test_only_a_writes_units_are_compared_and_the_whole_page_shows_their_subject() -> None:
     letters, changed = "The mail queue of the shop holds {} letters.\n", CACHE.format(2)
     guide = page("guide.md", f"{CACHE.format(1)}\n{letters.format(90)}")
     notes = page("notes.md", f"{letters.format(70)}\n{changed}")

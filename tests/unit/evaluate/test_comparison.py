@@ -84,7 +84,7 @@ async def test_tokens_are_counted_until_the_answer_is_seen() -> None:
     assert (never.tokens, never.reached, never.in_hits) == (110, False, False)
 
 
-async def test_the_ranking_is_measured_deeper_than_what_is_shown() -> None:
+async def test_the_ranking_is_measured_deeper_than_shown() -> None:
     [measured] = await run([ANSWER], finding([STORY, BACK]), limit=1)
     assert measured.reciprocal_rank == 1 / 2
     assert measured.recall == 1
@@ -120,7 +120,7 @@ async def test_a_summary_holds_scent_against_the_truth_and_leaves_unanswerable_o
     assert summarise(doubted).sufficient_right is None
 
 
-async def test_judged_places_that_are_not_there_are_told() -> None:
+async def test_judged_places_that_do_not_exist_are_reported() -> None:
     away = LabelledQuery("q3", "x", (Relevant("gone.md"),), line=9)
     other = LabelledQuery("q4", "x", (Relevant("deploy.md", quote="the next colour"),), line=10)
     found = await unresolved([ANSWER, NOTHING, away, other], finding([]))
@@ -160,7 +160,7 @@ def test_two_runs_are_compared_query_by_query() -> None:
     assert (found.only_before, found.only_after) == (["x"], ["new"])
 
 
-def test_a_printed_run_is_read_back_as_it_was_and_nothing_else_is() -> None:
+def test_only_a_printed_run_is_read_back() -> None:
     one = measured("a", 0.5)
     printed = {**asdict(one), "top": list(one.top)}
     assert measured_from([printed]) == [one]

@@ -28,7 +28,7 @@ def test_ndcg_of_a_graded_list_worked_by_hand() -> None:
     assert ndcg("abcdef", grades, k=6) == pytest.approx(0.785, abs=1e-3)
 
 
-def test_ndcg_counts_what_is_named_twice_once() -> None:
+def test_ndcg_counts_a_doubled_page_once() -> None:
     assert ndcg("xxa", {"a": 1.0}) == ndcg("xa", {"a": 1.0}) == pytest.approx(1 / math.log2(3))
     assert ndcg("aaa", {"a": 1.0, "b": 1.0}, k=3) == pytest.approx(1 / (1 + 1 / math.log2(3)))
 

@@ -78,7 +78,7 @@ def test_json_lines_and_yaml_say_the_same() -> None:
         ('{"id": "a", "query": "x", "relevant": []}\n\n{"id": "a", "query": "y", "relevant": []}', 3, "line 1 already"),
     ],
 )
-def test_what_does_not_fit_is_told_with_file_and_line(text: str, line: int, words: str) -> None:
+def test_an_invalid_line_is_reported_with_file_and_line(text: str, line: int, words: str) -> None:
     with pytest.raises(BadQuerySet, match=rf"my\.jsonl, line {line}: ") as refused:
         read_queries(text, "my.jsonl")
     assert words in str(refused.value)
@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_told_with_file_and_line(text: str, line: int, word
 @pytest.mark.parametrize(
     ("text", "line"), [("a: [1", 1), ("x: 1\n", 1), ("- {id: a, query: x,\n   relevant: []}\n- 7\n", 3), ("", 1)]
 )
-def test_yaml_that_does_not_fit_is_told_with_its_line(text: str, line: int) -> None:
+def test_invalid_yaml_is_reported_with_its_line(text: str, line: int) -> None:
     with pytest.raises(BadQuerySet) as refused:
         read_queries(text, "my.yml")
     assert refused.value.line == line
@@ -120,13 +120,13 @@ def test_trec_and_beir_files_are_read() -> None:
         ("7\tx\n", "", "qrels", 1),
     ],
 )
-def test_trec_files_that_do_not_fit_are_told_with_file_and_line(queries: str, qrels: str, file: str, line: int) -> None:
+def test_invalid_trec_files_are_reported_with_file_and_line(queries: str, qrels: str, file: str, line: int) -> None:
     with pytest.raises(BadQuerySet) as refused:
         read_trec(queries, "q.tsv", qrels, "qrels")
     assert (refused.value.file, refused.value.line) == (file, line)
 
 
-def test_a_section_is_named_by_heading_or_path_and_holds_what_is_below_it() -> None:
+def test_a_section_is_named_by_heading_or_path_and_includes_its_subsections() -> None:
     place = Relevant("a.md", "Rolling back")
     assert lies_in(_At("a.md", "Deploy > Rolling back"), place)
     assert lies_in(_At("a.md", "Deploy > Rolling Back > Secrets"), place)
@@ -137,7 +137,7 @@ def test_a_section_is_named_by_heading_or_path_and_holds_what_is_below_it() -> N
     assert not lies_in(_At("b.md", "Rolling back"), place)
 
 
-def test_an_answer_is_its_quote_and_where_there_is_none_its_place() -> None:
+def test_an_answer_is_its_quote_or_without_one_its_place() -> None:
     quoted = LabelledQuery("q", "x", (Relevant("a.md", "S", quote="The  previous\ncolour"),))
     assert holds_answer(quoted, _At("a.md", "T"), "to the\nprevious colour.")
     assert not holds_answer(quoted, _At("a.md", "S"), "nothing of it")
@@ -155,7 +155,7 @@ def test_quality_counts_pages_when_pages_are_judged_and_sections_when_sections_a
     assert graded.ndcg == pytest.approx(1)
 
 
-def test_every_place_that_the_handbooks_query_set_names_says_what_is_quoted() -> None:
+def test_every_place_in_the_handbooks_query_set_contains_its_quote() -> None:
     """The handbook's pages change; a judgement that no longer holds would measure nothing."""
     queries = read_queries(HANDBOOK.read_text(encoding="utf-8"), str(HANDBOOK))
     assert sum(bool(q.relevant) for q in queries) >= 30

@@ -37,14 +37,14 @@ def test_after_untrusted_text_one_level_more_is_needed_and_the_reason_is_said() 
 
 
 @given(st.floats(0, 5), levels)
-def test_below_level_2_nothing_is_proposed_and_what_only_reads_never_is(score: float, needed: Trust) -> None:
+def test_below_level_2_nothing_is_proposed_and_reads_never_are(score: float, needed: Trust) -> None:
     """The design, section 6: below the required level the call becomes a proposal; below 2 it is refused."""
     decision = decide(Grant("ann@cursor", score, frozen=False), "tool", needed)
     if isinstance(decision, Propose):
         assert 2 <= score < needed
 
 
-def test_a_refusal_is_one_sentence_with_what_is_needed_held_and_to_be_done() -> None:
+def test_a_refusal_is_one_sentence_with_needed_and_present_level_and_what_to_do() -> None:
     decision = decide(Grant("ann@cursor", 1.9, frozen=False), "kb_merge", Trust.EDIT)
     assert isinstance(decision, Refuse)
     assert "needs trust level 3" in decision.why
@@ -53,7 +53,7 @@ def test_a_refusal_is_one_sentence_with_what_is_needed_held_and_to_be_done() -> 
     assert "\n" not in decision.why
 
 
-def test_a_proposal_says_what_the_call_needs_what_the_caller_has_and_who_decides() -> None:
+def test_a_proposal_names_the_needed_level_the_callers_and_who_decides() -> None:
     below = decide(Grant("ann@cursor", 2, frozen=False), "kb_merge", Trust.EDIT)
     assert isinstance(below, Propose)
     assert below.why == (
@@ -65,7 +65,7 @@ def test_a_proposal_says_what_the_call_needs_what_the_caller_has_and_who_decides
     assert enough.why == "kb_merge needs a person's approval. It replaces a claim"
 
 
-def test_a_frozen_caller_learns_that_it_is_frozen_and_who_can_lift_it() -> None:
+def test_a_frozen_caller_learns_that_and_who_can_unfreeze_it() -> None:
     decision = decide(Grant("ann@cursor", 5, frozen=True), "kb_search", Trust.READ)
     assert isinstance(decision, Refuse)
     assert "ann@cursor is frozen until a person lifts it" in decision.why

@@ -42,7 +42,7 @@ def test_idle_scores_sink_towards_the_floor_and_never_rise(trust_record: TrustRe
     assert later == trust_record.score if trust_record.frozen else trust_record.floor <= later <= trust_record.score
 
 
-def test_half_of_what_lies_above_the_floor_is_left_after_thirty_days() -> None:
+def test_after_thirty_days_half_of_the_score_above_the_floor_is_left() -> None:
     trust_record = replace(first_trust_record(WHO, now=NOW), score=3.0)
     assert decayed(trust_record, now=NOW + HALF_LIFE).score == pytest.approx(2.5)
 
@@ -71,14 +71,14 @@ def test_frozen_means_nothing_until_it_is_lifted() -> None:
     assert (warm.score, warm.frozen) == (warm.floor, False)
 
 
-def test_a_decision_that_moves_no_score_leaves_the_record_as_it_was() -> None:
+def test_a_decision_that_moves_no_score_leaves_the_record_unchanged() -> None:
     """A newer time would keep an idle score from decaying."""
     known = replace(first_trust_record(WHO, now=NOW), score=3.0, ceiling=3.0)
     assert moved(WHO, APPROVED, now=NOW + timedelta(seconds=1e-3))(known, []) is known
     assert moved(WHO, REJECTED, now=NOW)(known, []).score < known.score
 
 
-def test_who_was_never_seen_begins_at_the_floor_and_without_a_secret_may_never_rise_as_high() -> None:
+def test_a_new_caller_begins_at_the_floor_and_without_a_secret_has_a_lower_cap() -> None:
     first = moved(WHO, APPROVED, now=NOW)(None, [])
     assert first.score == first_trust_record(WHO, now=NOW).floor + APPROVED
     assert first_trust_record("ann@unenrolled", now=NOW).ceiling == UNENROLLED_CEILING

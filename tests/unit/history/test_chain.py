@@ -85,7 +85,7 @@ def test_a_missing_record_is_named_by_its_number(at: int) -> None:
 
 
 @pytest.mark.parametrize("at", range(LENGTH - 1))
-def test_a_record_taken_out_by_renumbering_is_told_where_it_was(at: int) -> None:
+def test_a_record_removed_by_renumbering_is_located(at: int) -> None:
     records, end = chain()
     del records[at]
     found = verify(renumbered(records), end)
@@ -105,7 +105,7 @@ def test_records_that_change_places_are_both_named(one: int, other: int) -> None
 
 
 @pytest.mark.parametrize("at", range(LENGTH))
-def test_an_inserted_record_is_told_where_it_was_put(at: int) -> None:
+def test_an_inserted_record_is_located(at: int) -> None:
     records, end = chain()
     body = body_of(entry(actor=Actor("eve", "kb_delete", "")), at + 1)
     records.insert(at, AuditRecord(0, body, digest_of(records[at - 1].digest if at else START, body)))
@@ -149,7 +149,7 @@ def test_breaks_that_have_nothing_to_do_with_each_other_are_all_named() -> None:
 @pytest.mark.parametrize(
     "body", ["", "[]", "null", "{", '{"seq":"5"}', '{"seq":5,"changes":7}', '{"seq":5,"changes":[1,{}]}']
 )
-def test_a_record_that_cannot_be_read_any_more_is_named_all_the_same(body: str) -> None:
+def test_an_unreadable_record_is_still_named(body: str) -> None:
     records, end = chain()
     records[4] = replace(records[4], body=body)
     (found,) = verify(records, end)

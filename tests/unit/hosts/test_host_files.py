@@ -51,11 +51,11 @@ def test_every_host_has_its_file_on_every_platform(tmp_path: Path, platform: str
         ("vscode", "work/.vscode/mcp.json"),
     ],
 )
-def test_a_project_has_a_file_of_its_own(tmp_path: Path, host: str, expected: str | None) -> None:
+def test_a_project_has_its_own_file(tmp_path: Path, host: str, expected: str | None) -> None:
     assert file_of(host, HostMachine("linux", tmp_path, tmp_path / "work", {}), project=True) == expected
 
 
-def test_the_environment_moves_files_as_it_moves_them_for_the_host(tmp_path: Path) -> None:
+def test_the_environment_moves_files_as_it_does_for_the_host(tmp_path: Path) -> None:
     moved = {"APPDATA": tmp_path / "r", "XDG_CONFIG_HOME": tmp_path / "x", "CLAUDE_CONFIG_DIR": tmp_path / "c"}
     environ = {name: str(path) for name, path in moved.items()}
     assert file_of("vscode", HostMachine("win32", tmp_path, tmp_path, environ)) == "r/Code/User/mcp.json"
@@ -92,7 +92,7 @@ def test_the_file_of_every_host_is_known_for_every_platform() -> None:
     assert not missing, "add these to FILES, as the vendor documents them"
 
 
-def test_an_entry_says_what_the_host_needs_and_no_more() -> None:
+def test_an_entry_has_what_the_host_needs_and_no_more() -> None:
     assert server_entry(LAUNCH, Served("/kb"), "s3cret", typed=False) == {
         "command": "/venv/bin/knowledge-forge",
         "args": ["serve", "--kb", "/kb"],
@@ -107,7 +107,7 @@ def test_an_entry_says_what_the_host_needs_and_no_more() -> None:
     }
 
 
-def test_what_a_person_added_to_the_entry_outlives_a_new_secret() -> None:
+def test_a_persons_additions_to_the_entry_outlive_a_new_secret() -> None:
     """A knowledge base that was made read-only must not become writable by installing again."""
     earlier = {
         "command": "uvx",
@@ -143,7 +143,7 @@ def test_an_entry_is_shown_without_its_secret() -> None:
         (None, None),
     ],
 )
-def test_our_entries_are_known_by_what_they_start(entry: object, kb: str | None) -> None:
+def test_our_entries_are_recognised_by_their_command(entry: object, kb: str | None) -> None:
     assert kb_of(entry) == kb
 
 
@@ -223,7 +223,7 @@ def test_a_symlink_stays_one_and_its_target_changes(tmp_path: Path, *, dangling:
     assert [copy.parent for copy in backups(link)] == ([] if dangling else [target.parent])
 
 
-def test_what_the_host_writes_meanwhile_is_kept(tmp_path: Path) -> None:
+def test_the_hosts_own_changes_meanwhile_are_kept(tmp_path: Path) -> None:
     """Claude Code writes its file at every turn."""
     file = tmp_path / "mcp.json"
     file.write_text("a", encoding="utf-8")
@@ -274,7 +274,7 @@ def test_readers_see_the_old_file_or_the_new_one_and_never_half(tmp_path: Path) 
     assert seen <= texts
 
 
-def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused_by_name(tmp_path: Path) -> None:
     folder, odd, loop = tmp_path / "folder", tmp_path / "odd", tmp_path / "loop"
     folder.mkdir()
     odd.write_bytes("ä".encode("utf-16"))

@@ -82,14 +82,14 @@ def with_ours(value: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=40)
 @given(documents())
-def test_any_commented_document_is_read_as_what_it_says(document: tuple[str, dict[str, Any]]) -> None:
+def test_any_commented_document_is_parsed_correctly(document: tuple[str, dict[str, Any]]) -> None:
     text, value = document
     assert parse(text).root.value == value
 
 
 @settings(max_examples=40)
 @given(documents())
-def test_setting_our_member_gives_what_was_there_and_ours(document: tuple[str, dict[str, Any]]) -> None:
+def test_setting_our_member_adds_only_ours(document: tuple[str, dict[str, Any]]) -> None:
     text, value = document
     after = put(text, PATH, ENTRY)
     assert parse(after).root.value == with_ours(value)
@@ -107,14 +107,14 @@ def test_setting_our_member_only_inserts(document: tuple[str, dict[str, Any]]) -
 
 @settings(max_examples=40)
 @given(documents(held=True))
-def test_removing_what_was_set_gives_back_every_byte(document: tuple[str, dict[str, Any]]) -> None:
+def test_removing_our_member_restores_every_byte(document: tuple[str, dict[str, Any]]) -> None:
     text, _ = document
     assert drop(put(text, PATH, ENTRY), PATH) == text
 
 
 @settings(max_examples=40)
 @given(documents(held=False))
-def test_removing_also_takes_away_the_holder_that_was_made_for_it(document: tuple[str, dict[str, Any]]) -> None:
+def test_removing_also_removes_the_object_made_for_it(document: tuple[str, dict[str, Any]]) -> None:
     text, value = document
     after = put(text, PATH, ENTRY)
     assert drop(after, PATH, prune=True) == text
@@ -123,7 +123,7 @@ def test_removing_also_takes_away_the_holder_that_was_made_for_it(document: tupl
 
 @settings(max_examples=40)
 @given(documents(), VALUES)
-def test_setting_it_anew_leaves_no_trace_of_the_old(document: tuple[str, dict[str, Any]], earlier: object) -> None:
+def test_setting_it_again_leaves_no_trace_of_the_old(document: tuple[str, dict[str, Any]], earlier: object) -> None:
     text, value = document
     once = put(text, PATH, earlier)
     assert parse(put(once, PATH, ENTRY)).root.value == with_ours(value)
@@ -186,7 +186,7 @@ def test_an_empty_file_becomes_a_document(blank: str) -> None:
     assert drop(blank, PATH) == blank
 
 
-def test_removing_what_is_not_there_changes_nothing() -> None:
+def test_removing_a_missing_member_changes_nothing() -> None:
     for text in ("{}", '{"mcpServers": {}}', '{"mcpServers": {"other": 1,},}'):
         assert drop(text, PATH) == drop(text, PATH, prune=True) == text
 
@@ -218,7 +218,7 @@ def test_a_holder_that_is_no_object_is_refused(text: str, path: tuple[str, ...])
         assert refused.value.path == path
 
 
-def test_a_key_that_stands_there_twice_is_refused() -> None:
+def test_a_doubled_key_is_refused() -> None:
     """Hosts differ in which of the two they accept, so neither is a safe choice."""
     ours_twice = '{"mcpServers": {"knowledge-forge": 1, "knowledge-forge": 2}}'
     for text in ('{"mcpServers": {}, "mcpServers": {}}', ours_twice):
@@ -243,7 +243,7 @@ def test_a_key_that_stands_there_twice_is_refused() -> None:
         ("// only a comment", 1, 18),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, line: int, column: int) -> None:
+def test_a_syntax_error_is_reported_with_its_place(text: str, line: int, column: int) -> None:
     with pytest.raises(BadJson) as refused:
         parse(text)
     assert (refused.value.line, refused.value.column) == (line, column)

@@ -49,7 +49,7 @@ _LINES = st.sampled_from(
 
 @settings(max_examples=150)
 @given(st.lists(_LINES, max_size=40), st.sampled_from([[], ["---", "title: x", "---"]]))
-def test_every_line_that_is_not_blank_lies_in_one_chunk_that_shows_it(lines: list[str], head: list[str]) -> None:
+def test_every_line_that_is_not_blank_is_in_one_chunk_that_shows_it(lines: list[str], head: list[str]) -> None:
     document = doc("\n".join(head + lines))
     whole = document.text.split("\n")
     seen: dict[int, str] = {}
@@ -96,7 +96,7 @@ def test_chunks_follow_headings_and_carry_their_path() -> None:
     assert found[2].indexed_text == "A > B\n## B\n\ntwo"
 
 
-def test_a_bare_heading_goes_with_what_follows() -> None:
+def test_a_bare_heading_belongs_to_the_following_text() -> None:
     found = chunks("# A\n\n## B\n\ntext\n\n## C\n")
     assert [(c.section, c.line_start, c.line_end) for c in found] == [(("A", "B"), 1, 5), (("A", "C"), 7, 7)]
 

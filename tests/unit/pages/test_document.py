@@ -28,7 +28,7 @@ def test_anything_can_be_parsed_and_its_metadata_is_json(raw: bytes) -> None:
     assert 1 <= document.body_line <= document.text.count("\n") + 2
 
 
-def test_front_matter_says_what_the_document_is() -> None:
+def test_front_matter_describes_the_document() -> None:
     found = doc(
         "---\ntitle: 'On: merging'\nsummary: All of it.\ntype: Decision\nsource: official:x\nlang: en-GB\ntags: [One, '#two']\n"
         "alias: Joining\nuntrusted: yes\nday: 2024-05-06\nat: 2024-05-06 7:08:09\nn: 3\nbad: .nan\n---\n# Head\n"
@@ -84,7 +84,7 @@ def test_front_matter_ends_with_dashes_or_dots(end: str) -> None:
         ("---\nx: *nothing\n---\nbody", "alias"),
     ],
 )
-def test_front_matter_that_cannot_be_read_is_told_and_the_text_stays(text: str, said: str) -> None:
+def test_unreadable_front_matter_is_reported_and_the_text_stays(text: str, said: str) -> None:
     started = time.perf_counter()
     found = doc(text)
     assert time.perf_counter() - started < 2
@@ -220,7 +220,7 @@ def test_links_are_raw_targets_in_order_once() -> None:
         (b"", "", ""),
     ],
 )
-def test_odd_bytes_are_read_as_well_as_they_can_be(raw: bytes, text: str, said: str) -> None:
+def test_odd_bytes_are_read_as_far_as_possible(raw: bytes, text: str, said: str) -> None:
     found = parse("a.md", raw)
     assert found.text == text
     assert said in " ".join(found.problems)
@@ -284,14 +284,14 @@ def test_a_section_is_found_by_text_path_or_anchor(asked: str, line: int) -> Non
     assert find_section(doc(GUIDE), asked).line == line
 
 
-def test_a_name_that_two_sections_bear_is_told_apart() -> None:
+def test_sections_with_one_name_are_distinguished() -> None:
     with pytest.raises(AmbiguousName) as caught:
         find_section(doc(GUIDE), "On Linux")
     assert len(caught.value.candidates) == 2
 
 
 @pytest.mark.parametrize("asked", ["nothing", "", "#", ">"])
-def test_a_section_that_is_not_there_is_answered_with_those_that_are(asked: str) -> None:
+def test_a_missing_section_is_answered_with_the_existing_ones(asked: str) -> None:
     with pytest.raises(NoSuchSection) as caught:
         find_section(doc(GUIDE), asked)
     assert "Guide > Set up" in caught.value.sections
@@ -340,7 +340,7 @@ def test_plain_text_reads_without_its_markup(marked: str, read: str) -> None:
         ("", ""),
     ],
 )
-def test_the_language_is_told_by_script_and_little_words(text: str, language: str) -> None:
+def test_the_language_is_detected_by_script_and_little_words(text: str, language: str) -> None:
     assert doc(text).language == language
 
 

@@ -67,14 +67,14 @@ def test_new_words_build_indexes_again() -> None:
 
 
 @pytest.mark.parametrize("language", SHORT)
-def test_one_sentence_tells_its_language(language: str) -> None:
+def test_one_sentence_shows_its_language(language: str) -> None:
     assert detect(SHORT[language]) == language
 
 
 @pytest.mark.parametrize(
     "text", ["", "42", "git push --force", "README", "Kubernetes Helm Terraform Docker", "total = price * quantity"]
 )
-def test_what_is_no_sentence_is_in_no_language(text: str) -> None:
+def test_text_without_a_sentence_is_in_no_language(text: str) -> None:
     assert detect(text) == ""
 
 
@@ -103,6 +103,6 @@ def test_a_language_is_named_as_people_name_it(written: str, code: str) -> None:
     assert normal_language(written) == code
 
 
-def test_no_list_of_stop_words_is_so_long_that_it_eats_words_that_mean_something() -> None:
+def test_no_list_of_stop_words_contains_meaningful_words() -> None:
     for language, listed in STOP_WORDS.items():
         assert 10 <= len(listed) <= 140, language

@@ -129,7 +129,7 @@ def test_text_without_a_secret_is_not_changed(text: str) -> None:
 @pytest.mark.parametrize(
     "part", ["a:/b:c/", "a:b,", "a:", "token", "?a=b", "password='", "x%3A%2F%2F", "a://b:c", "%40="]
 )
-def test_four_times_the_text_costs_no_more_than_ten_times_the_work(part: str) -> None:
+def test_four_times_the_text_costs_at_most_ten_times_the_work(part: str) -> None:
     def cost(times: int) -> float:
         text = part * times + "@="
         began = time.process_time()

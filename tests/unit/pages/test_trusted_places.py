@@ -43,7 +43,7 @@ def test_a_place_has_one_spelling(text: str, place: str) -> None:
         "*",
     ],
 )
-def test_nobody_vouches_for_the_web_or_for_nothing_in_particular(text: str) -> None:
+def test_nobody_can_trust_the_web_or_nothing_in_particular(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         trusted_place(text)
 
@@ -84,7 +84,7 @@ def test_a_person_is_offered_the_project_the_channel_or_the_page() -> None:
     assert offered == ["plane:KB", "zulip:design", "kb:inbox/a.md", None]
 
 
-def test_the_setting_names_places_and_refuses_what_is_none() -> None:
+def test_the_setting_names_places_and_refuses_invalid_ones() -> None:
     named = load({}, {"FORGE_TRUSTED_PLACES": 'plane:kb, zulip:#design , "zulip:direct/Ann, Bob"'})
     assert named.trusted_places == ("plane:KB", "zulip:design", "zulip:direct/ann, bob")
     assert load({}, {}).trusted_places == ()

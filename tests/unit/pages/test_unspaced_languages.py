@@ -30,7 +30,7 @@ def test_every_judged_question_names_a_page_of_its_language(language: str) -> No
     assert {detect(text) for text in pages.values()} == {language}
 
 
-async def test_a_thai_question_is_answered_and_its_letters_are_not_taken_for_typing_errors(tmp_path: Path) -> None:
+async def test_a_thai_question_is_answered_and_its_letters_are_not_taken_for_typos(tmp_path: Path) -> None:
     pages, _ = load("th")
     for number, text in enumerate(pages.values()):
         (tmp_path / f"{number}.md").write_text(f"{text}\n", encoding="utf-8")

@@ -55,7 +55,7 @@ def test_a_folder_that_may_not_be_listed_is_refused(root: Path, monkeypatch: pyt
         Vault.open(root)
 
 
-def test_a_file_that_may_not_be_read_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root, "locked.md")
     vault = Vault.open(root)
     real_open = os.open
@@ -77,7 +77,7 @@ def test_documents_are_found_whatever_their_names(root: Path) -> None:
     assert found(Vault.open(root)) == names
 
 
-def test_what_is_not_the_knowledge_base_is_not_found(root: Path) -> None:
+def test_files_outside_the_knowledge_base_are_not_found(root: Path) -> None:
     for name in (".git/a.md", ".hidden.md", "node_modules/x/readme.md", "__pycache__/a.md", "notes.txt", "md"):
         put(root, name)
     put(root, "sub.md/inner.md")
@@ -86,7 +86,7 @@ def test_what_is_not_the_knowledge_base_is_not_found(root: Path) -> None:
     assert vault.problems == ()
 
 
-def test_what_a_scan_found_can_be_read_and_keeps_its_stamp(root: Path) -> None:
+def test_a_scanned_file_can_be_read_and_keeps_its_stamp(root: Path) -> None:
     put(root, "a b/c.md", "text")
     vault = Vault.open(root)
     (scanned,) = vault.scan()
@@ -244,7 +244,7 @@ def test_a_file_that_never_stays_still_comes_with_a_stamp_that_will_differ(
     assert looked.stamp != stamp
 
 
-def test_what_vanishes_during_a_scan_is_left_out_silently(root: Path) -> None:
+def test_a_file_that_vanishes_during_a_scan_is_left_out_silently(root: Path) -> None:
     for number in range(20):
         put(root, f"d{number}/a.md")
     vault = Vault.open(root)

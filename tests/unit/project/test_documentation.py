@@ -125,7 +125,7 @@ ADDITIONS = rows("CONTRIBUTING.md", "How to add something")
 
 
 @pytest.mark.parametrize(("files", "tests"), [row[1:] for row in ADDITIONS], ids=[row[0] for row in ADDITIONS])
-def test_what_a_newcomer_may_add_takes_at_most_four_files_that_exist(files: str, tests: str) -> None:
+def test_common_additions_take_at_most_four_existing_files(files: str, tests: str) -> None:
     """For ten of them the change was made once, and these are the files that it took."""
     edited = re.findall(r"`(README\.md|[\w./-]+/[\w-]+\.\w+)`", files)
     named = [*edited, *re.findall(r"`([\w./-]+/)`", files), *re.findall(r"`(tests/[\w./-]+)`", tests)]

@@ -30,7 +30,7 @@ def test_a_page_of_learnings_is_one_that_an_agent_asks_for(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_each_learning_has_a_heading_of_its_own_and_is_short(path: str) -> None:
+def test_each_learning_has_its_own_heading_and_is_short(path: str) -> None:
     """A page's first words would become a learning, too: so there are none."""
     learnings = learnings_on(document(path))
     assert len(learnings) >= 2
@@ -40,7 +40,7 @@ def test_each_learning_has_a_heading_of_its_own_and_is_short(path: str) -> None:
 
 @pytest.mark.parametrize("agent", names())
 @pytest.mark.parametrize("domain", [GENERAL, "handbook"])
-def test_all_that_an_agent_may_be_told_fits_what_it_takes(agent: str, domain: str) -> None:
+def test_all_learnings_together_fit_an_agents_budget(agent: str, domain: str) -> None:
     pages = [document(path) for path in learning_pages(agent, domain) if path in PAGES]
     told = [learning for page in pages for learning in learnings_on(page)]
     assert told

@@ -353,7 +353,7 @@ def test_pure_files_touch_no_clock_disk_or_network(path: str) -> None:
     assert not {name.partition(".")[0] for name in imported(ROOT / path)} & IMPURE
 
 
-def test_only_what_starts_the_server_knows_the_composition_root() -> None:
+def test_only_the_starting_modules_import_the_composition_root() -> None:
     """A toolset, the gate, approvals and pages get their dependencies as named in `mcp_server/ports.py`.
 
     Settings are values.

@@ -14,7 +14,7 @@ def test_the_page_has_a_row_for_each_file_with_long_tests() -> None:
     assert promises.page(promises.read(text)) == text
 
 
-def test_every_file_with_long_tests_says_what_it_proves() -> None:
+def test_every_file_with_long_tests_states_its_promise() -> None:
     assert [path for path in promises.slow_tests() if not promises.promise(path)] == []
 
 
@@ -26,7 +26,7 @@ def test_results_that_were_not_run_again_are_kept() -> None:
     assert second != first
 
 
-def test_a_result_counts_what_passed_failed_and_was_skipped() -> None:
+def test_a_result_counts_passes_failures_and_skips() -> None:
     suite = Element("testsuite", tests="1200", failures="1", errors="1", skipped="2", time="61.4")
     assert promises.outcome([suite]) == "1,196 passed, 2 failed, 2 skipped in 61 s"
     assert promises.outcome([Element("testsuite", tests="3", time="0.2")]) == "3 passed in 0 s"

@@ -71,7 +71,7 @@ def _of_extra(name: str, extra: str) -> list[str]:
     return [canonicalize_name(one.name) for one in found if one.marker and one.marker.evaluate({"extra": extra})]
 
 
-def test_what_the_packages_need_is_locked_as_well() -> None:
+def test_dependencies_of_the_packages_are_locked_too() -> None:
     """Otherwise pip, which checks hashes, refuses the whole file."""
     here = locked()
     for name in here:

@@ -35,7 +35,7 @@ def test_each_knowledge_base_has_its_own_private_folder_with_a_readable_name(tmp
     assert state_dir_for(one, None) == first
 
 
-def test_a_link_to_a_knowledge_base_has_the_state_of_what_it_points_to(tmp_path: Path) -> None:
+def test_a_link_to_a_knowledge_base_has_its_targets_state(tmp_path: Path) -> None:
     real = vault(tmp_path / "real")
     (tmp_path / "link").symlink_to(real)
     assert state_dir_for(tmp_path / "link", None) == state_dir_for(real, None)
@@ -57,7 +57,7 @@ def test_a_knowledge_base_that_holds_the_default_place_is_refused(home: Path) ->
         state_dir_for(home, None)
 
 
-def test_a_named_directory_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_named_directory_is_used_unchanged(tmp_path: Path) -> None:
     root = vault(tmp_path / "kb")
     assert state_dir_for(root, tmp_path / "own") == tmp_path / "own"
 
@@ -68,13 +68,13 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
         state_dir_for(vault(tmp_path / "kb"), tmp_path / "file")
 
 
-def test_a_folder_whose_id_cannot_be_read_is_refused_and_not_named_by_chance(tmp_path: Path) -> None:
+def test_a_folder_whose_id_cannot_be_read_is_refused_and_not_named_at_random(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     with pytest.raises(UnsafeStateDirectory, match="cannot be written to: Is a directory"):
         server_index_name(tmp_path)
 
 
-def test_an_index_on_a_server_has_a_name_of_its_own_that_stays(tmp_path: Path) -> None:
+def test_an_index_on_a_server_has_a_stable_name_of_its_own(tmp_path: Path) -> None:
     one, other = tmp_path / "Ä notes", tmp_path / "b"
     one.mkdir()
     other.mkdir()
@@ -94,7 +94,7 @@ def test_a_schema_is_named_after_the_folder_and_its_path(tmp_path: Path) -> None
     assert default_schema(tmp_path / "заметки").startswith("forge_knowledge_")
 
 
-def test_every_process_of_a_machine_names_the_lease_on_an_index_alike_and_no_other_index_so(tmp_path: Path) -> None:
+def test_all_processes_of_a_machine_name_an_indexs_lease_the_same_and_no_other_index_so(tmp_path: Path) -> None:
     names = set()
     for name in ("one", "two", "one"):
         (tmp_path / name).mkdir(exist_ok=True)

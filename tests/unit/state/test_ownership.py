@@ -48,13 +48,13 @@ def test_a_file_that_only_its_owner_writes_is_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [".", "..", "../.."])
-def test_a_file_that_everybody_could_replace_is_refused(file: Path, which: str) -> None:
+def test_a_file_that_everyone_could_replace_is_refused(file: Path, which: str) -> None:
     open_to_all = (file / which).resolve()
     open_to_all.chmod(0o777)
     assert f"any account can write to {open_to_all}" in refused(file)
 
 
-def test_in_a_sticky_folder_nobody_replaces_what_is_anothers(file: Path) -> None:
+def test_in_a_sticky_folder_nobody_replaces_others_files(file: Path) -> None:
     file.parent.chmod(0o1777)
     assert others_could_replace(file) is None
     file.chmod(0o666)
@@ -71,7 +71,7 @@ def test_in_a_sticky_folder_anyone_can_create_a_missing_file(file: Path) -> None
         state_dir_for(kb, file.parent)
 
 
-def test_an_open_file_is_judged_by_itself_and_not_by_its_name(file: Path) -> None:
+def test_an_open_file_is_checked_itself_and_not_by_its_name(file: Path) -> None:
     file.chmod(0o666)
     with file.open(encoding="utf-8") as opened:
         file.rename(file.with_name("old"))
@@ -108,7 +108,7 @@ def test_the_command_in_the_message_fixes_the_problem(file: Path) -> None:
 
 
 @as_root
-def test_the_command_takes_over_a_link_and_not_what_it_points_to(file: Path) -> None:
+def test_the_command_takes_ownership_of_a_link_and_not_of_its_target(file: Path) -> None:
     link = file.with_name("link")
     link.symlink_to(file)
     os.chown(link, SOMEBODY, -1, follow_symlinks=False)
@@ -119,7 +119,7 @@ def test_the_command_takes_over_a_link_and_not_what_it_points_to(file: Path) -> 
 
 @as_root
 @pytest.mark.parametrize("which", [".", "..", "../.."])
-def test_what_belongs_to_another_account_is_refused(file: Path, which: str) -> None:
+def test_another_accounts_file_is_refused(file: Path, which: str) -> None:
     theirs = (file / which).resolve()
     os.chown(theirs, SOMEBODY, -1)
     assert f"{theirs} belongs to another account" in refused(file)
@@ -127,7 +127,7 @@ def test_what_belongs_to_another_account_is_refused(file: Path, which: str) -> N
 
 @as_root
 @pytest.mark.parametrize("which", [".", "..", "../.."])
-def test_what_a_group_may_write_is_refused(file: Path, which: str) -> None:
+def test_a_group_writable_file_is_refused(file: Path, which: str) -> None:
     shared = (file / which).resolve()
     os.chown(shared, -1, SOMEBODY)
     shared.chmod(0o775)

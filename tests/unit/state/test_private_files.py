@@ -51,7 +51,7 @@ async def test_every_folder_on_the_way_to_the_state_is_its_owners_alone(tmp_path
 
 
 @pytest.mark.usefixtures("umask")
-def test_what_is_made_privately_is_private_and_what_is_there_stays(tmp_path: Path) -> None:
+def test_private_files_are_made_private_and_existing_ones_stay(tmp_path: Path) -> None:
     write_private(tmp_path / "secret", "x")
     assert mode(tmp_path / "secret") == 0o600
     private_folder(tmp_path / "a" / "b")
@@ -65,7 +65,7 @@ async def folder_finding(settings: Settings) -> DoctorFinding | None:
     return next((found for found in await examine(settings) if found.what == "folder"), None)
 
 
-async def test_the_doctor_names_what_is_open_to_others_and_the_command_that_mends_it(tmp_path: Path) -> None:
+async def test_the_doctor_names_exposed_files_and_the_command_that_fixes_them(tmp_path: Path) -> None:
     settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "with space" / "state")
     assert await folder_finding(settings) is None
     state = tmp_path / "with space" / "state"

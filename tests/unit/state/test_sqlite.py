@@ -166,7 +166,7 @@ async def test_a_damaged_state_is_refused_with_the_way_out(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("keep", [0, 50, 100])
-async def test_a_damaged_index_is_made_anew_and_says_why(tmp_path: Path, keep: int) -> None:
+async def test_a_damaged_index_is_rebuilt_and_says_why(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "index.db"
     store = await SqliteIndexStore.open(path)
     await store.apply([page("a.md")], fence=1)
@@ -182,7 +182,7 @@ async def test_a_damaged_index_is_made_anew_and_says_why(tmp_path: Path, keep: i
     await store.close()
 
 
-async def test_damage_met_in_use_is_reported_and_a_rebuild_mends_it_for_everybody(tmp_path: Path) -> None:
+async def test_damage_found_in_use_is_reported_and_a_rebuild_repairs_it_for_all(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     one = await SqliteIndexStore.open(path)
     await one.begin(IDENTITY)
@@ -205,7 +205,7 @@ async def test_damage_met_in_use_is_reported_and_a_rebuild_mends_it_for_everybod
     await one.close()
 
 
-async def test_an_index_deleted_in_use_is_noticed_and_begun_anew(tmp_path: Path) -> None:
+async def test_an_index_deleted_in_use_is_noticed_and_begun_again(tmp_path: Path) -> None:
     """Only the main file is deleted, as a person would do it: its log must not be applied to the new file."""
     path = tmp_path / "index.db"
     one, two = await SqliteIndexStore.open(path), await SqliteIndexStore.open(path)

@@ -121,7 +121,7 @@ SAMPLES: dict[str, str] = json.loads(SAMPLE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_record_is_stored_as_it_always_was(name: str) -> None:
+def test_a_record_is_stored_in_its_old_form(name: str) -> None:
     assert forms()[name] == SAMPLES[name]
 
 

@@ -96,7 +96,7 @@ def test_a_domain_becomes_a_part_of_a_path_that_leads_nowhere_else(name: str, pa
     assert slug(name) == part
 
 
-def test_what_an_agent_learned_in_a_domain_is_nearer_than_what_all_learned_in_general() -> None:
+def test_an_agents_learnings_in_a_domain_are_nearer_than_general_ones() -> None:
     assert learning_pages("analysis", "Bee keeping") == (
         "_learnings/analysis/bee-keeping.md",
         "_learnings/analysis/general.md",
@@ -119,7 +119,7 @@ def test_each_section_is_one_learning_with_the_headings_inside_it() -> None:
     assert {one.path for one in found} == {"_learnings/analysis/bees.md"}
 
 
-def test_headings_may_be_underlined_and_text_may_stand_before_the_first() -> None:
+def test_headings_may_be_underlined_and_text_may_precede_the_first() -> None:
     page = "---\ntitle: x\n---\nfirst\n\nA heading\nof two lines\n---\n\nsecond\r\n\r\nAnother\n====\nthird\n"
     found = learnings_on(parse("p.md", page.encode()))
     assert [one.text for one in found] == ["first", "second", "third"]
@@ -131,7 +131,7 @@ def test_a_page_that_says_nothing_teaches_nothing(page: str) -> None:
     assert [one.text for one in learnings_on(parse("p.md", page.encode()))] in ([], ["### C"])
 
 
-async def test_learnings_are_read_from_disk_the_nearest_first_without_what_nobody_vouches_for(tmp_path: Path) -> None:
+async def test_learnings_are_read_from_disk_nearest_first_without_untrusted_ones(tmp_path: Path) -> None:
     async with looking(tmp_path) as look:
         found = await look.learnings("analysis", "Bee Keeping")
         sections = [(one.path, one.section) for one in found]
@@ -145,7 +145,7 @@ async def test_learnings_are_read_from_disk_the_nearest_first_without_what_nobod
         assert [one.section for one in await look.learnings("nobody", "nothing")] == ["Be brief"]
 
 
-async def test_a_page_that_says_now_that_it_is_untrusted_teaches_nothing_any_more(tmp_path: Path) -> None:
+async def test_a_page_that_becomes_untrusted_teaches_nothing_any_longer(tmp_path: Path) -> None:
     """The index may lag behind: the file counts, and so do the directories above it."""
     async with looking(tmp_path) as look:
         page = tmp_path / "kb" / "_learnings" / "all" / "general.md"
@@ -171,7 +171,7 @@ async def test_of_very_many_learnings_none_is_lost_before_they_are_counted(tmp_p
         assert set(await look.learners()) >= {"analysis", "memory"}
 
 
-async def test_a_test_that_looks_at_its_own_pages_sees_what_a_server_would_see(tmp_path: Path) -> None:
+async def test_a_tests_own_pages_give_what_a_server_would_see(tmp_path: Path) -> None:
     """The look-up in agents' tests is the real one."""
     own = Pages(texts=dict(PAGES))
     async with looking(tmp_path) as look:
@@ -184,7 +184,7 @@ async def test_a_test_that_looks_at_its_own_pages_sees_what_a_server_would_see(t
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def test_keywords_are_what_a_text_says_often_without_the_little_words_and_once_a_stem() -> None:
+def test_keywords_are_a_texts_frequent_words_without_little_ones_and_once_a_stem() -> None:
     text = "How do we treat the bees against mites? A bee with a mite is a weak bee. Treatment costs 20 francs in 2026."
     found = keywords(text, 10)
     assert list(found[:2]) == ["bees", "mites"]
@@ -192,7 +192,7 @@ def test_keywords_are_what_a_text_says_often_without_the_little_words_and_once_a
     assert keywords(text, 3) == found[:3]
 
 
-def test_what_the_knowledge_base_seldom_says_tells_more() -> None:
+def test_words_that_are_rare_in_the_knowledge_base_weigh_more() -> None:
     assert keywords("the project hall has a ratchet", 2) == ["project", "hall"]
     assert keywords("the project hall has a ratchet", 2, {"project": 900, "hall": 20}) == ["ratchet", "hall"]
 
@@ -227,7 +227,7 @@ def test_labels_that_say_nothing_new_are_no_terms() -> None:
     assert near_terms("The bees of the hive and the mites", labels, 5, beside=["bees"]) == ["Oxalic acid"]
 
 
-async def test_terms_are_words_of_the_text_and_names_of_what_lies_near_it(tmp_path: Path) -> None:
+async def test_terms_are_words_of_the_text_and_names_of_things_near_it(tmp_path: Path) -> None:
     async with looking(tmp_path) as look:
         found = list(await look.terms("What do we do against varroa in our hives in winter?", 8))
         assert found[0] in ("varroa", "hives", "winter")
@@ -256,7 +256,7 @@ async def test_only_a_file_below_the_teams_folders_is_read_by_its_exact_path(tmp
         assert [await look.configured(path) for path in [*no_such, *elsewhere]] == [None] * 10
 
 
-async def test_a_teams_file_is_read_as_it_is_now(tmp_path: Path) -> None:
+async def test_a_teams_file_is_read_in_its_present_form(tmp_path: Path) -> None:
     async with looking(tmp_path) as look:
         assert await look.configured("_agents/rules/plan.yaml") == "rules: []\n"
         assert await look.configured("_skills/check.yaml") == "title: Check\n", "a byte order mark is no text"

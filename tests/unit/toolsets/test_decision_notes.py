@@ -44,7 +44,7 @@ def ended(state: State, note: str = "", *, yes: bool | None = None, **more: Any)
     ],
     ids=lambda value: value.state if isinstance(value, Proposal) else "",
 )
-def test_what_became_of_a_proposal_is_said_in_words(last: Proposal, told: str) -> None:
+def test_a_proposals_outcome_is_described_in_words(last: Proposal, told: str) -> None:
     assert became([last]) == told
 
 
@@ -52,7 +52,7 @@ def test_a_proposal_that_is_gone_counts_as_not_done() -> None:
     assert "not done" in became([])
 
 
-def test_what_became_of_the_one_that_took_its_place_is_told() -> None:
+def test_a_successors_outcome_is_reported() -> None:
     first = ended("superseded", error="what it rests on has changed")
     last = replace(ended("rejected", yes=False), id="p-2")
     told = became([first, last])

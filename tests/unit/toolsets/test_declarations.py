@@ -125,12 +125,12 @@ def test_tools_of_another_service_are_listed_only_where_it_is_configured() -> No
     assert chosen(declared(), configured=["runs", "plane", "zulip"]) == tuple(declared())
 
 
-def test_read_only_lists_only_what_reads() -> None:
+def test_read_only_lists_only_reading_tools() -> None:
     assert [s.name for s in chosen([*declared(), ACT], read_only=True)] == [s.name for s in declared() if s.read_only]
     assert "note" not in tool_table(chosen([*declared(), ACT], read_only=True))
 
 
-def test_read_only_for_one_service_leaves_the_others_as_they_are() -> None:
+def test_read_only_for_one_service_leaves_the_others_unchanged() -> None:
     gone = {s.name for s in declared()} - {s.name for s in chosen(declared(), read_only=["plane"])}
     assert gone == {"plane_create_task", "plane_update_task", "plane_comment_task"}
     gone = {s.name for s in declared()} - {s.name for s in chosen(declared(), read_only=["zulip"])}
@@ -148,7 +148,7 @@ def test_tools_of_another_service_mix_no_reads_with_writes_and_say_that_the_worl
                 assert (spec.taints is not None) == ("tainted" in spec.output_schema["properties"])
 
 
-def test_a_run_begins_at_the_level_of_edits_and_what_it_reads_counts_at_its_own_calls() -> None:
+def test_starting_a_run_needs_the_level_of_edits_and_its_reading_counts_in_its_own_calls() -> None:
     """The design, sections 3 and 8: a run has no rights of its own, so starting one needs no more than editing does."""
     run, trace = (s for s in declared() if s.toolset == "runs")
     assert (run.needs, run.leads, run.open_world, run.idempotent) == (Trust.EDIT, True, True, False)
@@ -186,7 +186,7 @@ def test_schemas_are_lean_and_closed(spec: ToolSpec[Any, Arguments, object]) -> 
     assert '"type": [' not in text + json.dumps(spec.output_schema), "some hosts reject an array of types"
 
 
-def test_the_reference_tells_what_is_left_alone_from_what_is_empty() -> None:
+def test_the_reference_distinguishes_omitted_from_empty() -> None:
     """`assignees=[]` would remove all of them; left out, they stay."""
     table = tool_table(declared())
     update = next(line for line in table.splitlines() if "plane_update_task(" in line)
@@ -224,7 +224,7 @@ def test_a_field_named_title_survives_the_diet() -> None:
         (KB_READ, {"path": "a", "offset": 10**18}, "'offset' must lie within -9007199254740991 and 9007199254740991"),
     ],
 )
-def test_wrong_arguments_are_told_in_plain_words(
+def test_wrong_arguments_are_reported_in_plain_words(
     spec: ToolSpec[Any, Arguments, object], arguments: dict[str, object], says: str
 ) -> None:
     with pytest.raises(BadArguments) as caught:
@@ -252,11 +252,11 @@ def test_the_longest_content_fits_into_a_message() -> None:
         ("0001-01-01", EARLIEST_NS),
     ],
 )
-def test_dates_are_nanoseconds_within_what_the_index_stores(text: str, expected: int) -> None:
+def test_dates_are_nanoseconds_within_the_indexs_range(text: str, expected: int) -> None:
     assert nanoseconds(text) == expected
 
 
-def test_what_hosts_habitually_do_is_forgiven() -> None:
+def test_common_mistakes_of_hosts_are_accepted() -> None:
     """Some hosts send an object as its JSON text, and whole numbers as 5.0."""
     asked = KB_SEARCH.parse({"query": "x", "limit": 5.0, "filters": '{"tags": ["a"]}'})
     assert asked.limit == 5

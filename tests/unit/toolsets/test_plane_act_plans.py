@@ -60,7 +60,7 @@ def creating(*fields: TaskField) -> TaskPlan:
     return TaskPlan("create", KB, (TaskField("name", None, "New", "", "New"), *fields), NAMES)
 
 
-def test_the_effect_is_that_of_what_is_set_and_of_what_it_takes_the_place_of_and_of_nothing_else() -> None:
+def test_the_effect_covers_the_set_values_and_those_they_replace_and_nothing_else() -> None:
     plan = updating(STATE)
     same = [
         replace(plan, names={}, url=None, arguments_hash="ab", quotes=True),
@@ -87,7 +87,7 @@ def test_the_same_change_after_the_task_was_changed_is_another_act_and_the_same_
     assert creating().digest == creating().digest != creating(STATE).digest
 
 
-def test_a_person_sees_every_text_that_goes_out_and_which_task_it_is_and_the_caller_nothing_of_what_is_there() -> None:
+def test_a_person_sees_every_sent_text_and_the_task_and_the_caller_nothing_of_the_old_text() -> None:
     plan = updating(STATE, PEOPLE, DUE, TEXT)
     short, long = changes(plan)
     assert short["path"] == "plane:KB-7"
@@ -113,7 +113,7 @@ def test_a_person_sees_every_text_that_goes_out_and_which_task_it_is_and_the_cal
     assert plan.destination == "plane:KB"
 
 
-def test_a_long_text_is_not_sent_back_whole_to_who_wrote_it_and_shown_whole_to_who_decides() -> None:
+def test_a_long_text_is_not_returned_to_its_author_and_shown_in_full_to_the_approver() -> None:
     text = "Word. " * 2_000
     plan = TaskPlan("comment", KB, (TaskField("comment", None, text, "", text),), task=TASK)
     told = answered(plan, "analysis").preview or ""
@@ -137,7 +137,7 @@ MENTION = '<mention-component id="x" entity_identifier="u-2" entity_name="user_m
 SHOT = '<image-component src="0b9c4f1e-asset" width="300" height="200"></image-component>'
 
 
-def test_a_picture_that_plane_stores_stays_one_and_what_becomes_plain_words_is_told() -> None:
+def test_a_picture_stored_by_plane_stays_one_and_lost_markup_is_reported() -> None:
     """Plane's editor has elements without a Markdown form.
 
     A caller who rewrites a text has seen them as words and links.
@@ -159,7 +159,7 @@ def test_a_picture_that_plane_stores_stays_one_and_what_becomes_plain_words_is_t
     assert kept.differs == ("description: 2 mentions of Plane's kept as plain text",)
 
 
-def test_what_others_named_cannot_pass_for_another_field() -> None:
+def test_others_names_cannot_pass_for_another_field() -> None:
     plan = updating(TaskField("labels", [], ["l-1"], "", "bug\npriority: urgent\r\u2028name: x"))
     (shown,) = changes(plan)
     assert [line for line in shown["diff"].splitlines() if line.startswith("+") and not line.startswith("+++")] == [
@@ -186,14 +186,14 @@ def test_what_others_named_cannot_pass_for_another_field() -> None:
         ({"state_id": "s-2", "html": "<div><p>New text.</p></div>"}, ReadbackDifference()),
     ],
 )
-def test_what_plane_has_otherwise_is_told_without_words_of_the_task(
+def test_planes_differences_are_reported_without_words_of_the_task(
     now: dict[str, Any], expected: ReadbackDifference
 ) -> None:
     there = replace(TASK, **{"assignee_ids": ("u-1",), "due": None, "html": "<p>New text.</p>", **now})
     assert difference(updating(STATE, PEOPLE, DUE, TEXT), there) == expected
 
 
-def test_a_text_of_which_words_are_missing_or_too_many_is_told() -> None:
+def test_missing_or_extra_words_of_a_text_are_reported() -> None:
     lost = difference(updating(TEXT), replace(TASK, html="<p>New.</p>"))
     more = difference(updating(TEXT), replace(TASK, html="<p>New text. And more.</p>"))
     assert len(lost.differs) == len(more.differs) == 1
@@ -203,9 +203,7 @@ def test_a_text_of_which_words_are_missing_or_too_many_is_told() -> None:
     assert difference(updating(renamed), TASK).differs == ("name: it is not what was sent",)
 
 
-def test_a_change_is_there_when_each_field_is_as_it_was_set_or_where_plane_takes_only_some_of_it_at_least_another() -> (
-    None
-):
+def test_a_change_is_confirmed_if_each_field_is_as_set_or_at_least_changed_where_plane_takes_part_of_it() -> None:
     plan = updating(STATE, PEOPLE)
     assert is_as_before(plan, TASK)
     assert not is_done(plan, TASK)
@@ -253,7 +251,7 @@ def test_the_sentence_on_a_new_task_names_it_and_its_people() -> None:
     assert sentence(creating(TaskField("assignees", None, ["u-1"], "", "ada"))) == f"{begin} for ada: “New”"
 
 
-def test_what_is_sent_is_what_is_planned_and_nothing_beside_it() -> None:
+def test_the_planned_request_is_sent_and_nothing_else() -> None:
     assert fields_of(updating(STATE, DUE)) == TaskFields(state_id="s-2", due=CLEAR)
     assert fields_of(updating(PEOPLE, TEXT)) == TaskFields(assignee_ids=("u-1",), html="<p>New text.</p>")
     assert fields_of(updating(TaskField("start", None, "2026-11-20", "", "2026-11-20"))) == TaskFields(
@@ -275,7 +273,7 @@ values = st.one_of(
 
 
 @given(st.lists(st.tuples(st.sampled_from(NAMED), values, values), min_size=1, max_size=4))
-def test_any_two_plans_that_would_send_something_else_have_other_effects(
+def test_two_plans_with_different_requests_have_different_effects(
     drawn: list[tuple[FieldName, Value, Value]],
 ) -> None:
     fields = [TaskField(name, before, after, "", "") for name, before, after in drawn]

@@ -97,7 +97,7 @@ def test_a_task_is_named_by_key_id_or_address(asked: str, reference: Reference) 
         "https://[broken/acme/browse/KB-12",
     ],
 )
-def test_what_names_none_is_refused_and_shown_in_short(asked: str) -> None:
+def test_an_invalid_name_is_refused_and_shown_shortened(asked: str) -> None:
     with pytest.raises(BadReference) as refused:
         meant(asked)
     assert len(str(refused.value)) <= 280
@@ -131,7 +131,7 @@ def test_a_state_is_meant_by_name_first_then_by_group(asked: str, ids: set[str])
     assert states_meant(asked, STATES) == frozenset(ids)
 
 
-def test_a_state_that_nobody_knows_is_left_to_who_knows_about_typing_errors() -> None:
+def test_an_unknown_state_is_left_to_the_typo_search() -> None:
     assert states_meant("Tood", STATES) is None
 
 
@@ -163,7 +163,9 @@ def test_a_state_that_nobody_knows_is_left_to_who_knows_about_typing_errors() ->
         (TaskFilter(updated_since=BEGIN + timedelta(microseconds=1)), {}, False),
     ],
 )
-def test_a_task_fits_if_it_has_all_that_is_wanted(*, wanted: TaskFilter, fields: Mapping[str, Any], fits: bool) -> None:
+def test_a_task_matches_if_it_has_everything_requested(
+    *, wanted: TaskFilter, fields: Mapping[str, Any], fits: bool
+) -> None:
     assert wanted.fits(task(**fields), "KB-1") is fits
 
 
@@ -197,7 +199,7 @@ def test_a_cursor_with_no_moments_in_it_is_none(place: tuple[str, str, str]) -> 
         remaining_tasks([task()], seal("k", place), "k")
 
 
-def test_a_moment_is_told_to_the_last_digit() -> None:
+def test_a_moment_is_written_to_the_last_digit() -> None:
     """It comes back as `seen_at`, and is compared."""
     assert exact(datetime(2026, 1, 1, 12, 0, 0, 120, tzinfo=UTC)) == "2026-01-01T12:00:00.000120Z"
 

@@ -31,7 +31,7 @@ def rows(before: str, after: str) -> list[DiffRow]:
     return [row for hunk in parsed(diff(before, after)) for row in side_by_side(hunk)]
 
 
-def test_a_changed_line_stands_beside_what_it_becomes_with_the_words_marked() -> None:
+def test_a_changed_line_is_beside_its_replacement_with_the_words_marked() -> None:
     (head, blank, changed) = rows("# T\n\nIt takes forty seconds.\n", "# T\n\nIt takes sixty seconds.\n")
     assert (head.kind, blank.kind) == ("same", "same")
     assert changed.kind == "changed"
@@ -61,18 +61,18 @@ def test_a_missing_end_of_the_last_line_is_said_beside_it() -> None:
     assert row.new == "x"
 
 
-def test_what_the_diff_says_was_cut_is_shown() -> None:
+def test_lines_that_the_diff_says_were_cut_are_shown() -> None:
     before, after = "".join(f"{i}\n" for i in range(900)), "".join(f"{i}\n" for i in range(900, 1800))
     hunks = parsed(unified_diff(before, after, "p.md", most_characters=200))
     assert hunks[-1].note
 
 
-def test_one_below_the_other_has_what_goes_above_what_comes() -> None:
+def test_the_unified_view_has_removals_above_additions() -> None:
     (hunk,) = parsed(diff("a b c d\nsame\n", "a b c e\nsame\n"))
     assert [row.kind for row in one_below_the_other(hunk)] == ["removed", "added", "same"]
 
 
-def test_a_line_of_a_million_characters_is_compared_at_once() -> None:
+def test_a_line_of_a_million_characters_is_compared_immediately() -> None:
     (row,) = rows("a " * 500_000 + "\n", "a " * 499_999 + "b\n")
     assert row.new.endswith("<ins>b</ins>")
 
@@ -89,7 +89,7 @@ def test_lines_that_are_made_to_be_compared_for_minutes_are_not() -> None:
     assert time.process_time() - began < 15
 
 
-def test_what_is_common_to_two_very_long_lines_is_found_at_both_ends() -> None:
+def test_the_common_parts_of_two_very_long_lines_are_found_at_both_ends() -> None:
     before, after = "x" * 80_000 + "old" + "y" * 80_000, "x" * 80_000 + "newer" + "y" * 80_000
     assert differing(before, after) == ([(80_000, 80_003)], [(80_000, 80_005)])
     assert differing(before, before + "!") == ([], [(len(before), len(before) + 1)])
@@ -109,7 +109,7 @@ def test_the_rows_hold_every_changed_line_of_both_sides(before: list[str], after
 
 
 @given(st.text(alphabet="ab ,.", max_size=30), st.text(alphabet="ab ,.", max_size=30))
-def test_what_is_not_marked_is_the_same_on_both_sides(before: str, after: str) -> None:
+def test_unmarked_text_is_the_same_on_both_sides(before: str, after: str) -> None:
     gone, come = differing(before, after)
     if gone or come or before == after:
         assert _without(before, gone) == _without(after, come)
@@ -122,7 +122,7 @@ def _without(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 @given(LINES, LINES, st.integers(1, 6))
-def test_the_beginning_of_a_long_diff_fills_its_rows_counts_all_lines_and_owns_up_to_what_is_missing(
+def test_a_long_diffs_beginning_fills_its_rows_counts_all_lines_and_reports_the_rest(
     old: list[str], new: list[str], most: int
 ) -> None:
     whole = diff("\n".join(old), "\n".join(new))

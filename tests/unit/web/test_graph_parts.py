@@ -103,7 +103,7 @@ def test_a_small_graph_and_one_without_parts_are_one_picture() -> None:
         assert len(drawn.whole.transitions) == len(graph.transitions)
 
 
-def test_phases_of_no_part_are_the_agent_s_own_and_where_it_ends_stands_for_itself() -> None:
+def test_phases_of_no_part_belong_to_the_agent_and_the_end_is_separate() -> None:
     own = [Phase(f"STEP_{n}") for n in range(12)]
     memory = [Phase(f"memory.M_{n}") for n in range(6)]
     phases = (*own, *memory, Phase("COMPLETE"))
@@ -125,12 +125,12 @@ def test_a_journey_in_a_phase_that_is_gone_is_drawn_all_the_same(phase: str) -> 
     assert drawn.inside is not None
 
 
-def test_what_the_server_does_and_what_a_person_answers_is_told_below_the_name() -> None:
+def test_automatic_work_and_a_persons_answers_are_shown_below_the_name() -> None:
     drawn = pictures(inquiry().graph, JourneyPath("ASK", "waiting", {"ASK": 1}))
     assert texts(drawn.whole.wide, "note") == ["by itself", "a person answers"]
 
 
-def test_what_a_person_is_asked_on_one_way_alone_stands_at_that_way_also_inside_a_part() -> None:
+def test_a_transitions_own_question_is_shown_at_the_transition_even_inside_a_part() -> None:
     ways = tuple(
         replace(way, checkpoint="blocking")
         if (way.source, way.condition) == ("clarify.WRITE", "clarify.written")

@@ -48,7 +48,7 @@ def plans(draw: st.DrawFn) -> tuple[list[BoxSize], list[Arrow]]:
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @given(plan=plans())
 @settings(max_examples=60)
-def test_boxes_stand_apart_on_the_sheet_and_no_lane_crosses_one(
+def test_boxes_do_not_overlap_and_no_lane_crosses_one(
     direction: Direction, plan: tuple[list[BoxSize], list[Arrow]]
 ) -> None:
     sizes, arrows = plan
@@ -138,7 +138,7 @@ def test_without_the_arrows_that_lead_back_each_leads_to_a_higher_layer(
             assert found[arrow.target] > found[arrow.source]
 
 
-def test_a_chain_is_a_straight_line_whose_ways_back_lie_inside_of_longer_ones() -> None:
+def test_a_chain_is_a_straight_line_with_nested_ways_back() -> None:
     sheet = laid_out(
         [BoxSize(80, 40)] * 3, [Arrow(0, 1), Arrow(1, 2), Arrow(1, 0, back=True), Arrow(2, 0, back=True)], "down"
     )
@@ -169,7 +169,7 @@ def marked(svg: str, kind: str) -> list[str]:
     return [" ".join(classes[1:]) for classes in groups if classes[0] == kind]
 
 
-def test_a_picture_says_where_the_journey_is_how_it_came_there_and_what_each_way_takes() -> None:
+def test_a_picture_shows_the_journeys_position_its_path_and_what_each_transition_needs() -> None:
     drawn = drawing(RESEARCH, SEEN)
     assert texts(drawn.wide, "name") == ["DECOMPOSE", "ANSWER", "RISE_ABOVE", "COMPLETE"]
     assert marked(drawn.wide, "node") == ["visited", "here visited", "", "final"]
@@ -229,7 +229,7 @@ def test_any_graph_that_can_be_used_can_be_drawn(graph: PhaseGraph) -> None:
         assert len(marked(svg, "way")) == len(graph.transitions)
 
 
-def test_hostile_names_do_nothing_are_seen_and_take_no_more_room_than_others() -> None:
+def test_hostile_names_do_nothing_are_visible_and_take_no_more_room_than_others() -> None:
     for payload in PAYLOADS:
         names = [f"{n} {payload}" for n in range(3)]
         graph = PhaseGraph(
@@ -252,7 +252,7 @@ def test_hostile_names_do_nothing_are_seen_and_take_no_more_room_than_others() -
         assert len(texts(drawn.wide, "name")) <= 9
 
 
-def test_text_is_broken_where_words_end_and_what_is_left_out_is_said() -> None:
+def test_text_breaks_between_words_and_omissions_are_marked() -> None:
     assert in_lines("synthesis_requires_more_answers", 18) == ["synthesis_", "requires_more_", "answers"]
     assert in_lines("short", 18) == ["short"]
     assert in_lines("", 18) == []

@@ -29,7 +29,7 @@ def test_a_piece_ends_with_a_line_or_else_between_words() -> None:
 
 
 @given(TEXTS, TEXTS, st.integers(1, 40))
-def test_a_diff_in_pieces_of_any_size_has_the_rows_that_it_has_in_one(old: str, new: str, size: int) -> None:
+def test_a_diff_in_pieces_of_any_size_has_the_same_rows(old: str, new: str, size: int) -> None:
     diff = unified_diff(old, new, "p.md", context=2, most_characters=ANY, longest_line=ANY)
     lines, place, html = diff.splitlines(keepends=True) or [""], DiffPosition(), ""
     for start in range(0, len(lines), size):
@@ -39,7 +39,7 @@ def test_a_diff_in_pieces_of_any_size_has_the_rows_that_it_has_in_one(old: str, 
     assert html == shown(PassagePiece(diff, DiffPosition())).html
 
 
-def test_a_line_that_is_cut_apart_goes_on_in_rows_of_its_kind_without_a_number() -> None:
+def test_a_line_that_is_cut_continues_in_rows_of_its_kind_without_a_number() -> None:
     diff = f"--- p\n+++ p\n@@ -1 +1 @@\n-old\n+{'x' * (3 * passages.PIECE)}\n"
     place, html = DiffPosition(), ""
     for text in pieces_of(diff):
@@ -54,6 +54,6 @@ def test_a_line_that_is_cut_apart_goes_on_in_rows_of_its_kind_without_a_number()
     assert html.count("x") == 3 * passages.PIECE
 
 
-def test_what_is_marked_is_told() -> None:
+def test_marked_text_is_reported() -> None:
     assert shown(PassagePiece("a\u202eb", None)) == passages.ShownPiece(sanitize("a\u202eb"), None, marked=True)
     assert not shown(PassagePiece('<i class="hidden-char">', None)).marked

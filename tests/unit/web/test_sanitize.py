@@ -29,7 +29,7 @@ def seen(html: Markup) -> str:
 
 
 @pytest.mark.parametrize("character", HIDDEN, ids=lambda c: f"U+{ord(c):04X}")
-def test_what_has_no_ink_or_turns_the_line_round_is_named(character: str) -> None:
+def test_invisible_or_bidirectional_characters_are_named(character: str) -> None:
     html = sanitize(f"pay{character}ment")
     assert character not in html
     assert f'<span class="hidden-char" title="U+{ord(character):04X} ' in html
@@ -73,7 +73,7 @@ def test_a_whole_word_in_disguise_is_found_where_its_script_is_not_written(text:
         "❤️ 👩‍💻 👍🏽 ☺️",
     ],
 )
-def test_what_people_write_in_their_languages_is_left_alone(text: str) -> None:
+def test_ordinary_text_of_any_language_is_left_alone(text: str) -> None:
     assert marks(text) == []
 
 
@@ -84,7 +84,7 @@ def test_a_text_that_is_smuggled_in_tags_or_selectors_is_read_out() -> None:
     assert "variation selectors: “obey <b>”" in seen(sanitize(f"ok{selectors}"))
 
 
-def test_what_is_smuggled_hides_nothing_itself() -> None:
+def test_smuggled_text_hides_nothing_itself() -> None:
     within = "".join(chr(0xE0100 + byte - 16) for byte in "a\u202e\x1b".encode()[:3])
     controls = "".join(chr(0xFE00 + byte) for byte in (0, 1, 2, 7))
     for text in (within, controls):
@@ -114,7 +114,7 @@ def test_a_mark_that_crosses_the_border_of_a_changed_word_is_shown_once() -> Non
 
 
 @given(st.text(), st.integers(0, 30), st.integers(0, 30))
-def test_whatever_the_text_no_hidden_character_and_no_tag_of_it_gets_through(text: str, one: int, other: int) -> None:
+def test_no_hidden_character_and_no_tag_of_any_text_gets_through(text: str, one: int, other: int) -> None:
     low, high = sorted((min(one, len(text)), min(other, len(text))))
     html = sanitize(text, [(low, high)] if low < high else [], tag="ins")
     assert not [mark for mark in marks(str(html)) if mark.kind == "hidden-char" and "blanks" not in mark.shown]
@@ -122,7 +122,7 @@ def test_whatever_the_text_no_hidden_character_and_no_tag_of_it_gets_through(tex
 
 
 @given(st.text())
-def test_what_is_plain_is_shown_as_it_is(text: str) -> None:
+def test_plain_text_is_shown_unchanged(text: str) -> None:
     if not marks(text):
         assert seen(sanitize(text)) == text.replace("\r", "")
 

@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 @given(JSON | st.text(alphabet="a\n\r\t\u202e\ud800 ", max_size=8))
-def test_what_a_person_does_not_touch_stays_as_it_was(value: object) -> None:
+def test_untouched_fields_stay_unchanged(value: object) -> None:
     """A browser sends line ends as CR LF, and would not show hidden characters."""
     entry = entry_of("content", value)
     assert not has_hidden(entry.value)
@@ -32,13 +32,13 @@ def test_a_value_that_is_no_json_is_refused() -> None:
         value_of("json", "much")
 
 
-def test_what_is_folded_says_how_much_there_is() -> None:
+def test_folded_text_says_how_much_there_is() -> None:
     text = folded("x" * 5_000 + "<end>", 4_000)
     assert (len(text.html), text.left_out) == (4_000, 1_005)
     assert folded("<b>").left_out == 0
 
 
-def test_values_stand_in_the_order_of_their_names_with_what_they_are() -> None:
+def test_values_are_in_the_order_of_their_names_with_their_kinds() -> None:
     found = fields_of({"path": "a.md", "dry_run": False, "authority": None, "corroboration": [], "n": 3})
     assert [(field.name, field.kind, field.value.html) for field in found] == [
         ("authority", "nothing", "null"),
@@ -59,7 +59,7 @@ def test_values_stand_in_the_order_of_their_names_with_what_they_are() -> None:
         (-timedelta(seconds=5), "in less than a minute"),
     ],
 )
-def test_times_are_told_as_people_tell_them(away: timedelta, told: str) -> None:
+def test_times_are_written_as_people_write_them(away: timedelta, told: str) -> None:
     found = moment(NOW - away, NOW)
     assert found.ago == told
     assert found.iso == (NOW - away).isoformat()

@@ -17,12 +17,12 @@ WHOLE = st.integers(min_value=-(2**63) + 1, max_value=2**63 - 1)
 
 
 @given(st.text(), WHOLE)
-def test_what_was_sealed_is_unsealed_as_it_was(text: str, number: int) -> None:
+def test_a_sealed_cursor_opens_unchanged(text: str, number: int) -> None:
     assert unseal(seal(KEY, (text, number)), KEY, str, int) == [text, number]
 
 
 @given(st.text(max_size=60))
-def test_no_text_is_taken_for_a_cursor(cursor: str) -> None:
+def test_no_other_text_is_accepted_as_a_cursor(cursor: str) -> None:
     with pytest.raises(BadCursor):
         unseal(cursor, KEY, str)
 
@@ -58,6 +58,6 @@ def test_a_cursor_that_nests_without_end_is_none() -> None:
         unseal(base64.urlsafe_b64encode(b"[" * 100_000).decode(), KEY, str)
 
 
-def test_what_is_not_asked_makes_no_question_of_its_own() -> None:
+def test_a_default_argument_makes_no_other_query() -> None:
     assert question({"state": "active"}) == KEY
     assert len({KEY, question({}), question({"agent": "active"}), question({"state": "active", "agent": "x"})}) == 4

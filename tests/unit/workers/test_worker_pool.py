@@ -44,7 +44,7 @@ def runs(process: int) -> bool:
     return True
 
 
-async def test_a_small_text_is_worked_on_at_once_and_a_large_one_in_another_process() -> None:
+async def test_a_small_text_is_processed_immediately_and_a_large_one_in_another_process() -> None:
     async with workers() as pool:
         assert await pool.run(slow_steps.process, None, size=10, what="this") == os.getpid()
         first = await pool.run(slow_steps.process, None, size=LARGE, what="this")
@@ -81,7 +81,7 @@ async def test_a_caller_that_is_cancelled_stops_its_worker(tmp_path: Path) -> No
         assert await pool.run(slow_steps.process, None, size=LARGE, what="this") != process
 
 
-async def test_closing_the_server_stops_what_is_worked_on(tmp_path: Path) -> None:
+async def test_closing_the_server_stops_its_workers(tmp_path: Path) -> None:
     started = tmp_path / "started"
     async with workers() as pool, anyio.create_task_group() as tasks:
 
@@ -122,13 +122,13 @@ async def test_a_step_has_a_budget_of_memory() -> None:
         assert await pool.run(slow_steps.greedy, 2**20, size=LARGE, what="this") == 2**20
 
 
-async def test_nesting_too_deep_for_the_interpreter_is_told_as_that() -> None:
+async def test_nesting_too_deep_for_the_interpreter_is_reported_as_that() -> None:
     async with workers() as pool:
         with pytest.raises(TooMuchWork, match=r"it is nested too deeply"):
             await pool.run(slow_steps.deep, 100_000, size=LARGE, what="this")
 
 
-async def test_an_error_of_the_domain_comes_back_as_it_is() -> None:
+async def test_a_domain_error_comes_back_unchanged() -> None:
     async with workers() as pool:
         with pytest.raises(NoSuchSection, match=r"a\.md has no section 'Limits'; it has: One; Two") as told:
             await pool.run(slow_steps.wrong, "a.md", size=LARGE, what="this")
@@ -153,7 +153,7 @@ async def test_each_caller_has_one_step_at_a_time_and_another_does_not_wait_for_
         tasks.cancel_scope.cancel()
 
 
-async def test_a_caller_with_too_many_steps_waiting_is_told_so(tmp_path: Path) -> None:
+async def test_a_caller_with_too_many_waiting_steps_is_refused(tmp_path: Path) -> None:
     async with workers(patience_s=LONGEST_S) as pool, anyio.create_task_group() as tasks:
         started = tmp_path / "started"
 

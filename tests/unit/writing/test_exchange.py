@@ -155,7 +155,7 @@ def test_missing_directories_are_made_when_asked_for(tmp_path: Path) -> None:
     assert (tmp_path / "a/b/t").read_bytes() == b"x"
 
 
-def test_what_the_kernel_refuses_is_walked_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_the_kernel_refuses_is_walked_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Containers refuse unknown calls with EPERM; older kernels answer ENOSYS."""
 
     class Refusing:
@@ -184,7 +184,7 @@ def _open_descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-def test_temporary_names_are_hidden_and_told_from_others() -> None:
+def test_temporary_names_are_hidden_and_recognisable() -> None:
     name = temporary_name("0123abcd")
     assert name.startswith(".")
     assert is_temporary(name)

@@ -116,7 +116,7 @@ async def test_pages_that_share_a_lock_file_can_be_held_together(tmp_path: Path)
         pass
 
 
-async def test_who_waits_and_is_cancelled_holds_nothing_afterwards(tmp_path: Path) -> None:
+async def test_a_cancelled_waiter_holds_nothing_afterwards(tmp_path: Path) -> None:
     mine, other = Locks(tmp_path), Locks(tmp_path)
     async with mine.held(["a.md"]):
         with anyio.move_on_after(0.02) as scope:
@@ -128,7 +128,7 @@ async def test_who_waits_and_is_cancelled_holds_nothing_afterwards(tmp_path: Pat
             pass
 
 
-async def test_a_free_lock_is_told_from_one_that_is_held(tmp_path: Path) -> None:
+async def test_a_free_lock_is_distinguished_from_a_held_one(tmp_path: Path) -> None:
     mine, other = Locks(tmp_path), Locks(tmp_path)
     async with mine.held(["a.md"]):
         async with other.held_if_free(["b.md", "a.md"]) as free:

@@ -168,7 +168,9 @@ UNMOVED = {PAGE: BEFORE, "index.md": INDEX}
         *("the old page was saved", "the linking page was saved"),
     ],
 )
-async def test_a_move_is_whole_or_not_at_all(world: World, files: dict[str, bytes], wanted: dict[str, bytes]) -> None:
+async def test_a_move_is_complete_or_not_at_all(
+    world: World, files: dict[str, bytes], wanted: dict[str, bytes]
+) -> None:
     for name, raw in files.items():
         world.put(name, raw)
     await begin(world, *MOVE)
@@ -181,7 +183,7 @@ async def test_a_move_is_whole_or_not_at_all(world: World, files: dict[str, byte
     assert not lost or wanted == UNMOVED
 
 
-async def test_an_act_whose_process_lives_is_left_to_it(world: World) -> None:
+async def test_a_living_processs_act_is_left_to_it(world: World) -> None:
     world.put(PAGE, BEFORE)
     await begin(world, (PAGE, BEFORE, AFTER, STAGED))
     async with world.beside().locks.held([PAGE]):
@@ -216,7 +218,7 @@ async def test_a_page_that_is_saved_while_its_removal_is_ended_stays(world: Worl
     assert SAVE in await world.lineage(PAGE)
 
 
-async def test_who_writes_a_page_first_ends_what_was_begun_there(world: World) -> None:
+async def test_the_first_writer_of_a_page_finishes_what_was_begun_there(world: World) -> None:
     left(world, PAGE, AFTER)
     left(world, STAGED, SAVE)
     await begin(world, (PAGE, BEFORE, AFTER, STAGED))
@@ -225,7 +227,7 @@ async def test_who_writes_a_page_first_ends_what_was_begun_there(world: World) -
     assert len(await world.ledger.records()) == 2
 
 
-async def test_two_processes_that_recover_at_once_do_it_once(world: World) -> None:
+async def test_two_concurrent_recoveries_act_once(world: World) -> None:
     views = [world.beside() for _ in range(6)]
     for number in range(10):
         name = f"{number}.md"
@@ -291,7 +293,7 @@ async def test_one_act_that_cannot_be_ended_does_not_keep_others_from_it(
     assert await world.acts.recovery.finish_all() == 1
 
 
-async def test_what_somebody_put_in_the_place_of_a_page_does_not_keep_an_act_open_for_ever(world: World) -> None:
+async def test_a_foreign_thing_in_a_pages_place_does_not_keep_an_act_open_forever(world: World) -> None:
     world.put("moved.md", BEFORE)
     world.put(STAGED, BEFORE)
     (world.root / "index.md").mkdir()
@@ -301,7 +303,7 @@ async def test_what_somebody_put_in_the_place_of_a_page_does_not_keep_an_act_ope
     assert await world.ledger.intents() == []
 
 
-async def test_an_act_that_came_through_a_link_is_ended_by_who_writes_the_page_itself(world: World) -> None:
+async def test_an_act_through_a_link_is_finished_by_a_writer_of_the_page_itself(world: World) -> None:
     world.put(PAGE, AFTER)
     (world.root / "link.md").symlink_to(PAGE)
     await begin(world, ("link.md", BEFORE, AFTER, STAGED))
@@ -310,7 +312,7 @@ async def test_an_act_that_came_through_a_link_is_ended_by_who_writes_the_page_i
     assert world.read(PAGE) == AFTER + b"Four.\n"
 
 
-async def test_files_that_belong_to_no_act_are_removed_once_old_and_what_nobody_knows_is_kept(world: World) -> None:
+async def test_old_files_of_no_act_are_removed_and_unknown_ones_kept(world: World) -> None:
     """After a power cut: intents survive a killed process only."""
     name = world.files.staged_name(PAGE)
     world.put(PAGE, AFTER)

@@ -60,7 +60,7 @@ def test_line_ends_and_blanks_at_them_tell_nothing() -> None:
 
 
 @given(st.integers(1, 60), st.data())
-def test_a_save_is_known_by_what_it_lacks_however_far_back_it_was_read(count: int, data: st.DataObject) -> None:
+def test_a_save_is_recognised_by_what_it_lacks_however_far_back_it_was_read(count: int, data: st.DataObject) -> None:
     states = growing(count, seed=count)
     read = data.draw(st.integers(0, count))
     own = b"\n".join([states[read], *(b"by hand %d" % number for number in range(data.draw(st.integers(0, 4))))])
@@ -99,7 +99,7 @@ async def test_a_save_made_from_another_stale_save_is_stale_too() -> None:
     assert (stale.read, stale.newest) == (states[1], states[3])
 
 
-async def test_a_page_written_anew_by_hand_comes_from_no_state() -> None:
+async def test_a_page_rewritten_by_hand_comes_from_no_state() -> None:
     ledger = await written(growing(3, seed=0))
     history = await history_of(ledger)
     for raw in (b"", b"\n\n", b"something\nelse\naltogether"):
@@ -112,7 +112,7 @@ async def test_a_page_that_we_never_wrote_has_no_stale_saves() -> None:
     assert await Lineage(ledger).stale(PAGE, b"a\nb", START, await history_of(ledger)) is None
 
 
-async def test_what_is_remembered_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_memory_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("knowledge.writing.files.stale_save.MOST_COUNTED", 5)
     states = growing(20, seed=0)
     ledger = await written(states)
@@ -121,7 +121,7 @@ async def test_what_is_remembered_of_pages_is_bounded(monkeypatch: pytest.Monkey
     assert len(lineage._counted) <= 5
 
 
-async def test_who_goes_back_to_an_earlier_state_after_a_moment_meant_it() -> None:
+async def test_returning_to_an_earlier_state_after_a_moment_is_intentional() -> None:
     """An editor that saves an unchanged buffer does so at once; a person who undoes needs longer."""
     states = growing(3, 1)
     ledger = await written(states)

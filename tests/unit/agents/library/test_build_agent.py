@@ -79,7 +79,7 @@ def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None
     assert {t.condition for t in AGENT.graph.transitions} == set(AGENT.conditions)
 
 
-def test_each_phase_has_words_for_coming_and_for_coming_back_of_its_own_tools() -> None:
+def test_first_and_later_visits_have_their_own_text_with_the_phases_tools() -> None:
     known = COMMON | set(AGENT.values(Walk(AGENT.graph).state))
     for phase in AGENT.graph.phases:
         first, again = AGENT.texts[phase.prompt], AGENT.texts.get(f"{phase.name}_again", "")
@@ -124,7 +124,7 @@ async def test_a_plan_that_rests_on_quoted_concepts_is_grounded(ground: Work) ->
         (change(GROUND, "plan", 1, step="weigh the hive"), ["s2 says the same as s1"]),
     ],
 )
-async def test_what_is_not_grounded_is_named(ground: Work, said: list[str]) -> None:
+async def test_ungrounded_concepts_are_named(ground: Work, said: list[str]) -> None:
     assert lacks(await judged(AGENT, "grounded", GROUNDING, ground), *said)
 
 
@@ -183,7 +183,7 @@ async def test_a_step_that_is_not_shown_is_named(work: Work, said: list[str]) ->
     assert lacks(await judged(AGENT, "everything_made", MAKING, work, works=ON_RECORD), *said)
 
 
-async def test_before_everything_counts_as_made_all_of_it_is_looked_at_again() -> None:
+async def test_before_everything_counts_as_made_all_of_it_is_checked_again() -> None:
     """A page may change after a step was recorded as made."""
     pages = Pages()
     pages.texts["notes/bees.md"] = pages.texts["notes/bees.md"].replace("15 kilograms", "12 kilograms")
@@ -210,7 +210,7 @@ async def test_a_gap_is_a_concept_that_the_plan_does_not_have_for_a_step_that_is
         ({"gap": {**GAP, "text": "mites KILL"}}, "rests on that concept already: k2"),
     ],
 )
-async def test_what_is_no_gap_does_not_lead_back(given: Work, said: str) -> None:
+async def test_a_missing_gap_does_not_lead_back(given: Work, said: str) -> None:
     signals = ("conceptual_gap_discovered",)
     found = await judged(AGENT, "conceptual_gap_discovered", MAKING, given, works=ON_RECORD, signals=signals)
     assert lacks(found, said)
@@ -226,7 +226,7 @@ async def test_a_gap_that_was_named_before_or_left_out_does_not_lead_back() -> N
 # --- the way through --------------------------------------------------------------------------------------------------
 
 
-async def test_building_goes_from_concepts_to_what_is_made_and_tells_what_happens() -> None:
+async def test_building_goes_from_concepts_to_results_and_reports_its_events() -> None:
     async with leading(AGENT) as led:
         state = await led.submit(**GROUND)
         assert (state.phase, state.status) == (GROUNDING, "waiting")
@@ -257,7 +257,7 @@ async def test_building_goes_from_concepts_to_what_is_made_and_tells_what_happen
     assert all(part in told for part in ("made s2: s2 is there (code:src/hive.py)", "kb_merge", "Hand it over"))
 
 
-async def test_a_gap_leads_back_to_grounding_and_what_was_made_is_kept() -> None:
+async def test_a_gap_leads_back_to_grounding_and_finished_parts_are_kept() -> None:
     async with leading(AGENT) as led:
         await led.submit(**GROUND)
         await led.decide("approve")

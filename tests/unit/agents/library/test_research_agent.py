@@ -181,7 +181,7 @@ async def test_a_tree_that_lacks_something_is_not_complete(tree: Work, said: lis
     assert lacks(await judged(AGENT, "question_tree_complete", DECOMPOSE, tree), *said)
 
 
-async def test_a_tree_is_complete_again_only_when_what_was_proposed_is_in_it_or_left_out() -> None:
+async def test_a_tree_is_complete_again_only_with_every_proposal_included_or_left_out() -> None:
     for works in ({ANSWER: {"new_categories": [NEW]}}, {RISE_ABOVE: {"missing_categories": [NEW]}}):
         assert lacks(await judged(AGENT, "question_tree_complete", DECOMPOSE, TREE, works=works), "c3", "left_out")
         other = {**TREE, "left_out": [{"id": "c4", "why": "no"}]}
@@ -197,7 +197,7 @@ async def test_a_tree_is_complete_again_only_when_what_was_proposed_is_in_it_or_
         assert (await judged(AGENT, "question_tree_complete", DECOMPOSE, taken, works=works)).met
 
 
-async def test_a_tree_may_not_ask_again_what_the_synthesis_asked() -> None:
+async def test_a_tree_may_not_repeat_the_synthesis_questions() -> None:
     works = {RISE_ABOVE: {"more_questions": [question("m1", "c1", "Who allows it?")]}}
     asked = {"categories": TREE["categories"], "questions": [*TREE["questions"], question("q4", "c2", "who allows it")]}
     found = await judged(AGENT, "question_tree_complete", DECOMPOSE, asked, works=works)
@@ -215,7 +215,7 @@ async def test_a_tree_may_not_ask_again_what_the_synthesis_asked() -> None:
         {"answers": [*ANSWERS["answers"][:2], {**left_open("q3", "flowers july", "summer"), "citations": [WATER]}]},
     ],
 )
-async def test_all_questions_are_answered_by_quotes_that_stand_there_or_by_real_searches(answers: Work) -> None:
+async def test_all_questions_are_answered_by_existing_quotes_or_by_real_searches(answers: Work) -> None:
     assert (await judged(AGENT, "all_questions_answered", ANSWER, answers, works=IN_TREE)).met
 
 
@@ -267,7 +267,7 @@ async def test_questions_of_the_synthesis_are_to_be_answered_too_unless_their_ca
     assert (await judged(AGENT, "all_questions_answered", ANSWER, ANSWERS, works=gone)).met
 
 
-async def test_what_is_not_said_now_is_looked_at_when_it_counts() -> None:
+async def test_facts_not_submitted_now_are_checked_when_they_count() -> None:
     """A page may change after an answer was recorded: every quote is looked up again before the work continues."""
     works = {**IN_TREE, ANSWER: {"answers": [answer("q1", ALTERED), answer("q2", VARROA)]}}
     early = await judged(AGENT, "all_questions_answered", ANSWER, {"answers": [answer("q2", WINTER)]}, works=works)
@@ -402,7 +402,7 @@ async def rising(led: Led) -> JourneyState:
     return await led.submit(**ANSWERS)
 
 
-async def test_research_goes_from_the_tree_to_the_frontier_and_tells_what_happens() -> None:
+async def test_research_goes_from_the_tree_to_the_frontier_and_reports_its_events() -> None:
     async with leading(AGENT) as led:
         state = await led.submit(**TREE)
         assert (state.phase, state.status) == (DECOMPOSE, "waiting")
@@ -467,7 +467,7 @@ async def test_a_category_found_while_answering_leads_back_and_its_answers_are_k
         assert "left open q9 (c3): Who has to be asked? Searched: permit roof, bees law" in await led.told()
 
 
-async def test_the_synthesis_asks_for_more_answers_and_takes_them_in() -> None:
+async def test_the_synthesis_asks_for_more_answers_and_uses_them() -> None:
     async with leading(AGENT) as led:
         await rising(led)
         more = question("m1", "c2", "How do bees drink?")

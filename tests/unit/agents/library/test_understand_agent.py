@@ -173,7 +173,7 @@ CONTRADICTING = {
 }
 
 
-async def test_a_level_that_an_answer_contradicted_has_to_change_before_the_work_goes_on() -> None:
+async def test_a_level_contradicted_by_an_answer_must_change_before_work_continues() -> None:
     works = {CALIBRATE: CALIBRATED, DIAGNOSE: CONTRADICTING}
     assert lacks(await judged(AGENT, "learner_calibrated", CALIBRATE, {}, works=works), "k1 says solid", "probe p1")
     for given_, met in (
@@ -249,7 +249,7 @@ async def test_a_diagnosis_on_record_is_not_one_of_now_and_failed_checks_are_not
     assert (await judged(AGENT, "objective_diagnosed", DIAGNOSE, new, works=works)).met
 
 
-async def test_an_objective_comes_next_when_what_it_needs_is_passed_whatever_the_order() -> None:
+async def test_an_objective_is_next_once_its_needs_are_passed_in_any_order() -> None:
     turned = {**CALIBRATED, "objectives": list(reversed(CALIBRATED["objectives"]))}
     assert (await judged(AGENT, "objective_diagnosed", DIAGNOSE, DIAGNOSED, works={CALIBRATE: turned})).met
     assert lacks(
@@ -269,7 +269,7 @@ async def test_objectives_that_need_each_other_hold_nobody_up() -> None:
     assert lacks(await judged(AGENT, "objective_diagnosed", DIAGNOSE, SECOND, works=works), "o1 comes next")
 
 
-async def test_where_there_is_nothing_to_learn_any_more_the_work_goes_back() -> None:
+async def test_with_nothing_left_to_learn_the_work_goes_back() -> None:
     works = {CALIBRATE: {**CALIBRATED, "objectives": []}}
     for condition, phase, work in (
         ("calibration_was_inaccurate", DIAGNOSE, DIAGNOSED),
@@ -318,7 +318,7 @@ async def test_a_level_is_inaccurate_if_an_answer_shows_another(entry: str, *, c
         (None, False, {"knows": "k1", "probe": "p1", "why": "x"}, "has to be about it"),
     ],
 )
-async def test_a_level_that_no_answer_contradicts_stands(
+async def test_a_level_that_no_answer_contradicts_stays(
     about: str | None, recalibrate: Json, said: str, *, correct: bool
 ) -> None:
     work = {"objective": "o1", "diagnoses": [diagnosis("o1", probe("p1", "Why?", correct=correct, about=about))]}
@@ -374,7 +374,7 @@ async def test_a_lesson_on_record_is_not_one_of_now() -> None:
     assert lacks(await judged(AGENT, "objective_passed", TEACH, {}, works=works), "this submit has no lesson on o1")
 
 
-async def test_in_the_end_every_lesson_still_rests_on_what_its_pages_say() -> None:
+async def test_at_the_end_every_lesson_still_matches_its_pages() -> None:
     moved = Pages()
     moved.texts["notes/bees.md"] = moved.texts["notes/bees.md"].replace("15 kilograms", "20 kilograms")
     citing = change(SECOND_TAUGHT, "lessons", 0, citations=[VARROA])
@@ -436,7 +436,7 @@ async def test_a_check_that_failed_before_shows_no_gap_now() -> None:
     assert lacks(found, "names no failed check of the lesson on o1 in this submit")
 
 
-async def test_what_the_learner_is_known_not_to_know_may_be_a_gap() -> None:
+async def test_something_the_learner_is_known_not_to_know_may_be_a_gap() -> None:
     gap = {**FAILED, "gap": {**GAP, "prerequisite": "varroa mite"}}
     assert (await judged(AGENT, "fundamental_prerequisite_gap", TEACH, gap, works=AT_TEACH)).met
 
@@ -455,7 +455,7 @@ async def teaching(led: Led) -> JourneyState:
     return await led.submit(**DIAGNOSED)
 
 
-async def test_a_learner_is_led_objective_by_objective_to_the_end_and_it_is_told() -> None:
+async def test_a_learner_is_led_objective_by_objective_to_the_end_with_a_report() -> None:
     async with leading(AGENT) as led:
         state = await led.submit(**CALIBRATED)
         assert (state.phase, state.status) == (CALIBRATE, "waiting")
@@ -623,7 +623,7 @@ async def test_the_learner_may_change_refuse_and_come_back_even_after_the_end() 
         assert (await led.submit(**TAUGHT)).status == "complete"
 
 
-async def test_changes_of_a_person_that_break_the_calibration_are_told_and_it_goes_on_once_mended() -> None:
+async def test_a_persons_changes_that_break_the_calibration_are_reported_and_work_continues_once_fixed() -> None:
     async with leading(AGENT) as led:
         await led.submit(**CALIBRATED)
         state = await led.decide("modify", changes={"objectives": CALIBRATED["objectives"][1:]})
@@ -643,7 +643,7 @@ async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(
             await led.submit(diagnoses=[DIAGNOSIS])
 
 
-async def test_what_was_done_is_enough_for_another_host_to_go_on() -> None:
+async def test_the_record_suffices_for_another_host_to_continue() -> None:
     async with leading(AGENT) as led:
         await teaching(led)
         await led.submit(**TAUGHT)

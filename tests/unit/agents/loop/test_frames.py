@@ -70,7 +70,7 @@ def test_no_frame_fits_twice_or_out_of_its_place(walk: Walk, data: st.DataObject
 
 @settings(max_examples=40)
 @given(walks())
-def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(walk: Walk) -> None:
+def test_a_models_messages_are_a_function_of_the_frames_and_answer_every_use(walk: Walk) -> None:
     messages = build_transcript(walk.run)
     again = fold(walk.run.header, [frame_of(frame_text(frame)) for frame in walk.run.frames])
     assert build_transcript(again) == messages
@@ -89,7 +89,7 @@ def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(
 
 @settings(max_examples=40)
 @given(walks(), st.integers(1, 30_000))
-def test_what_a_model_is_told_keeps_to_its_budget_if_that_leaves_room_for_what_stays(walk: Walk, budget: int) -> None:
+def test_a_models_messages_keep_their_budget_if_the_fixed_part_leaves_room(walk: Walk, budget: int) -> None:
     whole = build_transcript(replace(walk.run, context_tokens=10**9))
     told = build_transcript(replace(walk.run, context_tokens=budget))
     assert len(told) == len(whole)
@@ -105,7 +105,7 @@ def test_what_a_model_is_told_keeps_to_its_budget_if_that_leaves_room_for_what_s
 
 @settings(max_examples=30)
 @given(walks())
-def test_a_run_is_told_in_words_from_its_frames_alone(walk: Walk) -> None:
+def test_a_run_is_explained_from_its_frames_alone(walk: Walk) -> None:
     again = fold(walk.run.header, [frame_of(frame_text(frame)) for frame in walk.run.frames])
     told = explain(again)
     assert told == explain(walk.run)
@@ -127,7 +127,7 @@ def test_the_handbook_names_every_field_of_every_frame() -> None:
     assert [one.name for one in fields(Header) if f"`{one.name}`" not in rest] == []
 
 
-def test_one_is_told_in_the_singular() -> None:
+def test_one_is_written_in_the_singular() -> None:
     walk = Walk(begun(header(limits=RunLimits(iterations=1, seconds=1, tokens=1))))
     walk.plan("call", tokens_in=1)
     told = explain(walk.run)
@@ -210,7 +210,7 @@ def test_a_frame_that_is_none_of_ours_is_refused(change: dict[str, Any], reason:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "1", '{"type"', '"plan"', "null"])
-def test_what_is_no_object_is_no_frame_and_no_header(text: str) -> None:
+def test_only_objects_are_frames_or_headers(text: str) -> None:
     with pytest.raises(UnknownFrame):
         frame_of(text)
     with pytest.raises(UnknownFrame):

@@ -34,7 +34,7 @@ def test_usage_adds_up_by_conversation_and_by_agent() -> None:
     assert [(entry.model, entry.questions) for entry in book.entries(FIRST)] == [("big", 2)]
 
 
-def test_cost_is_what_the_team_says_and_unknown_otherwise() -> None:
+def test_cost_follows_the_teams_prices_and_is_unknown_otherwise() -> None:
     """A missing price is not 0, and neither is an uncounted number."""
     book = UsageBook({"big-*": Price(Decimal(3), Decimal(15), cached=Decimal("0.3"), written=Decimal("3.75"))})
     book.add(FIRST, "big-2", ModelUsage(1_000_000, 100_000, cached=400_000, written=200_000))
@@ -45,7 +45,7 @@ def test_cost_is_what_the_team_says_and_unknown_otherwise() -> None:
     assert book.cost("nobody_iter1_00000000") == 0
 
 
-def test_a_book_of_months_stays_small_and_its_sums_stay_what_they_are() -> None:
+def test_months_of_usage_stay_small_and_keep_their_sums() -> None:
     book = UsageBook({"big": Price(Decimal(3), Decimal(15))}, most=3)
     for number in range(50):
         book.add(conversation_id("run", 1, f"{number:08x}"), "big", ModelUsage(100, 10))
@@ -57,7 +57,7 @@ def test_a_book_of_months_stays_small_and_its_sums_stay_what_they_are() -> None:
     assert book.cost(agent="run") == 50 * Price(Decimal(3), Decimal(15)).of(ModelUsage(100, 10))
 
 
-def test_what_has_no_price_of_its_own_costs_as_input() -> None:
+def test_tokens_without_their_own_price_cost_as_input() -> None:
     assert Price(Decimal(2), Decimal(4)).of(ModelUsage(1_000_000, 500_000, cached=900_000)) == 4
 
 

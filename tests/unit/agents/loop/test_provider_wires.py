@@ -104,7 +104,7 @@ def test_a_streamed_answer_is_the_answer_in_one_piece(kind: str) -> None:
 
 
 @kinds
-def test_a_stream_that_breaks_off_anywhere_is_whole_or_is_not_taken_for_it(kind: str) -> None:
+def test_a_stream_cut_anywhere_is_complete_or_not_taken_for_it(kind: str) -> None:
     turn = Turn("It is in the plan", calls=(Call("kb_find", {"query": "what is the plan"}),))
     events, full = events_of(kind, turn), read(kind, turn, streamed=True)
     taken = 0
@@ -177,24 +177,24 @@ def test_arguments_that_cannot_be_read_are_a_use_with_a_problem(kind: str, *, st
 
 
 @pytest.mark.parametrize("written", ["{not json", '["a list"]', "NaN", '{"n": NaN}', "[" * 5_000, "3"])
-def test_what_is_no_json_object_is_no_arguments(written: str) -> None:
+def test_invalid_arguments_are_no_arguments(written: str) -> None:
     """All wires read arguments in this one way."""
     arguments, problem = arguments_of(written)
     assert (arguments, bool(problem)) == ({}, True)
 
 
 @pytest.mark.parametrize("written", ["", "  ", None, "{}", {}, '"{}"', "null"])
-def test_no_arguments_are_told_in_many_ways(written: object) -> None:
+def test_missing_arguments_have_many_forms(written: object) -> None:
     assert arguments_of(written) == ({}, "")
 
 
-def test_arguments_may_be_json_within_json_or_hold_line_breaks_as_they_are() -> None:
+def test_arguments_may_be_json_within_json_or_contain_raw_line_breaks() -> None:
     assert arguments_of(json.dumps('{"a": 1}')) == ({"a": 1}, "")
     assert arguments_of('{"text": "one\ntwo"}') == ({"text": "one\ntwo"}, "")
 
 
 @pytest.mark.parametrize("kind", ["chat", "responses"])
-def test_what_a_filter_stops_is_a_refusal(kind: str) -> None:
+def test_a_filtered_answer_is_a_refusal(kind: str) -> None:
     with pytest.raises(ModelRefused, match="content_filter"):
         read(kind, said("half of", stop="content_filter"), streamed=False)
 
@@ -225,12 +225,12 @@ def test_a_word_for_the_end_that_nobody_knows_is_no_end() -> None:
 @pytest.mark.parametrize(
     "text", ['{"a": {"b": 1}}', 'So:\n```json\n{"a": {"b": 1}}\n```\nOK?', 'It is {"a": {"b": 1}}, I think']
 )
-def test_json_is_found_in_what_a_model_writes(text: str) -> None:
+def test_json_is_found_in_a_models_text(text: str) -> None:
     assert json_in(text) == {"a": {"b": 1}}
 
 
 @pytest.mark.parametrize("text", ["", "no", "[1]", "{", '{"a": Infinity}'])
-def test_what_is_no_json_object_is_none(text: str) -> None:
+def test_text_without_a_json_object_gives_none(text: str) -> None:
     assert json_in(text) is None
 
 
@@ -290,7 +290,7 @@ def histories(draw: st.DrawFn) -> tuple[Message, ...]:
 
 
 @given(histories(), st.sampled_from(["free", "some", "none"]), st.sampled_from(["", "kb_find"]))
-def test_every_history_makes_requests_that_every_vendor_takes(
+def test_every_history_makes_requests_that_every_vendor_accepts(
     history: tuple[Message, ...], tool_choice: ToolChoice, only: str
 ) -> None:
     asked = replace(ASKED, messages=history, tool_choice=tool_choice, only=only, most_tokens=5)
@@ -331,7 +331,7 @@ def test_nothing_that_was_said_is_left_out_of_the_history(kind: str) -> None:
         (FromUser("hello"), FromTool("a", "?")),
     ],
 )
-def test_a_history_that_no_vendor_takes_is_the_callers_mistake(history: tuple[Message, ...]) -> None:
+def test_a_history_that_no_vendor_accepts_is_the_callers_mistake(history: tuple[Message, ...]) -> None:
     with pytest.raises(ValueError, match=r"user|use"):
         turns_of(replace(ASKED, messages=history))
 
@@ -365,7 +365,7 @@ def test_thoughts_go_back_under_the_ids_that_a_caller_has_for_the_uses(kind: str
     assert "ed-1" not in json.dumps(WIRES[kind].request(fewer, frozenset(), None, streamed=False).body)
 
 
-def test_what_a_message_is_for_goes_back_with_it_where_there_was_no_thought() -> None:
+def test_a_messages_purpose_is_sent_back_with_it_if_there_was_no_thought() -> None:
     """Without it newer models do worse: openai/types/responses/response_output_message.py."""
     answer = read("responses", Turn("I look.", (Call("kb_find"),), quirks=frozenset({"phase"})), streamed=True)
     asked = replace(ASKED, messages=(*ASKED.messages, answer.as_message(), FromTool(answer.uses[0].id, "found")))
@@ -375,14 +375,14 @@ def test_what_a_message_is_for_goes_back_with_it_where_there_was_no_thought() ->
 
 
 @pytest.mark.parametrize("tools", [(), (TOOL,)])
-def test_only_a_history_that_goes_on_is_kept_in_a_cache(tools: tuple[ToolDefinition, ...]) -> None:
+def test_only_a_history_that_continues_is_cached(tools: tuple[ToolDefinition, ...]) -> None:
     """Cache writes cost a quarter more: https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
     request = WIRES["anthropic"].request(replace(ASKED, tools=tools), frozenset(), None, streamed=False)
     assert ("cache_control" in request.body, "cache_control" in request.parts) == (bool(tools), bool(tools))
 
 
 @pytest.mark.parametrize(("told", "whole"), [(1_000, 1_000), (3, 903)])
-def test_what_a_cache_had_is_part_of_what_was_used_however_it_is_told(told: int, whole: int) -> None:
+def test_cached_tokens_are_part_of_the_usage_in_any_form(told: int, whole: int) -> None:
     """Counted in addition, a run would cost less than nothing."""
     details = {"cached_tokens": 700, "cache_write_tokens": 200}
     usage = {"prompt_tokens": told, "completion_tokens": 5, "prompt_tokens_details": details}
@@ -504,7 +504,7 @@ def test_a_list_of_wrong_parts_is_read_where_others_have_a_sentence(body: object
     assert message == "body.stream_options.include_usage Extra inputs are not permitted"
 
 
-def test_only_words_of_a_vendor_are_told_and_no_sentences() -> None:
+def test_only_a_vendors_codes_are_repeated_and_no_sentences() -> None:
     """A sentence may quote the request, and a key."""
     failure = failure_of(
         400, {"error": {"type": "bad thing: the page says", "code": "sk-a b", "message": "secret"}}, {}, NOW
@@ -523,7 +523,7 @@ def test_usage_that_is_partly_unknown_is_unknown() -> None:
     "reply", [{}, {"usage": None}, {"usage": {}}, {"usage": {"input_tokens": None}}, {"usage": [1]}]
 )
 @kinds
-def test_a_server_that_tells_no_usage_is_not_taken_to_use_none(kind: str, reply: Mapping[str, Any]) -> None:
+def test_missing_usage_is_not_taken_for_zero(kind: str, reply: Mapping[str, Any]) -> None:
     assert WIRES[kind].used(reply) == ModelUsage(known=False)
 
 

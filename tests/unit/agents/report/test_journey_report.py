@@ -168,7 +168,7 @@ def test_the_slowest_and_the_costliest_phase_are_found_with_their_averages() -> 
     assert (slowest(nothing), costliest(nothing)) == (None, None)
 
 
-def test_over_many_journeys_averages_are_of_those_that_came_to_the_phase() -> None:
+def test_averages_over_journeys_include_those_that_reached_the_phase() -> None:
     """One came back to DECOMPOSE; the other never left it."""
     walk, other = researched(), Walk()
     tables = [table(walk.state, walk.now), table(other.state, other.now + 9 * MINUTE)]
@@ -194,14 +194,14 @@ def test_over_many_journeys_averages_are_of_those_that_came_to_the_phase() -> No
         (400_000, "4.6 days"),
     ],
 )
-def test_a_time_is_told_as_a_person_says_it(seconds: float, words: str) -> None:
+def test_a_duration_is_written_for_people(seconds: float, words: str) -> None:
     assert lasting(seconds) == words
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
-def test_the_report_tells_the_way_and_why_it_went_back() -> None:
+def test_the_report_has_the_path_and_why_it_went_back() -> None:
     text = told(researched())
     assert [line for line in text.splitlines() if line.startswith("## ")] == SECTIONS
     assert text.startswith("# Research: Why is the sky blue?\n")
@@ -210,7 +210,7 @@ def test_the_report_tells_the_way_and_why_it_went_back() -> None:
     assert "version 6: Returned from ANSWER to DECOMPOSE: new_category. illness needs questions" in text
 
 
-def test_the_report_tells_what_a_person_said_and_is_asked_now() -> None:
+def test_the_report_has_a_persons_decisions_and_present_questions() -> None:
     text = told(researched())
     assert (
         f"version 3, {ADA}: Response from a person: answer, in DECOMPOSE, on the review page. the ones on the roof"
@@ -222,7 +222,7 @@ def test_the_report_tells_what_a_person_said_and_is_asked_now() -> None:
     assert "call `journey_status` with `journey_id` `research-1`" in text
 
 
-def test_the_report_tells_what_was_slow_and_costly_and_what_went_wrong() -> None:
+def test_the_report_has_slow_and_costly_phases_and_failures() -> None:
     walk = researched()
     text = report(position(walk), walk.log, walk.now + 24 * MINUTE)
     assert (
@@ -235,7 +235,7 @@ def test_the_report_tells_what_was_slow_and_costly_and_what_went_wrong() -> None
     assert "the tool kb_read: there is no page 'bees.md'" in text
 
 
-def test_the_work_is_told_with_every_id_and_every_quote_as_it_is_newest_first() -> None:
+def test_the_work_is_shown_with_every_id_and_quote_newest_first() -> None:
     text = told(researched())
     assert text.index("### DECOMPOSE (visit 2, version 7)") < text.index("### ANSWER (visit 1, version 6)")
     assert (
@@ -248,7 +248,7 @@ def test_the_work_is_told_with_every_id_and_every_quote_as_it_is_newest_first() 
     assert "- note:\n\n  > one\n  > # two\n  >\n  > - three\n" in text
 
 
-def test_what_is_missing_now_is_told_where_it_stands() -> None:
+def test_missing_work_is_shown_where_it_belongs() -> None:
     walk = Walk()
     walk.submit(content={})
     note(walk, FeedbackAdded("validation", "DECOMPOSE", "there is no category yet"))
@@ -276,7 +276,7 @@ def test_a_fork_a_cancelled_and_a_complete_journey_say_that_they_are() -> None:
     assert "Complete, version 10" in told(done)
 
 
-def test_without_its_agent_a_journey_is_still_told() -> None:
+def test_a_journey_without_its_agent_is_still_reported() -> None:
     walk = researched()
     text = full_report("research-1", None, walk.state, walk.log, walk.now)
     assert "Its agent `research` is not available" in text
@@ -308,7 +308,7 @@ HELD = re.compile(r" *(- (?!#{1,6}(\s|$)|>|\||<|```|~~~|[-+*](\s|$)|[=-]+\s*$)|>
 
 
 @given(HOSTILE, HOSTILE, JSONS)
-def test_no_text_that_somebody_wrote_becomes_a_part_of_the_report(brief: str, said: str, work: Any) -> None:
+def test_nobodys_text_becomes_a_part_of_the_report(brief: str, said: str, work: Any) -> None:
     walk = Walk()
     walk.log[0] = replace(walk.log[0], event=begun(brief))
     walk.submit("tree_ready", content=work)
@@ -353,7 +353,7 @@ def leaves(value: Any) -> list[str]:
 
 
 @given(st.dictionaries(st.text("abc_", min_size=1, max_size=8), JSONS, max_size=4))
-def test_every_word_of_a_work_is_told(work: dict[str, Any]) -> None:
+def test_every_word_of_the_work_is_in_the_report(work: dict[str, Any]) -> None:
     text = "\n".join(work_lines(work, 1_000_000))
     for leaf in leaves(work):
         for line in leaf.strip().splitlines():
@@ -378,7 +378,7 @@ def test_a_long_journey_has_a_report_that_ends() -> None:
     assert len(text) < 120_000
 
 
-def test_an_artefact_and_what_a_journey_began_with_stand_there_whole() -> None:
+def test_an_artefact_and_a_journeys_inputs_are_shown_in_full() -> None:
     """A trimmed prompt says that the report has everything; a reviewer of an artefact must not see how it was made."""
     walk = Walk()
     artefact = "\n".join(f"line {number} of what was made" for number in range(900))
@@ -390,7 +390,7 @@ def test_an_artefact_and_what_a_journey_began_with_stand_there_whole() -> None:
     assert "more characters" not in text
 
 
-def test_what_was_said_several_times_is_told_once_with_how_often() -> None:
+def test_repeated_text_is_shown_once_with_its_count() -> None:
     walk = Walk()
     for _ in range(3):
         walk.submit(content={})

@@ -61,7 +61,7 @@ async def test_tokens_of_each_phase_are_those_that_were_reported() -> None:
     assert "Most tokens went into JUDGE: 1,760; 3 visits, 587 on average." in text
 
 
-async def test_what_went_wrong_is_told_by_its_kind() -> None:
+async def test_failures_are_reported_by_kind() -> None:
     async with leading(inquiry()) as led:
         await led.submit(known=["x"])
         await led.submit(document="no")
@@ -82,7 +82,7 @@ async def test_what_went_wrong_is_told_by_its_kind() -> None:
     ]
 
 
-async def test_conversations_answers_documents_and_what_the_server_did_are_told() -> None:
+async def test_conversations_answers_documents_and_automatic_work_are_reported() -> None:
     async with leading(inquiry()) as led:
         await judged(led)
         text = await said(led)
@@ -108,7 +108,7 @@ async def test_conversations_answers_documents_and_what_the_server_did_are_told(
     assert "(tokens: 700 in, 70 out; model: m; reasoning: it is so; confidence: 0.7)" in text
 
 
-async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phases() -> None:
+async def test_the_costliest_parts_and_phases_are_named() -> None:
     """Bottleneck analysis right on a constructed case."""
     async with leading(chained("first", "second")) as led:
         for tokens in (10, 1_000):
@@ -132,7 +132,7 @@ def test_the_sums_of_parts_are_those_of_their_phases() -> None:
     assert (slowest(sums), costliest(sums)) == (sums[0], sums[0])
 
 
-async def test_a_move_by_the_last_way_of_several_says_so() -> None:
+async def test_a_move_by_the_last_of_several_transitions_says_so() -> None:
     """If there are other transitions, `always` is taken when no other condition is met."""
     async with leading(inquiry()) as led:
         text = await said(led)

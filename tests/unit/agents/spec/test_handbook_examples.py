@@ -119,7 +119,7 @@ async def test_an_option_that_nobody_named_leads_back_to_be_added() -> None:
         assert "missing_option" not in state.work["WEIGH"].content, "it belonged to one submit only"
 
 
-async def test_what_a_person_rejects_is_framed_anew_and_what_they_change_goes_on() -> None:
+async def test_a_rejected_frame_is_made_again_and_a_changed_one_continues() -> None:
     async with leading(DECIDE, page=PAGE) as led:
         await weighing(led)
         await led.submit(**WEIGHED)
@@ -203,9 +203,7 @@ DECIDE_WORKS = {"FRAME": FRAMED, "WEIGH": WEIGHED}
 
 
 @pytest.mark.parametrize(("condition", "phase", "work", "told"), DECIDE_MISSES)
-async def test_a_decision_is_held_up_by_near_misses(
-    condition: str, phase: str, work: Mapping[str, Any], told: str
-) -> None:
+async def test_near_misses_hold_up_a_decision(condition: str, phase: str, work: Mapping[str, Any], told: str) -> None:
     found = await judged(DECIDE, condition, phase, work, works={"FRAME": FRAMED} if phase != "FRAME" else {})
     assert not found.met
     assert any(told in text for text in found.missing), found.missing
@@ -354,9 +352,7 @@ REVIEW_MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("condition", "phase", "work", "told"), REVIEW_MISSES)
-async def test_a_review_is_held_up_by_near_misses(
-    condition: str, phase: str, work: Mapping[str, Any], told: str
-) -> None:
+async def test_near_misses_hold_up_a_review(condition: str, phase: str, work: Mapping[str, Any], told: str) -> None:
     before = {"COLLECT": COLLECTED, "EXPLAIN": EXPLAINED}
     works = {name: kept for name, kept in before.items() if name != phase and (name, phase) != ("EXPLAIN", "COLLECT")}
     found = await judged(REVIEW, condition, phase, work, works=works)
@@ -384,7 +380,7 @@ async def test_a_bad_submit_names_each_wrong_field_and_changes_nothing() -> None
 @pytest.mark.parametrize(
     ("agent", "works"), [(DECIDE, [FRAMED, WEIGHED]), (REVIEW, [COLLECTED, EXPLAINED])], ids=["decide", "review"]
 )
-async def test_to_resume_costs_at_most_what_the_issue_allows(agent: Agent, works: Sequence[Mapping[str, Any]]) -> None:
+async def test_resuming_costs_at_most_the_allowed_tokens(agent: Agent, works: Sequence[Mapping[str, Any]]) -> None:
     """2,500 tokens; with a brief and texts of the greatest length."""
     inputs: dict[str, Any] = {"page": PAGE} if agent is DECIDE else {}
     async with leading(agent, brief="Why? " * DETAIL_TOKENS * 4, **inputs) as led:

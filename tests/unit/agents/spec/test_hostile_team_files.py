@@ -133,7 +133,7 @@ def test_a_hostile_agent_is_refused_in_bounded_steps(kind: str) -> None:
     assert found[0].problems
 
 
-def test_what_stands_in_a_template_is_text_whatever_language_it_looks_like() -> None:
+def test_a_templates_text_is_never_executed_whatever_language_it_resembles() -> None:
     """Only names between double braces are filled in; nothing in that text is executed or formatted."""
     looks = "{0.__class__} {brief.__init__.__globals__} ${brief} %(brief)s {% for x in y %} <%= 1 %> #{1}"
     said = SMALL.replace("Brief: {{ brief }}", looks).replace("prompt_again: notes/again.md\n    ", "")
@@ -190,7 +190,7 @@ def test_a_hostile_work_is_checked_in_bounded_steps(kind: str) -> None:
     assert len(told) <= 13
 
 
-def test_what_was_not_checked_is_never_taken_for_good() -> None:
+def test_unchecked_work_is_never_accepted() -> None:
     """The check gives up before it reaches the last item, which is the wrong one."""
     form = form_of({"type": "array", "maxItems": 10**9, "items": {"type": "object", "properties": {"x": {"const": 1}}}})
     assert form.problems({"a": [{"x": 1}] * 100}) == ()
@@ -218,7 +218,7 @@ def test_which_items_are_the_same_is_as_json_schema_says(items: list[Any], *, fi
     assert (form_of(described).problems({"a": items}) == ()) == fits
 
 
-def test_a_work_of_a_built_in_agent_with_thousands_of_unknown_fields_is_told_in_bounded_steps() -> None:
+def test_thousands_of_unknown_fields_in_the_work_take_bounded_steps() -> None:
     told: list[str] = []
     wrong = {f"nottes_{n}": n for n in range(25_000)}
     assert steps_of(lambda: told.extend(ModelForm(Notes).problems(wrong))) < MOST_STEPS

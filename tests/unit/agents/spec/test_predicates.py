@@ -487,7 +487,7 @@ TRIED = {
 
 
 @pytest.mark.parametrize("name", TRIED)
-async def test_a_predicate_is_met_by_what_it_asks_for_and_by_no_near_miss(name: str) -> None:
+async def test_a_predicate_accepts_its_works_and_no_near_miss(name: str) -> None:
     """Per condition works that meet it and near misses that do not."""
     tried = TRIED[name]
     agent = trying(tried.predicate)
@@ -518,7 +518,7 @@ async def found(predicate: str, given: dict[str, Any], **more: Any) -> Condition
     return await judged(trying(predicate), "tried", "EXPLAIN", given, **{"works": GATHERED, **more})
 
 
-async def test_what_an_earlier_submit_brought_is_not_given_now() -> None:
+async def test_an_earlier_submits_field_is_not_given_now() -> None:
     works = {**GATHERED, "EXPLAIN": causes({"what": "a"})}
     assert (await found("given: causes", causes({"what": "b"}), works=works)).met
     later = await found("given: causes", {"summary": "x"}, works=works)
@@ -593,7 +593,7 @@ async def test_a_condition_gives_feedback_of_its_kind_when_it_is_met() -> None:
         ("within: {field: score, least: much}", "'least' must be a number, not text"),
     ],
 )  # fmt: skip
-def test_what_is_said_of_each_item_is_checked_against_the_form_too(predicate: str, told: str) -> None:
+def test_conditions_on_items_are_checked_against_the_form_too(predicate: str, told: str) -> None:
     definition = read(f"{PLAN}    {predicate}\n")
     assert definition.agent is None
     assert any(told in problem.text for problem in definition.problems), definition.problems
@@ -609,13 +609,13 @@ async def test_a_signal_is_a_hint_that_another_predicate_confirms() -> None:
     assert (await found(predicate, {}, signals=("tried",))).missing == ("gap.what is empty: fill it in",)
 
 
-async def test_all_tells_everything_that_is_missing() -> None:
+async def test_all_reports_everything_that_is_missing() -> None:
     predicate = "all: [{filled: summary}, {at_least: {field: causes, count: 2}}, {filled: sure}]"
     told = await found(predicate, {"sure": True})
     assert told.missing == ("summary is empty: fill it in", "causes has 0, at least 2 different ones are needed")
 
 
-async def test_a_way_back_tells_what_it_is_about() -> None:
+async def test_a_way_back_reports_its_subject() -> None:
     """The field that the condition names, or the predicates' findings, as the re-entry detail."""
     named = "detail: gap.what\nall: [{given: gap}, {known_in: {field: gap.after, of: GATHER.events}}]"
     assert (await found(named, {"gap": {"after": "e1", "what": "who opened it"}})).detail == "who opened it"
@@ -677,7 +677,7 @@ async def test_a_path_narrows_to_the_items_that_are_so(predicate: str, work: dic
     assert (await judged(trying(predicate), "tried", "EXPLAIN", work, works=GATHERED)).met is holds
 
 
-async def test_a_submit_gives_what_is_so_only_if_it_brings_it_itself() -> None:
+async def test_a_submit_gives_a_condition_only_with_its_own_fields() -> None:
     works = {**GATHERED, "EXPLAIN": SOME}
     assert (await found("given: causes.outcome=passed", SOME, works=works)).met
     assert not (await found("given: causes.outcome=passed", {"summary": "x"}, works=works)).met
@@ -701,7 +701,7 @@ async def test_a_submit_gives_what_is_so_only_if_it_brings_it_itself() -> None:
         ),
     ],
 )
-def test_a_path_that_can_never_lead_anywhere_is_told(predicate: str, told: str) -> None:
+def test_a_path_that_can_never_resolve_is_reported(predicate: str, told: str) -> None:
     definition = read(f"{PLAN}    {predicate}\n")
     assert definition.agent is None
     assert any(told in problem.text for problem in definition.problems), definition.problems
@@ -785,7 +785,7 @@ def sections() -> Mapping[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def test_the_reference_tells_each_predicate_with_its_arguments() -> None:
+def test_the_reference_has_each_predicate_with_its_arguments() -> None:
     told = sections()
     wanted = [*BY_NAME, *COMBINING, "say", "detail", "feedback"]
     assert list(told) == wanted, f"{REFERENCE.name} needs one `###` section for each, in the order of LEAVES"
@@ -795,7 +795,7 @@ def test_the_reference_tells_each_predicate_with_its_arguments() -> None:
 
 
 @pytest.mark.parametrize("name", [*BY_NAME, *COMBINING, "say", "detail", "feedback"])
-def test_the_reference_s_examples_can_be_used_as_they_stand(name: str) -> None:
+def test_the_references_examples_work_unchanged(name: str) -> None:
     examples = re.findall(r"```yaml\n(.*?)```", sections().get(name, ""), flags=re.DOTALL)
     assert examples, f"the section on `{name}` in {REFERENCE.name} needs an example"
     for example in examples:

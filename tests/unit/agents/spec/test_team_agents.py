@@ -50,7 +50,7 @@ def test_an_agent_is_read_whole() -> None:
     assert found.inputs["properties"] == {"topic": {"type": "string", "description": "What it is about."}}
 
 
-def test_a_prompt_is_text_or_a_file_whose_front_matter_is_left_out() -> None:
+def test_a_prompt_is_text_or_a_file_without_its_front_matter() -> None:
     texts = agent().texts
     assert texts["NOTE"].startswith("Note what you see of {{ inputs.topic }}.\n\nBrief:")
     assert texts["NOTE_again"] == "Add what was missing.\nWhy: {{ why }}"
@@ -103,7 +103,7 @@ def test_a_mistake_is_named_with_its_line(case: dict[str, str]) -> None:
     assert any(text.startswith(f"{FILE}:{case['told']}") for text in told), told
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
+def test_all_mistakes_are_reported_together_in_the_order_of_lines() -> None:
     text = SMALL.replace("title: Review", "titel: Review").replace("kb_search]", "kb_serch]").replace("filled", "filed")
     lines = [problem.line for problem in read(text).problems]
     assert lines == sorted(lines)
@@ -141,7 +141,7 @@ def test_an_agent_is_not_called_like_one_of_this_program() -> None:
     assert str(problem).startswith("_agents/research.yaml:1: this program already has an agent 'research'")
 
 
-def test_of_very_many_mistakes_the_first_are_told_and_the_rest_counted() -> None:
+def test_of_very_many_mistakes_the_first_are_reported_and_the_rest_counted() -> None:
     problems = Problems(FILE)
     for line in range(1, 100):
         problems.add(line, "wrong")
@@ -203,7 +203,7 @@ def test_no_damage_to_a_file_raises_anything(data: st.DataObject) -> None:
     assert all(problem.line >= 1 for problem in definition.problems)
 
 
-def test_a_schema_whose_references_multiply_is_refused_at_once() -> None:
+def test_a_schema_with_multiplying_references_is_refused_immediately() -> None:
     doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(30)}
     schema = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**doubling, "d30": {"type": "string"}}}
     problems = Problems(FILE)
@@ -230,7 +230,7 @@ def schema_of(form: object) -> tuple[dict[str, Any] | None, list[str]]:
     return schema, [problem.text for problem in problems.in_order()]
 
 
-def test_properties_are_called_as_they_like_also_like_words_of_json_schema() -> None:
+def test_properties_may_have_any_name_even_a_json_schema_keyword() -> None:
     names = ["title", "type", "enum", "required", "properties", "items", "pattern", "default", "description"]
     schema, problems = schema_of({"properties": {name: {"$ref": "#/$defs/quoted"} for name in names}})
     assert problems == []
@@ -296,7 +296,7 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("work", "told"), MISFITS, ids=[told for _, told in MISFITS])
-def test_a_work_that_does_not_fit_is_told_in_the_words_of_every_other_form(work: dict[str, object], told: str) -> None:
+def test_invalid_work_gets_the_same_messages_as_every_other_form(work: dict[str, object], told: str) -> None:
     form = agent().forms["NOTE"]
     assert not form.problems({"notes": [GOOD_NOTE]})
     assert list(form.problems(work)) == [told]
@@ -487,14 +487,14 @@ async def test_a_knowledge_base_that_is_away_has_no_agents_for_that_time(tmp_pat
     assert len(await there.team()) == 1
 
 
-async def test_the_handbook_s_own_agents_can_be_used_by_the_program_as_it_is() -> None:
+async def test_the_handbooks_own_agents_work_in_the_real_program() -> None:
     """Two worked examples in `kb/`."""
     there = team_catalogue(Vault.open(HANDBOOK))
     assert [found.name for found in await there.team()] == ["decide", "incident-review", "incident-to-runbook"]
     assert await there.problems() == ()
 
 
-def test_the_guide_s_first_agent_can_be_used_as_it_stands_and_its_mistake_is_told_as_shown() -> None:
+def test_the_guides_first_agent_works_unchanged_and_its_mistake_is_reported_as_shown() -> None:
     page = (HANDBOOK / "guides" / "own-agents.md").read_text(encoding="utf-8")
     text = page.partition("```yaml\n")[2].partition("```")[0]
     file = "_agents/library-review.yaml"
@@ -516,7 +516,7 @@ def test_the_guide_names_every_key() -> None:
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_recorded_fills_the_next_phase_s_prompt_and_inputs_are_told() -> None:
+async def test_the_record_fills_the_next_phases_prompt_and_inputs_are_shown() -> None:
     async with leading(agent(), topic="the hive") as led:
         assert "Note what you see of the hive." in await led.told()
         await led.submit(notes=[GOOD_NOTE, {"id": "n2", "text": "It is {{ warm }}."}])
@@ -588,7 +588,7 @@ GIVING_UP = (
 )
 
 
-async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and_not_on_the_other() -> None:
+async def test_one_transition_of_a_team_agents_phase_asks_a_person_and_the_other_does_not() -> None:
     async with leading(agent(GIVING_UP)) as led:
         assert (await led.submit(questions=[])).phase == "TELL"
         state = await led.submit(text="")
@@ -605,7 +605,7 @@ async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and
         assert (await led.submit(text="There are nine.")).phase == "JUDGE"
 
 
-async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations() -> None:
+async def test_a_team_agent_asks_a_person_and_continues_in_conversations() -> None:
     """A team's agent can do everything that the engine can."""
     question = {"id": "q1", "question": "How many hives?"}
     async with leading(agent(ASKING)) as led:

@@ -15,7 +15,7 @@ def _state() -> JourneyState:
     return Walk().submit(content={"notes": ["one"]})
 
 
-def test_a_state_is_handed_out_once_with_the_notes_counted_that_came_meanwhile() -> None:
+def test_a_state_is_handed_out_once_including_later_notes() -> None:
     recent, state = Recent(), _state()
     recent.keep("j-1", state)
     taken = recent.take("j-1", state.version, state.seq + 3, state.moved_at)
@@ -24,7 +24,7 @@ def test_a_state_is_handed_out_once_with_the_notes_counted_that_came_meanwhile()
     assert recent.take("j-1", state.version, state.seq, state.moved_at) is None
 
 
-def test_a_state_that_is_not_the_newest_any_more_is_forgotten() -> None:
+def test_an_outdated_state_is_forgotten() -> None:
     recent, state = Recent(), _state()
     for version, moved_at in ((state.version + 1, state.moved_at), (state.version, state.moved_at + SECOND)):
         recent.keep("j-1", state)
@@ -32,7 +32,7 @@ def test_a_state_that_is_not_the_newest_any_more_is_forgotten() -> None:
         assert recent.take("j-1", state.version, state.seq, state.moved_at) is None
 
 
-def test_what_others_do_with_the_state_is_not_seen() -> None:
+def test_others_changes_to_a_handed_out_state_have_no_effect() -> None:
     recent, state = Recent(), _state()
     recent.keep("j-1", state)
     state.work["DECOMPOSE"].content["notes"].append("two")

@@ -83,7 +83,7 @@ def words(text: str) -> str:
     return "".join(plain_text(parsed(text)).split())
 
 
-def test_ordinary_markdown_goes_out_and_comes_back_as_it_was() -> None:
+def test_ordinary_markdown_comes_back_unchanged() -> None:
     """So a description that is read, edited and sent again changes only where it was edited."""
     sent = html_of(ORDINARY)
     assert html_of(markdown_of(sent)) == sent
@@ -144,7 +144,7 @@ def test_nothing_that_acts_comes_in(hostile: str) -> None:
 
 @fast
 @given(markdown)
-def test_plane_keeps_what_is_sent_and_no_difference_is_told(text: str) -> None:
+def test_plane_keeps_the_sent_text_and_no_difference_is_reported(text: str) -> None:
     """The double parses and cleans as Plane's program does: several blocks come back in one `div`, links with a `rel`."""
     sent = html_of(text)
     kept = cleaned(sent)
@@ -164,15 +164,15 @@ def test_plane_keeps_what_is_sent_and_no_difference_is_told(text: str) -> None:
         (None, ("3 words missing", "1 <a> dropped", "1 <p> dropped", "1 <strong> dropped")),
     ],
 )
-def test_what_plane_has_otherwise_is_said_in_words(kept: str | None, told: tuple[str, ...]) -> None:
+def test_differences_that_plane_made_are_described(kept: str | None, told: tuple[str, ...]) -> None:
     assert differs('<p>one <strong>two</strong> <a href="https://a.b/">three</a></p>', kept) == told
 
 
-def test_html_in_markdown_is_text_so_that_no_word_of_it_is_lost() -> None:
+def test_html_in_markdown_is_text_so_that_no_word_is_lost() -> None:
     assert html_of("Vec<String> and <b>x</b>") == "<p>Vec&lt;String&gt; and &lt;b&gt;x&lt;/b&gt;</p>"
 
 
-def test_a_link_whose_address_plane_would_drop_is_told_in_words() -> None:
+def test_a_link_whose_address_plane_would_drop_is_written_as_words() -> None:
     assert html_of("see [trust](kb:guides/trust.md)") == "<p>see trust (kb:guides/trust.md)</p>"
 
 
@@ -195,7 +195,7 @@ def test_a_text_in_brackets_at_the_start_of_an_item_is_no_box() -> None:
     assert "taskList" not in html_of("- \\[x] marks the spot")
 
 
-def test_what_planes_editor_writes_is_read() -> None:
+def test_html_of_planes_editor_is_read() -> None:
     """Source: the node classes of Plane's editor: paragraphs in items and cells, tables without a head, mentions by id."""
     written = (
         '<h2 class="editor-heading-block">Steps</h2><ol class="list-decimal"><li><p class="editor-paragraph-block">One</p></li>'
@@ -257,7 +257,7 @@ def _whole(text: str) -> Element:
     return tree.root
 
 
-def test_a_line_that_is_too_long_to_be_read_again_keeps_its_words_and_acts_no_more_than_others() -> None:
+def test_a_line_too_long_to_parse_again_keeps_its_words_and_stays_harmless() -> None:
     signs = "[*a*](javascript:x) <b>`_ " * 500
     markdown = markdown_of(f"<p>{escape(signs)}</p>")
     assert parsed(html_of(markdown)).children[0] == Element("p", {}, [signs.strip()])

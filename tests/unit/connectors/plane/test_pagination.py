@@ -134,7 +134,7 @@ async def test_not_more_is_read_than_was_asked_for() -> None:
     assert await read_all(Pages(ALL[:250]).page, most=250) == Listing(tuple(ALL[:250]))
 
 
-async def test_reading_stops_at_the_page_that_has_what_is_looked_for() -> None:
+async def test_reading_stops_at_the_page_with_the_result() -> None:
     """A comment is found by its key, newest first, without reading the old ones."""
     pages = Pages()
     walked = await read_all(pages.page, until=lambda label: label.id == "id-150")

@@ -337,7 +337,7 @@ def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(stat
 
 
 @pytest.mark.parametrize("name", sorted(BY_OTHERS))
-def test_what_was_answered_to_something_else_is_never_taken_for_a_task(name: str) -> None:
+def test_another_requests_reply_is_never_taken_for_a_task(name: str) -> None:
     """Many clients turn a POST without the final slash into a GET, which gets a 200: nothing was created."""
     sample = SAMPLES[name]
     reply_check.require_success(asked(sample), sample.reply, "thing")
@@ -406,14 +406,14 @@ def test_a_request_is_the_recorded_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("request_", ASKED.values(), ids=ASKED)
-def test_every_path_ends_in_a_slash_and_only_what_may_be_sent_twice_says_so(request_: ServiceRequest) -> None:
+def test_every_path_ends_in_a_slash_and_only_repeatable_requests_say_so(request_: ServiceRequest) -> None:
     """Plane redirects a path without the final slash; its check for a key is not atomic with the write."""
     assert request_.path.startswith("/api/v1/")
     assert request_.path.endswith("/")
     assert request_.repeatable == (request_.method == "GET")
 
 
-def test_what_is_created_has_our_key() -> None:
+def test_created_things_have_our_key() -> None:
     """Source: work_item_create_external_dup_409, comment_create_external_dup_409."""
     for request in (ASKED["work_item_create"], ASKED["comment_create_external"]):
         assert request.json is not None
@@ -423,7 +423,7 @@ def test_what_is_created_has_our_key() -> None:
         )
 
 
-def test_what_is_not_named_is_not_sent_and_what_is_cleared_is_null() -> None:
+def test_unnamed_fields_are_not_sent_and_cleared_ones_are_null() -> None:
     """An empty list clears people and labels; a date is cleared by null."""
     changes = TaskFields(assignee_ids=(), label_ids=(), starts=CLEAR, due=date(2026, 12, 24))
     assert wire.update_task(ACME, KB, TASK, changes).json == {
@@ -489,7 +489,7 @@ def test_a_time_in_the_owner_s_zone_is_the_same_moment() -> None:
     assert wire.read_task(told) == FIRST
 
 
-def test_a_reply_of_no_use_is_lost_for_what_writes_and_no_answer_for_what_asks() -> None:
+def test_an_unusable_reply_is_lost_for_writes_and_no_answer_for_reads() -> None:
     """A 200 that is no task may have created one."""
     odd = wire.UnreadableReply("an id is missing")
     assert isinstance(reply_check.no_usable_reply(POST("/x/"), odd), ReplyLost)
@@ -509,7 +509,7 @@ def test_a_page_for_people_says_that_the_address_may_be_wrong(status: int) -> No
 
 
 @pytest.mark.parametrize("waits", ["", "soon", "-3"])
-def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
+def test_too_many_requests_without_a_wait_are_reported_too(waits: str) -> None:
     """A proxy may leave the header out."""
     with pytest.raises(ServiceLimited) as caught:
         reply_check.require_success(GET("/x/"), ServiceReply(429, {"retry-after": waits}, None), "task")

@@ -85,7 +85,7 @@ def test_whatever_web_app_made_an_address_it_is_read(fragment: str, link: ZulipL
         f"{SITE}/#narrow/near/١٢",
     ],
 )
-def test_what_names_nothing_here_is_none(url: str) -> None:
+def test_an_address_of_nothing_here_is_none(url: str) -> None:
     """Another host's address is never taken for one of ours."""
     assert read_link(SITE, url) is None
 
@@ -95,7 +95,7 @@ def test_what_names_nothing_here_is_none(url: str) -> None:
     topic=st.text(st.characters(exclude_categories=["Cs"]), max_size=60),
     level=st.sampled_from([247, 469]),
 )
-def test_every_topic_is_read_back_as_it_was(channel: str, topic: str, level: int) -> None:
+def test_every_topic_round_trips(channel: str, topic: str, level: int) -> None:
     """In any letters."""
     message = _said(channel_id=25, channel=channel, topic=topic)
     assert read_link(SITE, link_to(SITE, ZulipServer("", "", level), message)) == ZulipLink(25, None, topic, 103)

@@ -35,7 +35,7 @@ def words(count: int, first: int = 0) -> str:
     return " ".join(f"w{number}" for number in range(first, first + count))
 
 
-def test_a_text_that_fits_is_left_as_it_is() -> None:
+def test_a_text_that_fits_is_left_unchanged() -> None:
     text = "  one\n\n\n```python\nopen\n"
     assert split(text, len(text)) == (text,)
 
@@ -67,13 +67,13 @@ def test_code_in_a_quote_is_opened_again_with_the_quote() -> None:
     assert all(part.startswith("````quote\n```js\n") for part in parts[1:])
 
 
-def test_a_spoiler_and_math_keep_what_their_first_line_says() -> None:
+def test_a_spoiler_and_math_keep_their_first_line() -> None:
     lines = "\n".join(words(5, 10 * number) for number in range(12))
     assert all(part.startswith("```spoiler The end\n") for part in split(f"```spoiler The end\n{lines}\n```", 120))
     assert all(part.startswith("```math\n") for part in split(f"```math\n{lines}\n```", 120))
 
 
-def test_a_fence_of_the_same_mark_within_a_quote_is_a_fence_of_its_own() -> None:
+def test_a_fence_of_the_same_mark_within_a_quote_is_a_separate_fence() -> None:
     """Source: QuoteHandler in zerver/lib/markdown/fenced_code.py: a line that closes no fence may open one."""
     text = "```quote\n```py\n" + "\n".join(f"w{number}" for number in range(30)) + "\n```\nand\n```\n\nafter"
     parts = split(text, 80)
@@ -99,7 +99,7 @@ def test_a_table_is_cut_between_its_rows_and_keeps_its_head() -> None:
     assert [row for part in parts for row in part.split("\n")[2:]] == rows
 
 
-def test_a_heading_is_not_parted_from_what_it_is_over() -> None:
+def test_a_heading_stays_with_its_text() -> None:
     text = f"{words(14)}\n\n## Title\n\n{words(14, 50)}"
     assert split(text, 75) == (words(14), f"## Title\n\n{words(14, 50)}")
 
@@ -113,7 +113,7 @@ def test_a_line_is_cut_between_words_and_a_quoted_one_stays_quoted() -> None:
 @pytest.mark.parametrize(
     "whole", ["@**King Hamlet of Denmark**", "[the long text of a link](https://example.com/a)", "`some code here`"]
 )
-def test_what_loses_its_meaning_when_it_is_cut_is_not_cut(whole: str) -> None:
+def test_text_that_would_lose_its_meaning_is_not_cut(whole: str) -> None:
     for before in range(70, 100):
         assert any(whole in part for part in split("x" * 10 + " " + "y" * (before - 11) + " " + whole + " z" * 50, 100))
 
@@ -131,7 +131,7 @@ def test_no_cut_makes_a_fence_out_of_words() -> None:
         assert all(not fences_left_open(part) for part in parts)
 
 
-def test_what_has_to_be_said_again_may_leave_no_room() -> None:
+def test_repeated_lines_may_leave_no_room() -> None:
     with pytest.raises(Unsplittable):
         split("```spoiler " + "long " * 15 + "\n" + words(60) + "\n```", 100)
     with pytest.raises(Unsplittable):

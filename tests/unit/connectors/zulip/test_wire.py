@@ -285,7 +285,7 @@ def test_direct_messages_are_called_as_the_server_knows_them(
     assert json.loads(everything["narrow"]) == [{"operator": "is", "operand": every}]
 
 
-def test_messages_are_asked_for_in_decent_numbers_and_without_the_anchor_where_that_can_be_said() -> None:
+def test_messages_are_requested_in_moderate_numbers_and_without_the_anchor_if_possible() -> None:
     """The server refuses more than 5,000 and recommends 1,000. Source: messages_too_many_400.json; feature level 155."""
     many = wire.messages(OLD, ChatPlace(KB_TEST), anchor="oldest", before=700, after=9_000).query
     assert (many["num_before"], many["num_after"], many["anchor"]) == ("700", "300", "oldest")
@@ -299,7 +299,7 @@ def test_messages_are_asked_for_in_decent_numbers_and_without_the_anchor_where_t
     assert (dated["anchor"], dated["anchor_date"]) == ("date", "2026-01-02T00:00:00+00:00")
 
 
-def test_only_what_can_be_said_twice_is_repeatable() -> None:
+def test_only_repeatable_requests_say_so() -> None:
     """A second send is a second message; nothing else is."""
     assert not wire.send(OLD, ChatPlace(KB_TEST, "x"), "y").repeatable
     others = [*MADE.values(), wire.register(OLD), wire.limits(), wire.unreact(1, "eyes")]
@@ -313,7 +313,7 @@ def test_the_key_travels_as_basic_and_both_its_forms_are_secrets() -> None:
     assert set(wire.secrets_of("bot@example.com", "k3y")) == {"k3y", header.removeprefix("Basic ")}
 
 
-def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left_out() -> None:
+def test_reactions_and_messages_of_newer_servers_are_read_despite_missing_fields() -> None:
     """No `user` in reactions from 328 on; names of channels in errors from 255 on."""
     check = {"emoji_name": "check", "emoji_code": "2705", "reaction_type": "unicode_emoji"}
     own_picture = {"emoji_name": "check", "emoji_code": "2705", "reaction_type": "realm_emoji"}
@@ -345,14 +345,14 @@ def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left
 
 
 @pytest.mark.parametrize("level", [{"zulip_feature_level": 119}, {}])
-def test_a_server_that_is_too_old_is_told_so(level: dict[str, int]) -> None:
+def test_a_server_that_is_too_old_is_reported(level: dict[str, int]) -> None:
     """Before Zulip 5.0 one message could not be read in full; before 3.0 there were no feature levels."""
     with pytest.raises(wire.TooOld, match="needs feature level 120"):
         wire.read_server(READ, ServiceReply(200, {}, {"result": "success", "zulip_version": "4.11", **level}))
 
 
 @pytest.mark.parametrize("code", ["UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED"])
-def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
+def test_a_deactivated_account_is_reported_like_a_wrong_key(code: str) -> None:
     """Source: https://zulip.com/api/rest-error-handling."""
     with pytest.raises(Denied, match="ZULIP_API_KEY"):
         wire.require_success(
@@ -363,7 +363,7 @@ def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
 @pytest.mark.parametrize(
     "body", [None, [], {}, {"result": "success"}, {"result": "error"}, {"result": "success", "id": "x"}]
 )
-def test_what_is_no_reply_of_zulip_is_taken_for_nothing(body: object) -> None:
+def test_a_reply_that_is_not_zulips_is_rejected(body: object) -> None:
     """For a writing request its outcome is then unknown."""
     with pytest.raises(ReplyLost):
         wire.read_sent(WRITE, ServiceReply(200, {}, body))
@@ -372,7 +372,7 @@ def test_what_is_no_reply_of_zulip_is_taken_for_nothing(body: object) -> None:
 
 
 @pytest.mark.parametrize("msg", [None, 5, ["x"], "long " * 200, "two\nlines", "", " . "])
-def test_whatever_an_error_says_is_told_in_one_short_line(msg: object) -> None:
+def test_any_error_becomes_one_short_line(msg: object) -> None:
     """An error is at most 280 characters long."""
     with pytest.raises(ServiceRefused) as refused:
         wire.require_success(READ, ServiceReply(400, {}, {"result": "error", "msg": msg, "code": "BAD_REQUEST"}))

@@ -71,7 +71,7 @@ def test_a_page_is_counted_for_ten_minutes(seconds: float, *, counted: bool) -> 
     assert bool(labels([question()], [use("a", at=seconds)])) == counted
 
 
-def test_a_use_belongs_to_the_last_question_of_its_own_session() -> None:
+def test_a_use_belongs_to_its_sessions_last_question() -> None:
     bob = UsingSession("bob@desktop", "", "p2")
     other_window = UsingSession("ada@desktop", "", "p3")
     found = labels(

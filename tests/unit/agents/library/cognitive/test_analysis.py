@@ -100,7 +100,7 @@ BACKS = [
 
 
 @pytest.mark.parametrize("back", BACKS, ids=lambda back: back.why)
-async def test_what_an_earlier_step_lacks_leads_back_and_has_to_be_added(back: Back) -> None:
+async def test_missing_work_of_an_earlier_step_leads_back_and_must_be_added(back: Back) -> None:
     async with leading(ANALYSIS) as led:
         await upto(led, back.source)
         state = await led.submit(**back.work)

@@ -66,7 +66,7 @@ def full(state: JourneyState, tokens: int) -> JourneyState:
 
 
 @pytest.mark.parametrize("name", names())
-async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorded(name: str) -> None:
+async def test_its_input_stays_within_its_budget_however_much_was_recorded(name: str) -> None:
     """Context budgets are enforced, trimmed by priority, and the prompt says so."""
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {
@@ -108,7 +108,7 @@ LARGEST = PhaseSetting(
 
 
 @pytest.mark.parametrize("name", names())
-async def test_a_skill_that_says_as_much_as_it_may_leaves_no_agent_without_room(name: str) -> None:
+async def test_a_skill_with_the_longest_text_leaves_every_agent_room(name: str) -> None:
     """Each step of an agent shows the team's text in its skill, however small its budget is."""
     agent, cast = as_agent(cognitive(name), LARGEST), Cast({"": name})
     steps = 0

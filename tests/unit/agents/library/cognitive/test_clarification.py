@@ -80,7 +80,7 @@ async def test_questions_wait_for_the_person_and_nobody_else_answers_them() -> N
         assert f"q1: How many hives at most? {ANSWERED['q1']}" in await led.told()
 
 
-async def test_without_a_doubt_nobody_is_asked_anything() -> None:
+async def test_without_doubts_nobody_is_asked() -> None:
     async with leading(CLARIFICATION) as led:
         await led.submit(**READ)
         await led.submit(unclear=[], nothing_unclear="the keeper said it all before")

@@ -37,7 +37,7 @@ def test_an_agent_is_read_whole() -> None:
     assert found.marker == "APPRAISAL_COMPLETE"
 
 
-def test_every_cognitive_agent_takes_the_shared_inputs_beside_its_own() -> None:
+def test_every_cognitive_agent_takes_the_shared_inputs_besides_its_own() -> None:
     properties = appraisal().own.inputs["properties"]
     assert set(properties) == {*INPUTS, "subject"}
     without = AGENT.replace(
@@ -58,12 +58,12 @@ def test_every_cognitive_agent_takes_the_shared_inputs_beside_its_own() -> None:
         "work:generation.PRODUCE.made.text",
     ],
 )
-def test_a_source_is_told_as_it_is_written(text: str) -> None:
+def test_a_source_is_shown_as_written(text: str) -> None:
     assert str(source_of(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "brief:x", "input", "input:", "memory:#Heading", "journey:x", "step"])
-def test_what_is_no_source_is_none(text: str) -> None:
+def test_an_invalid_source_is_none(text: str) -> None:
     assert source_of(text) is None
 
 
@@ -109,7 +109,7 @@ def test_a_mistake_is_named_with_its_line(right: str, wrong: str, at: str, says:
     assert any(file == FILE and line == _line(text, at) and says in what for file, line, what in told), told
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     text = (
         AGENT.replace("class: balanced", "class: best").replace("kb_search, kb_read", "kb_serch").replace("price,", "")
     )
@@ -142,7 +142,7 @@ def test_a_prompt_that_leaves_no_room_for_the_context_is_a_mistake() -> None:
     assert "at most 800 of its input budget of 1,500 are for them: shorten them" in problem.text
 
 
-def test_a_file_without_the_block_and_a_folder_without_the_file_are_told() -> None:
+def test_a_file_without_the_block_and_a_folder_without_the_file_are_reported() -> None:
     start, end = AGENT.index("cognitive:"), AGENT.index("inputs:")
     assert "lacks 'cognitive'" in read(AGENT[:start] + AGENT[end:]).problems[0].text
     from agents.library.cognitive.definition import described_in
@@ -153,7 +153,7 @@ def test_a_file_without_the_block_and_a_folder_without_the_file_are_told() -> No
 @pytest.mark.parametrize(
     "raw", ["", "- 1", "title", "title: [", "cognitive: 7\ntitle: x", "\ud7ff: &a 1", "inputs:\ntitle: 5"]
 )
-def test_whatever_stands_in_the_file_is_told_and_nothing_raises(raw: str) -> None:
+def test_any_file_is_reported_and_never_raises(raw: str) -> None:
     assert read(raw).problems
 
 

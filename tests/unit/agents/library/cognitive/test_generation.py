@@ -62,7 +62,7 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
     assert (agent.advice.model_class, agent.advice.example) == ("balanced", "sonnet")
 
 
-async def test_the_script_leads_it_to_the_end_and_mends_what_the_first_review_found() -> None:
+async def test_the_script_leads_it_to_the_end_and_fixes_the_first_reviews_findings() -> None:
     given = ["Not longer than a page.", "Cheap"]
     async with leading(GENERATION, constraints=given) as led:
         went = await follow(led, acts, constraints=given)
@@ -74,7 +74,7 @@ async def test_the_script_leads_it_to_the_end_and_mends_what_the_first_review_fo
         ]
 
 
-async def test_what_was_given_as_a_constraint_is_an_item_of_the_specification() -> None:
+async def test_a_given_constraint_is_an_item_of_the_specification() -> None:
     async with leading(GENERATION, constraints=["Not longer than a page."]) as led:
         assert (await led.submit(**SPECIFIED)).phase == "SPECIFY"
         assert await led.missing() == ["no item of items covers number 1 of inputs.constraints: copy its words"]
@@ -89,13 +89,13 @@ BACKS: list[Back] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(back: Back) -> None:
+async def test_missing_work_of_an_earlier_step_leads_back_and_forward_again(back: Back) -> None:
     async with leading(GENERATION) as led:
         await settle(led, WORKS, back[0])
         await go_back(led, back, WORKS)
 
 
-async def test_an_artefact_that_failed_must_change_and_is_reviewed_anew() -> None:
+async def test_a_failed_artefact_must_change_and_is_reviewed_again() -> None:
     async with leading(GENERATION) as led:
         await settle(led, WORKS, "REVIEW", PRODUCE={"made": [TREATMENT, VAGUE]})
         await led.submit(reviews=FAILED)
@@ -126,7 +126,7 @@ def merged(status: str = "done", path: str = PAGE, **more: str) -> Called:
     return Called("kb_merge", "PRODUCE", {"status": status, "path": path, **more})
 
 
-async def test_a_page_counts_when_it_was_written_and_says_what_is_quoted() -> None:
+async def test_a_page_counts_if_it_was_written_and_contains_the_quote() -> None:
     async with leading(GENERATION) as led:
         await settle(led, WORKS, "PRODUCE", PLAN=ON_PAGE)
         assert (await led.submit(**MADE_PAGE)).phase == "PRODUCE", "the model's word that it wrote is nothing"
@@ -144,7 +144,7 @@ async def test_a_page_counts_when_it_was_written_and_says_what_is_quoted() -> No
         assert (await led.submit(reviews=[MET[0], {**shown[1], "evidence": [SAYS]}])).phase == "DELIVER"
 
 
-async def test_a_page_that_a_person_refuses_is_planned_anew() -> None:
+async def test_a_page_that_a_person_rejects_is_planned_again() -> None:
     async with leading(GENERATION) as led:
         await settle(led, WORKS, "PRODUCE", PLAN=ON_PAGE)
         led.look.called.append(merged("proposed", proposal="p-1"))
@@ -265,7 +265,7 @@ def test_each_condition_has_near_misses() -> None:
     assert {condition for condition, *_ in MISSES} == set(GENERATION.conditions)
 
 
-async def test_no_step_takes_in_more_than_its_budget() -> None:
+async def test_no_steps_input_exceeds_its_budget() -> None:
     """For any input: the table, 4,000 tokens."""
     given = [f"{n}: not longer than a page. " * 9 for n in range(4)]
     much = "A calendar of the whole year. " * 300

@@ -57,7 +57,7 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
     assert (agent.advice.model_class, agent.advice.example) == ("fastest", "haiku")
 
 
-def test_each_step_leaves_most_of_its_small_budget_to_what_it_looks_back_on() -> None:
+def test_each_step_leaves_most_of_its_small_budget_to_the_material() -> None:
     for phase, form in MEMORY.forms.items():
         prompts = [
             MEMORY.texts[name] for name in (MEMORY.graph.phase(phase).prompt, MEMORY.graph.phase(phase).prompt_again)
@@ -102,7 +102,7 @@ async def test_a_statement_that_was_missed_leads_back_to_take_it_in() -> None:
         assert (await led.submit(says=[MISSED["missed"]])).phase == "GOAL"
 
 
-async def test_what_is_open_and_was_forgotten_leads_back_to_the_goal() -> None:
+async def test_forgotten_open_points_lead_back_to_the_goal() -> None:
     async with leading(MEMORY, brief=DOCUMENTS["analysis"]) as led:
         await upto(led, "NEXT")
         state = await led.submit(**FORGOTTEN)
@@ -186,7 +186,7 @@ async def test_a_learning_counts_when_it_was_merged_or_proposed(status: str, *, 
         ("gaps_seen", "GAPS", {"gaps": [], "risks": [], "none_because": "two people looked"}),
     ],
 )
-async def test_where_there_is_nothing_it_says_why(condition: str, phase: str, work: Mapping[str, Any]) -> None:
+async def test_an_empty_section_says_why(condition: str, phase: str, work: Mapping[str, Any]) -> None:
     assert (await judge(MEMORY, condition, phase, work, works=before(WORKS, phase))).met
 
 
@@ -196,7 +196,7 @@ async def test_the_goal_is_reached_when_nothing_is_open_and_no_gap_is_left() -> 
     assert not (await judge(MEMORY, "next_known", "NEXT", {"goal_reached": False}, works=works)).met
 
 
-def test_the_script_copies_what_the_prompt_tells() -> None:
+def test_the_script_copies_the_prompts_text() -> None:
     told = "## Brief\nKeep bees.\n\n## Agent output summary\nStep Overview:\n- READ: the request names one point.\n\n## Steps\nx"
     (act,) = acts("OUTPUT", Scene("j", told))
     assert act.content["says"] == [{"id": "s1", "words": "READ: the request names one point."}]
@@ -238,7 +238,7 @@ def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
     assert "next_known" in asyncio.run(walk(MEMORY, choices, any_work, good, look=Pages(called=[MERGED])))
 
 
-async def test_in_a_skill_it_rests_on_what_the_agent_right_before_it_left_and_on_no_other_s() -> None:
+async def test_in_a_skill_it_uses_only_its_direct_predecessors_document() -> None:
     before_it = Predecessor("analysis", "weigh", "weigh.CLOSING")
     agent = as_agent(
         cognitive("memory"), PhaseSetting("s", phase="weigh.memory", predecessors=(before_it,), pattern="last")
@@ -271,7 +271,7 @@ BRIEF = "We want bees on the roof of the school before May."
 
 
 @pytest.mark.parametrize("name", ["clarification", "research-cognitive", "analysis"])
-async def test_it_looks_back_on_what_each_agent_really_left(name: str) -> None:
+async def test_it_looks_back_on_each_agents_real_document(name: str) -> None:
     """The memory agent runs after every other agent's completion, and keeps to its budget."""
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {"domain": "bees", "constraints": ["Nobody is stung on the roof."]}

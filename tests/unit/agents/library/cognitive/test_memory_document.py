@@ -69,7 +69,7 @@ def test_line_ends_of_other_systems_are_line_ends(ends: str) -> None:
     assert problems("\ufeff" + SOUND.replace("\n", ends), EXPECTED) == []
 
 
-def test_the_skeleton_is_sound_as_soon_as_it_is_filled_in_and_not_before() -> None:
+def test_the_skeleton_is_valid_once_filled_in_and_not_before() -> None:
     made = skeleton(EXPECTED, ["Task: analysis-0001", "Request: bees"], "bees")
     assert problems(made.replace(UNFILLED, "done"), EXPECTED) == []
     assert told(made).count(f"still has `{UNFILLED}`: write what belongs there") == 3
@@ -141,13 +141,13 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "says"), BROKEN, ids=[says[:50] + wrong[:12] for _, wrong, says in BROKEN])
-def test_what_is_wrong_is_a_sentence_that_says_what_to_do(right: str, wrong: str, says: str) -> None:
+def test_a_mistake_is_a_sentence_that_says_what_to_do(right: str, wrong: str, says: str) -> None:
     document = SOUND.replace(right, wrong, 1)
     assert document != SOUND
     assert says in told(document)
 
 
-def test_sections_out_of_order_or_twice_are_told() -> None:
+def test_sections_out_of_order_or_doubled_are_reported() -> None:
     start, middle = SOUND.index("## Section 2"), SOUND.index("## Section 3")
     end = SOUND.index("\n---")
     turned = SOUND[:start] + SOUND[middle:end] + "\n\n" + SOUND[start:middle] + SOUND[end:]
@@ -162,7 +162,7 @@ def test_unknown_unknowns_are_not_taken_for_known_unknowns() -> None:
     assert "has no `Known unknowns`" in told(document)
 
 
-def test_a_section_and_what_is_for_others_are_read_back() -> None:
+def test_a_section_and_the_part_for_others_are_read_back() -> None:
     assert section(SOUND, "Downstream Directives") == "1. Ask the neighbours first."
     assert section("no document", "Downstream Directives") == ""
     told_on = digest(SOUND)
@@ -175,7 +175,7 @@ def test_a_section_and_what_is_for_others_are_read_back() -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_whatever_is_submitted_is_told_in_few_sentences_and_nothing_raises(data: st.DataObject) -> None:
+def test_any_submit_gets_a_few_sentences_and_never_raises(data: st.DataObject) -> None:
     lines = data.draw(
         st.lists(st.sampled_from([*SOUND.splitlines(), "```", "> ", "~~~", "<!--", "===", "\t"]), max_size=30)
     )
@@ -190,7 +190,7 @@ def test_the_document_that_the_handbook_shows_is_sound() -> None:
     assert problems(document, replace(EXPECTED, steps=("DECOMPOSE",), tasks=("analysis-1f0c",))) == []
 
 
-def test_a_document_of_nothing_but_headings_is_looked_at_once() -> None:
+def test_a_document_of_headings_only_is_parsed_once() -> None:
     """Others wait during the check: comparing each heading with each other one would take seconds."""
 
     def seconds(headings: int) -> float:

@@ -211,12 +211,12 @@ def test_each_condition_has_near_misses() -> None:
     ("condition", "phase", "tool"),
     [("evidence_gathered", "GATHER", "kb_search"), ("sources_weighed", "WEIGH", "kb_contradictions")],
 )
-async def test_what_was_not_looked_up_is_not_known(condition: str, phase: str, tool: str) -> None:
+async def test_an_answer_without_a_look_up_is_not_known(condition: str, phase: str, tool: str) -> None:
     found = await judge(RESEARCH, condition, phase, WORKS[phase], works=before(WORKS, phase))
     assert found.missing == (f"call {tool} with the journey_id of this journey, in this phase",)
 
 
-async def test_what_is_not_settled_and_what_was_not_found_are_gaps() -> None:
+async def test_unsettled_and_unfound_answers_are_gaps() -> None:
     """However well the question was answered otherwise."""
     works = {**before(WORKS, "FIND"), "WEIGH": change(WEIGH, "contradictions", 0, settled="open")}
     answered = {

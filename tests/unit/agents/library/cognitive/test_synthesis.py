@@ -74,7 +74,7 @@ async def test_the_script_leads_it_step_by_step_to_the_end() -> None:
         assert await follow(led, acts, constraints=given) == list(WORKS)
 
 
-async def test_what_was_given_as_a_constraint_cannot_be_left_out() -> None:
+async def test_a_given_constraint_cannot_be_omitted() -> None:
     async with leading(SYNTHESIS, constraints=["Nobody is stung on the roof.", "Cheap"]) as led:
         assert (await led.submit(**COLLECTED)).phase == "COLLECT"
         assert await led.missing() == [
@@ -92,13 +92,13 @@ BACKS: list[Back] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(back: Back) -> None:
+async def test_missing_work_of_an_earlier_step_leads_back_and_forward_again(back: Back) -> None:
     async with leading(SYNTHESIS) as led:
         await settle(led, WORKS, back[0])
         await go_back(led, back, WORKS)
 
 
-async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_anew() -> None:
+async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_again() -> None:
     async with leading(SYNTHESIS) as led:
         await settle(led, WORKS, "CONSTRAIN")
         await led.submit(**BROKEN)
@@ -300,7 +300,7 @@ async def test_a_conflict_may_keep_both_positions_each_for_its_case() -> None:
     assert (await judge(SYNTHESIS, "conflicts_settled", "RECONCILE", work, works=before("RECONCILE"))).met
 
 
-async def test_no_step_takes_in_more_than_its_budget() -> None:
+async def test_no_steps_input_exceeds_its_budget() -> None:
     """For any input: the seed's table, 3,000 tokens."""
     given = [f"{n}: nobody is stung on the roof. " * 9 for n in range(4)]
     most = await dearest("synthesis", acts, constraints=given, findings="They starve in spring. " * 800)

@@ -80,13 +80,13 @@ BACKS: list[Back] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(back: Back) -> None:
+async def test_missing_work_of_an_earlier_step_leads_back_and_forward_again(back: Back) -> None:
     async with leading(VALIDATION) as led:
         await settle(led, WORKS, back[0])
         await go_back(led, back, {**WORKS, "EXAMINE": {**WORKS["EXAMINE"], "drop": ["v9"]}})
 
 
-async def test_who_comes_back_to_examine_brings_something_and_judges_it() -> None:
+async def test_a_return_to_examine_brings_new_evidence_and_judges_it() -> None:
     async with leading(VALIDATION) as led:
         await settle(led, WORKS, "JUDGE")
         await led.submit(**DOUBT)
@@ -197,13 +197,13 @@ async def test_nothing_is_met_that_its_evidence_is_against(shows: str) -> None:
     assert (await judge(VALIDATION, "verdicts_shown", "JUDGE", not_met, works=against)).met
 
 
-async def test_what_is_open_must_be_done_by_somebody() -> None:
+async def test_an_open_point_needs_an_owner() -> None:
     work = {"verdict": "fail", "summary": "No."}
     found = await judge(VALIDATION, "verdict_follows", "CONCLUDE", work, works=judgement("not_met", "partly"))
     assert found.missing == ("to_do.criterion has nothing for k1, k2 of JUDGE.verdicts.verdict!=met",)
 
 
-async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> None:
+async def test_evidence_comes_from_the_artefact_and_not_from_the_request() -> None:
     """Words of the artefact, a page, a called tool, or the person's answer; never the brief or its criteria."""
     condition = VALIDATION.conditions["evidence_for_each"]
     look = Pages(called=[Called("kb_search", "EXAMINE", {})])
@@ -263,7 +263,7 @@ async def test_after_generation_it_is_shown_the_artefact_itself() -> None:
         assert f'## Pages made\n{VARROA["path"]} "{VARROA["quote"]}"' in told_then
 
 
-async def test_no_step_takes_in_more_than_its_budget() -> None:
+async def test_no_steps_input_exceeds_its_budget() -> None:
     """For any input: the table, 2,500 tokens."""
     inputs: dict[str, Any] = {
         "criteria": [f"{n}: names no person. " * 9 for n in range(4)],

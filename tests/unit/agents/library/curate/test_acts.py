@@ -33,7 +33,7 @@ AGENT = agent("curate")
 # --- ACT --------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_no_listed_tool_could_do_is_not_chosen() -> None:
+async def test_an_act_that_no_listed_tool_can_do_is_not_chosen() -> None:
     """If Plane or Zulip is not configured, the work must not end up waiting for an act that nobody can execute."""
     bare = Pages(listed=frozenset(tool for tool in TOOLS if tool.startswith("kb_")))
     for kind in ("task", "message"):
@@ -179,7 +179,7 @@ async def test_knowledge_changed_where_the_server_has_every_act_on_record(
         ),
     ],
 )
-async def test_knowledge_has_not_changed_by_the_word_of_who_says_so(acts: list[Json], look: Pages, said: str) -> None:
+async def test_a_claim_alone_does_not_change_knowledge(acts: list[Json], look: Pages, said: str) -> None:
     works = deciding("merge", BEES)
     assert lacks(await judged(AGENT, "knowledge_changed", ACT, {"acts": acts}, look, works=works), said)
     assert not (await judged(AGENT, "acted", ACT, {"acts": acts}, look, works=works)).met
@@ -232,7 +232,7 @@ async def test_a_move_that_was_approved_is_about_the_new_path() -> None:
         ),
     ],
 )
-async def test_what_changes_no_knowledge_is_done_when_the_server_has_it_on_record(
+async def test_an_act_that_changes_no_knowledge_is_done_once_the_server_has_recorded_it(
     kind: str, work: Work, look: Pages
 ) -> None:
     works = deciding(kind, BEES if kind == "merge" else None)
@@ -290,12 +290,12 @@ async def test_what_changes_no_knowledge_is_done_when_the_server_has_it_on_recor
         ),
     ],
 )
-async def test_nothing_is_done_by_the_word_of_who_says_so(kind: str, work: Work, look: Pages, said: str) -> None:
+async def test_a_claim_alone_does_nothing(kind: str, work: Work, look: Pages, said: str) -> None:
     assert lacks(await judged(AGENT, "acted", ACT, work, look, works=deciding(kind)), said)
     assert not (await judged(AGENT, "knowledge_changed", ACT, work, look, works=deciding(kind))).met
 
 
-async def test_where_the_page_is_gone_before_the_act_the_person_is_told_so() -> None:
+async def test_if_the_page_is_gone_before_the_act_the_person_learns_it() -> None:
     told: Work = {"said": "Somebody deleted it before me."}
     for kind in ("move", "delete", "revert"):
         assert (await judged(AGENT, "acted", ACT, told, works=deciding(kind, "notes/wasps.md"))).met
@@ -319,7 +319,7 @@ async def test_a_proposal_that_took_the_place_of_another_is_named_once() -> None
     assert lacks(found, "waits for the person's decision about proposal x2")
 
 
-async def test_a_person_refused_what_the_work_names() -> None:
+async def test_a_person_rejected_the_works_proposal() -> None:
     acts: Work = {"acts": [deed("a1", "kb_merge", BEES, "x1")]}
     named_now = await judged(
         AGENT, "human_rejected", ACT, acts, Pages(fates={"x1": REFUSED}), works=deciding("merge", BEES)
@@ -343,12 +343,12 @@ async def test_a_person_refused_what_the_work_names() -> None:
         ({}, {ACT: {"acts": [deed("a1", "kb_merge", BEES, "x1")]}}, Pages(fates={"x1": REFUSED})),
     ],
 )
-async def test_nobody_refused_what_is_not_rejected_now(work: Work, works: Mapping[str, Work], look: Pages) -> None:
+async def test_only_a_present_rejection_counts(work: Work, works: Mapping[str, Work], look: Pages) -> None:
     found = await judged(AGENT, "human_rejected", ACT, work, look, works={**deciding("merge", BEES), **works})
     assert lacks(found, "no proposal named in `acts` was rejected")
 
 
-async def test_what_was_refused_before_has_to_go_before_the_work_goes_on() -> None:
+async def test_a_rejected_proposal_must_be_dropped_before_the_work_continues() -> None:
     works = {**deciding("merge", BEES), ACT: {"acts": [deed("a1", "kb_merge", BEES, "x1")]}}
     look = Pages(called=[MERGED_BEES], fates={"x1": REFUSED})
     again: Work = {"acts": [deed("a2", "kb_merge", BEES)]}
@@ -380,7 +380,7 @@ def ended(*acts: Work) -> Mapping[str, Work]:
         ),
     ],
 )
-async def test_pages_that_are_as_they_are_told_to_be_are_verified(pages: list[Json], acts: list[Work]) -> None:
+async def test_pages_as_expected_are_verified(pages: list[Json], acts: list[Work]) -> None:
     assert (await judged(AGENT, "merged", MERGE, {"pages": pages}, works=ended(*acts))).met
 
 
@@ -430,7 +430,5 @@ async def test_pages_that_are_as_they_are_told_to_be_are_verified(pages: list[Js
         ),
     ],
 )
-async def test_pages_that_are_not_as_they_are_told_to_be_are_named(
-    pages: list[Json], acts: list[Work], said: str
-) -> None:
+async def test_pages_not_as_expected_are_named(pages: list[Json], acts: list[Work], said: str) -> None:
     assert lacks(await judged(AGENT, "merged", MERGE, {"pages": pages}, works=ended(*acts)), said)

@@ -165,7 +165,7 @@ async def test_a_question_goes_by_map_page_and_passages_to_a_verified_change() -
     ]
 
 
-async def test_discovery_dives_at_once_and_an_answer_needs_no_merge() -> None:
+async def test_discovery_dives_immediately_and_an_answer_needs_no_merge() -> None:
     async with leading(AGENT) as led:
         assert (await led.submit(**SOUGHT)).phase == DEEP_DIVE
         assert (await led.submit(**DIVED)).phase == REASON
@@ -200,7 +200,7 @@ async def test_lost_scent_leads_back_to_the_map_and_from_there_to_other_pages() 
         assert len(CurationRecord((await led.state()).works).evidence) == 2
 
 
-async def test_the_work_waits_for_the_person_and_goes_on_with_their_yes() -> None:
+async def test_the_work_waits_for_the_person_and_continues_after_approval() -> None:
     async with leading(AGENT) as led:
         await acting(led, "merge", BEES)
         led.look.called = [call("kb_merge", BEES, "proposed", proposal="x1")]
@@ -260,7 +260,7 @@ async def test_a_signal_alone_moves_nothing_and_is_said_not_to_be_confirmed() ->
         assert "is no call of this visit" in (await led.missing())[1]
 
 
-async def test_a_person_may_send_the_work_back_and_it_goes_on_from_there() -> None:
+async def test_a_person_may_send_the_work_back_and_it_continues_from_there() -> None:
     async with leading(AGENT) as led:
         await acting(led, "answer")
         await led.submit(said="In December.")
@@ -289,7 +289,7 @@ async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(
             await led.submit(acts=[deed("a1", "kb_search")])
 
 
-async def test_what_was_done_is_enough_for_another_host_to_go_on() -> None:
+async def test_the_record_suffices_for_another_host_to_continue() -> None:
     async with leading(AGENT) as led:
         state = await acting(led, "merge", BEES)
         assert list(done(state)) == [

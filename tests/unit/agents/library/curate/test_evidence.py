@@ -55,7 +55,7 @@ async def test_a_question_goes_by_the_map_or_to_the_search_never_both_never_neit
 # --- ORIENT and TARGET ------------------------------------------------------------------------------------------------
 
 
-async def test_who_looked_at_the_map_and_names_places_on_it_is_oriented() -> None:
+async def test_reading_the_map_and_naming_its_places_is_orientation() -> None:
     look = Pages(called=[call("kb_map", "notes")])
     assert (await judged(AGENT, "oriented", ORIENT, ORIENTED, look)).met
 
@@ -74,7 +74,7 @@ async def test_who_looked_at_the_map_and_names_places_on_it_is_oriented() -> Non
         (change(ORIENTED, "candidates", 0, path="note"), [call("kb_map")], "c1: there is nothing at note"),
     ],
 )
-async def test_who_did_not_look_or_names_what_is_not_there_is_not_oriented(
+async def test_without_reading_or_with_unknown_places_there_is_no_orientation(
     work: Work, called: list[Called], said: str
 ) -> None:
     assert lacks(await judged(AGENT, "oriented", ORIENT, work, Pages(called=called)), said)
@@ -104,7 +104,7 @@ async def test_pages_that_were_not_read_are_no_targets(work: Work, called: list[
     assert lacks(await judged(AGENT, "targeted", TARGET, work, Pages(called=called)), said)
 
 
-async def test_what_is_quoted_already_is_not_enough_to_go_on_again() -> None:
+async def test_earlier_quotes_are_not_enough_to_continue_again() -> None:
     works = {DEEP_DIVE: {"evidence": [evidence("e1", WINTER)]}}
     found = await judged(AGENT, "targeted", TARGET, TARGETED, works=works)
     assert lacks(found, "none of these pages was read in this visit")
@@ -116,7 +116,7 @@ async def test_what_is_quoted_already_is_not_enough_to_go_on_again() -> None:
 LACKING: Work = {**DIVED, "missing": MISSING}
 
 
-async def test_evidence_that_stands_where_it_says_is_found() -> None:
+async def test_evidence_at_its_stated_place_is_found() -> None:
     assert (await judged(AGENT, "evidence_found", DEEP_DIVE, DIVED)).met
     assert (await judged(AGENT, "evidence_found", DEEP_DIVE, {}, works={DEEP_DIVE: LACKING})).met
 
@@ -131,7 +131,7 @@ async def test_evidence_that_stands_where_it_says_is_found() -> None:
         (change(DIVED, "evidence", 0, citation=NOWHERE), "there is no page 'notes/wasps.md'"),
     ],
 )
-async def test_evidence_that_does_not_stand_is_named(work: Work, said: str) -> None:
+async def test_evidence_missing_from_its_place_is_named(work: Work, said: str) -> None:
     assert lacks(await judged(AGENT, "evidence_found", DEEP_DIVE, work), said)
 
 
@@ -171,11 +171,11 @@ async def test_context_is_missing_where_the_scent_is_lost_or_nothing_can_be_quot
         ),
     ],
 )
-async def test_context_is_not_missing_because_somebody_says_so(work: Work, look: Pages, said: str) -> None:
+async def test_a_claim_alone_does_not_make_context_missing(work: Work, look: Pages, said: str) -> None:
     assert lacks(await judged(AGENT, "missing_context", DEEP_DIVE, work, look), said)
 
 
-async def test_what_was_missing_before_is_not_missing_now() -> None:
+async def test_earlier_gaps_are_not_present_gaps() -> None:
     assert lacks(
         await judged(AGENT, "missing_context", DEEP_DIVE, {}, works={DEEP_DIVE: LACKING}), "`missing` is empty"
     )
@@ -221,7 +221,7 @@ async def test_an_act_that_rests_on_nothing_or_has_no_place_is_not_chosen(work: 
     assert lacks(await judged(AGENT, "act_chosen", REASON, work, works=FOUND), said)
 
 
-async def test_a_page_that_is_gone_may_be_brought_back_once_its_history_was_looked_at() -> None:
+async def test_a_deleted_page_may_be_restored_once_its_history_was_read() -> None:
     look = Pages(called=[call("kb_history", "notes/wasps.md")])
     assert (await judged(AGENT, "act_chosen", REASON, reasoned("revert", "notes/wasps.md"), look, works=FOUND)).met
     other = Pages(called=[call("kb_history", BEES)])

@@ -62,7 +62,7 @@ def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None
     assert {phase.speaker for phase in AGENT.graph.phases} - {""} == set(AGENT.models)
 
 
-def test_each_phase_has_words_for_coming_and_for_coming_back_of_its_own_tools() -> None:
+def test_first_and_later_visits_have_their_own_text_with_the_phases_tools() -> None:
     known = COMMON | set(AGENT.values(Walk(AGENT.graph).state))
     for phase in AGENT.graph.phases:
         first, again = AGENT.texts.get(phase.prompt, ""), AGENT.texts.get(f"{phase.name}_again", "")
@@ -104,7 +104,7 @@ async def test_the_happy_path_has_one_visit_of_each_phase() -> None:
     assert state.feedback == ()
 
 
-async def test_an_invalid_plan_comes_back_to_the_same_planner_with_what_it_breaks() -> None:
+async def test_an_invalid_plan_returns_to_the_same_planner_with_the_broken_rules() -> None:
     async with leading(AGENT, brief=BRIEF) as led:
         first = (await led.state()).conversation
         state = await led.submit(**BROKEN)
@@ -124,7 +124,7 @@ async def test_an_invalid_plan_comes_back_to_the_same_planner_with_what_it_break
     assert thoughts == ["returning to PLANNING, plan_invalid: the plan breaks 1 rule"]
 
 
-async def test_what_breaks_one_rule_in_several_ways_is_counted_and_named_once() -> None:
+async def test_a_rule_broken_in_several_ways_is_counted_and_named_once() -> None:
     async with leading(AGENT, brief=BRIEF) as led:
         state = await led.submit(goal="g", requirements=REQUIREMENTS, steps=[{"id": "s1", "covers": ["r1", "r2"]}])
         assert [one.text for one in state.feedback] == ["the plan breaks 1 rule: step-fields:s1"]
@@ -153,7 +153,7 @@ async def test_other_failures_between_them_give_another_chance() -> None:
         assert (await led.submit(**PLAN)).phase == IMPLEMENTING
 
 
-async def test_a_soft_failure_goes_on_in_the_implementer_s_conversation_and_is_judged_afresh() -> None:
+async def test_a_soft_failure_continues_the_implementers_conversation_with_a_fresh_judge() -> None:
     async with leading(AGENT, brief=BRIEF) as led:
         implementer = (await led.submit(**PLAN)).conversation
         judge_ = (await led.submit(**DONE)).conversation
@@ -175,7 +175,7 @@ async def test_a_soft_failure_goes_on_in_the_implementer_s_conversation_and_is_j
         assert (await led.submit(**GOOD)).phase == SUCCEEDED
 
 
-async def test_a_hard_failure_plans_anew_in_new_conversations_that_are_told_what_was_wrong() -> None:
+async def test_a_hard_failure_plans_again_in_new_conversations_that_get_the_feedback() -> None:
     async with leading(AGENT, brief=BRIEF) as led:
         planner = (await led.state()).conversation
         implementer = (await led.submit(**PLAN)).conversation
@@ -216,7 +216,7 @@ async def test_a_step_that_was_done_may_not_become_another_one_under_its_id() ->
         assert (await led.submit(steps=steps)).phase == IMPLEMENTING, "another length is no other step"
 
 
-async def test_who_gives_up_waits_for_a_person_who_may_see_a_way() -> None:
+async def test_giving_up_waits_for_a_person_who_may_know_better() -> None:
     async with leading(AGENT, brief=BRIEF) as led:
         state = await led.submit(**PLAN, cannot=CANNOT)
         assert (state.phase, state.status) == (PLANNING, "waiting")
@@ -240,7 +240,7 @@ async def test_who_gives_up_waits_for_a_person_who_may_see_a_way() -> None:
         assert [e.kind for e in await led.events() if isinstance(e, CheckpointReached)] == ["blocking"]
 
 
-async def test_who_gives_up_after_planning_got_no_further_is_told_their_own_reason() -> None:
+async def test_giving_up_after_unsuccessful_planning_shows_ones_own_reason() -> None:
     async with leading(AGENT, brief=BRIEF) as led:
         for _ in range(3):
             await led.submit(**BROKEN)
@@ -289,7 +289,7 @@ async def test_a_budget_that_is_used_up_ends_the_work_unless_it_passes(
             assert "The budget ended before the work was good enough" in told
 
 
-async def test_what_ended_for_its_budget_may_be_sent_back_to_be_refined_and_judged_once_more() -> None:
+async def test_work_ended_by_its_budget_may_be_sent_back_refined_and_judged_once_more() -> None:
     async with leading(AGENT, brief=BRIEF, budget={"tokens": 1_500}) as led:
         await led.submit(**PLAN)
         await led.submit(**DONE)
@@ -304,7 +304,7 @@ async def test_what_ended_for_its_budget_may_be_sent_back_to_be_refined_and_judg
     assert (state.phase, state.status) == (SUCCEEDED, "complete")
 
 
-async def test_a_team_s_rules_hold_and_its_broken_file_is_told_of() -> None:
+async def test_a_teams_rules_apply_and_its_broken_file_is_reported() -> None:
     rule = "{id: owner, kind: required, of: steps, fields: [details.owner], message: 'who does {{ about }}?'}"
     texts = {**PAGES, TEAM_FILE: f"rules:\n  - {rule}\n  - {{id: x, kind: usefull, message: m}}\n"}
     async with leading(AGENT, look=Pages(texts=texts), brief=BRIEF) as led:
@@ -333,7 +333,7 @@ async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the
         assert (await led.submit(judged=[], issues=[], score=100, reasons="So it is.")).phase == SUCCEEDED
 
 
-async def test_whoever_judges_is_told_what_the_planner_left_out() -> None:
+async def test_the_judge_sees_what_the_planner_left_out() -> None:
     async with leading(AGENT, brief=BRIEF) as led:
         out = [{"id": "l1", "words": "Mites have to be treated", "why": "nobody wants it"}]
         await led.submit(goal="g", requirements=REQUIREMENTS[:1], left_out=out, steps=PLAN["steps"][:1])
@@ -414,7 +414,7 @@ async def test_work_of_another_form_is_refused_and_nothing_is_recorded() -> None
             await led.submit(**VALID)
 
 
-async def test_a_version_has_every_work_whole_with_what_was_said_of_it() -> None:
+async def test_a_version_has_every_work_in_full_with_its_feedback() -> None:
     """Complete responses, and the feedback, are part of every checkpoint."""
     async with leading(AGENT, brief=BRIEF) as led:
         await led.submit(**BROKEN)

@@ -141,12 +141,12 @@ def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
         "1,500.5 h",
     ],
 )
-def test_what_is_no_duration_is_none(text: str) -> None:
+def test_an_invalid_duration_is_none(text: str) -> None:
     assert seconds_of(text) is None
 
 
 @given(st.integers(1, 10**8))
-def test_a_duration_that_is_told_is_read_again(seconds: int) -> None:
+def test_a_printed_duration_can_be_parsed_again(seconds: int) -> None:
     assert seconds_of(in_words(seconds)) == seconds
 
 
@@ -171,7 +171,7 @@ NEEDS = st.dictionaries(st.sampled_from("abcdefg"), st.lists(st.sampled_from("ab
 
 
 @given(NEEDS)
-def test_what_cannot_be_done_is_in_a_circle_or_waits_for_one_or_for_what_is_not_there(
+def test_impossible_steps_are_in_a_circle_or_wait_for_one_or_for_something_unknown(
     needs: dict[str, list[str]],
 ) -> None:
     order, found = doable(needs), list(circles(needs))
@@ -190,7 +190,7 @@ def test_what_cannot_be_done_is_in_a_circle_or_waits_for_one_or_for_what_is_not_
 
 
 @given(NEEDS, st.sets(st.sampled_from("abcdefgh"), max_size=3))
-def test_behind_a_step_is_what_depends_on_it_by_whatever_way(needs: dict[str, list[str]], begins: set[str]) -> None:
+def test_a_steps_dependents_are_found_over_any_path(needs: dict[str, list[str]], begins: set[str]) -> None:
     known = begins & needs.keys()
     assert behind(needs, known) == {one for one in needs if serving(needs, needs[one]) & known}
 
@@ -315,19 +315,19 @@ def test_a_good_plan_breaks_no_rule() -> None:
         (changed("steps", 1, done_when="TBD."), "vague: step s2 is done when 'tbd'"),
     ],
 )
-def test_what_breaks_a_rule_is_named_with_what_to_do(plan: Work, said: str) -> None:
+def test_a_broken_rule_is_named_with_its_remedy(plan: Work, said: str) -> None:
     assert any(text.startswith(said) for text in told(plan)), told(plan)
 
 
 def test_each_of_our_rules_is_broken_by_one_of_these_tests() -> None:
     """A rule that nothing can break would be useless."""
-    marks = test_what_breaks_a_rule_is_named_with_what_to_do.pytestmark  # type: ignore[attr-defined]  # pytest puts it there
+    marks = test_a_broken_rule_is_named_with_its_remedy.pytestmark  # type: ignore[attr-defined]  # pytest puts it there
     named = {said.partition(":")[0] for mark in marks if mark.name == "parametrize" for _, said in mark.args[1]}
     elsewhere = {"reused-step", "limit-taken", "long-steps"}
     assert {rule.id for rule in own_rules()} == named | elsewhere
 
 
-def test_what_may_stay_is_a_warning() -> None:
+def test_an_acceptable_finding_is_a_warning() -> None:
     plan = {
         **without("limit"),
         "requirements": [*PLAN["requirements"], requirement("r3", "Soon", "within three weeks")],
@@ -340,7 +340,7 @@ def test_what_may_stay_is_a_warning() -> None:
     ]
 
 
-def test_a_step_that_was_done_may_not_mean_something_else() -> None:
+def test_a_completed_step_may_not_change_its_meaning() -> None:
     works: dict[str, Work] = {
         VALIDATING: {"validated": {"s1": "of other words", "s2": "of other words"}},
         IMPLEMENTING: {"done": [{"id": "s1", "result": "weighed"}]},
@@ -348,7 +348,7 @@ def test_a_step_that_was_done_may_not_mean_something_else() -> None:
     assert [text.partition(" and")[0] for text in told(PLAN, works=works)] == ["reused-step: step s1 was done already"]
 
 
-def test_requirements_and_limit_of_the_inputs_are_all_there_are() -> None:
+def test_requirements_and_limit_of_the_inputs_are_complete() -> None:
     given_ = [{"id": "r1", "text": "Honey"}, {"id": "r2", "text": "Mites"}]
     plan = without("requirements", "left_out", "limit")
     assert told(plan, inputs={"requirements": given_, "limit": "1 day"}) == []
@@ -373,7 +373,7 @@ def test_requirements_and_limit_of_the_inputs_are_all_there_are() -> None:
         (["The hive must have honey.", "The hive must have no mites.", "The hive must have a queen."], []),
     ],
 )
-def test_words_that_stand_everywhere_take_up_nothing(words: list[str], open_: list[int]) -> None:
+def test_words_that_occur_everywhere_cover_nothing(words: list[str], open_: list[int]) -> None:
     """The guide: each sentence that asks for something becomes a requirement, and none is lost."""
     brief = "The hive must have honey. The hive must have no mites. The hive must have a queen."
     taken = [{"id": f"r{n}", "text": "t", "words": one} for n, one in enumerate(words)]
@@ -384,7 +384,7 @@ def test_words_that_stand_everywhere_take_up_nothing(words: list[str], open_: li
 
 
 @given(st.lists(st.text("ab .!\n-", min_size=1, max_size=30), min_size=1, max_size=6).map("\n".join))
-def test_whoever_copies_each_statement_has_taken_up_all_of_them(brief: str) -> None:
+def test_copying_each_statement_covers_all_of_them(brief: str) -> None:
     copied = list(statements(brief, ["a"]))
     taken = [{"id": f"r{n}", "text": "t", "words": one} for n, one in enumerate(copied)]
     u = Undertaking(brief, {}, {PLANNING: {"requirements": taken}})
@@ -451,7 +451,7 @@ def test_a_brief_asks_in_lists_and_in_sentences_with_words_that_ask() -> None:
         ("id: x, kind: stands_in_brief, of: requirements, field: text, message: '{{ about }} {{ field }}'", "r1 text"),
     ],
 )  # fmt: skip
-def test_a_team_s_rule_finds_what_it_is_for(rule: str, said: str) -> None:
+def test_a_teams_rule_finds_its_violation(rule: str, said: str) -> None:
     assert f"x: {said}" in told(PLAN, rules_of(rule))
 
 
@@ -491,7 +491,7 @@ rules:
     assert told(PLAN, found.rules, severity="warning") == [f"owner: {id_} has no owner" for id_ in ("s1", "s2", "s3")]
 
 
-def test_a_journey_adds_rules_and_takes_none_away() -> None:
+def test_a_journey_adds_rules_and_removes_none() -> None:
     mine = [
         {"id": "few", "kind": "count", "of": "steps", "most": 2, "message": "{{ count }} steps"},
         {"id": "useful", "kind": "useful", "severity": "off"},
@@ -558,7 +558,7 @@ def test_a_mistake_in_one_rule_leaves_the_others() -> None:
     assert told(PLAN, found.rules) == ["b: few"]
 
 
-def test_every_kind_of_rule_tells_all_it_says_and_no_message_of_ours_has_a_gap() -> None:
+def test_every_kind_of_rule_names_its_parts_and_no_message_has_a_gap() -> None:
     for rule in own_rules():
         assert rule.origin == OWN_FILE
         assert rule.kind in KINDS
@@ -624,7 +624,7 @@ def facts(plan: Work, before: Work | None = None, **inputs: Json) -> SubmitFacts
     return SubmitFacts(VALIDATING, 1, BRIEF, inputs, {}, before or {}, {PLANNING: plan, VALIDATING: before or {}})
 
 
-async def test_the_same_failures_are_counted_and_others_begin_anew() -> None:
+async def test_equal_failures_are_counted_and_different_ones_restart_the_count() -> None:
     broken, otherwise = changed("steps", 2, covers=[]), changed("steps", 1, duration="")
     first = await validated(facts(broken), Pages())
     again = await validated(facts({**broken, "goal": "The hive lives."}, first), Pages())
@@ -637,7 +637,7 @@ async def test_the_same_failures_are_counted_and_others_begin_anew() -> None:
     assert later["validated"] == good["validated"]
 
 
-async def test_a_team_s_broken_file_is_told_and_stops_nothing() -> None:
+async def test_a_teams_broken_file_is_reported_and_stops_nothing() -> None:
     found = await validated(facts(PLAN), Pages(texts={TEAM_FILE: "rules: ["}))
     assert found["errors"] == []
     assert found["rules_not_read"][0].startswith(f"{TEAM_FILE}:2: this is not valid YAML")
@@ -655,7 +655,7 @@ class Locked(Pages):
         raise self.error
 
 
-async def test_a_team_s_file_that_cannot_be_read_now_is_told_and_stops_nothing() -> None:
+async def test_a_teams_unreadable_file_is_reported_and_stops_nothing() -> None:
     leaving = await validated(
         facts(PLAN), Locked(error=InvalidPath(TEAM_FILE, "it is a link that leaves the knowledge base"))
     )

@@ -40,7 +40,7 @@ async def test_a_draft_is_kept_until_the_rest_is_there() -> None:
     assert lacks(await judge("planned", PLANNING, {"goal": "A hive."}), "no step yet")
 
 
-async def test_requirements_that_came_with_the_brief_are_all_there_are() -> None:
+async def test_requirements_from_the_brief_are_complete() -> None:
     given_ = [{"id": "r1", "text": "Honey"}]
     assert lacks(await judge("planned", PLANNING, PLAN, requirements=given_), "so the plan adds none: drop r1, r2")
     assert (await judge("planned", PLANNING, {**PLAN, "requirements": []}, requirements=given_)).met
@@ -71,11 +71,11 @@ async def test_that_a_requirement_cannot_be_met_is_shown_and_named(cannot: Work)
         ({**CANNOT, "shown_by": [VARROA, NOWHERE]}, "cannot.shown_by[1]: there is no page"),
     ],
 )
-async def test_what_does_not_show_that_the_goal_cannot_be_met_ends_nothing(cannot: Work, said: str) -> None:
+async def test_an_unproven_impossibility_ends_nothing(cannot: Work, said: str) -> None:
     assert lacks(await judge("goal_cannot_be_met", PLANNING, {**PLAN, "cannot": cannot}), said)
 
 
-async def test_who_does_not_give_up_hears_nothing_of_it() -> None:
+async def test_work_that_continues_needs_no_reason_to_give_up() -> None:
     for plan in (PLAN, {**PLAN, "cannot": None}):
         assert await judge("goal_cannot_be_met", PLANNING, plan) == ConditionFinding(met=False)
 
@@ -122,7 +122,7 @@ async def test_every_step_is_done_and_shown_or_named_as_undone(work: Work) -> No
         ),
     ],
 )
-async def test_what_is_not_shown_is_named(work: Work, said: list[str]) -> None:
+async def test_unproven_steps_are_named(work: Work, said: list[str]) -> None:
     assert lacks(await judge("implemented", IMPLEMENTING, work, works=PLANNED), *said)
 
 

@@ -74,7 +74,7 @@ async def test_a_verdict_passes_that_agrees_with_itself(work: Work) -> None:
         (verdict(94, issue("i1", "s1"), issue("i2", "s1")), ["2 major 5 to 20 each", "between 60 and 90"]),
     ],
 )
-async def test_a_verdict_that_lacks_something_or_contradicts_itself_is_told_so(work: Work, said: list[str]) -> None:
+async def test_an_incomplete_or_contradictory_verdict_is_reported(work: Work, said: list[str]) -> None:
     found = await judge("passed", JUDGING, work, works=MADE)
     assert lacks(found, *said) if said else found.met
     if said:
@@ -82,7 +82,7 @@ async def test_a_verdict_that_lacks_something_or_contradicts_itself_is_told_so(w
             assert not (await judge(other, JUDGING, work, works=MADE)).met
 
 
-async def test_what_is_undone_or_only_said_keeps_a_verdict_from_passing_by_itself() -> None:
+async def test_undone_or_merely_claimed_steps_keep_a_verdict_from_passing() -> None:
     undone = {"done": DONE["done"][:1], "undone": [{"id": "s2", "why": "no acid"}]}
     quoted = [judgement("r1"), judgement("r2", steps=[], shown_by=[VARROA])]
     works = {**MADE, IMPLEMENTING: undone}
@@ -127,7 +127,7 @@ async def test_the_score_says_where_the_work_goes(work: Work, inputs: dict[str, 
     assert [name for name in met if name in ("passed", "soft_failure", "hard_failure", "budget_exhausted")] == [leads]
 
 
-async def test_a_failure_tells_those_who_come_later_what_was_wrong() -> None:
+async def test_a_failure_passes_its_findings_on() -> None:
     soft = await judge("soft_failure", JUDGING, SOFT, works=MADE)
     assert (soft.kind, soft.feedback) == ("soft_failure", ("68 of 100: i1 (major, r2) nobody knows when. So it is.",))
     assert soft.detail == soft.feedback[0]
@@ -145,7 +145,7 @@ ISSUES = st.lists(st.sampled_from(list(ISSUE_POINTS)), max_size=20)
 
 
 @given(met=JUDGED, severities=ISSUES, undone=st.booleans(), pass_score=st.integers(1, 100))
-def test_the_range_of_a_score_holds_what_the_judge_found(
+def test_the_range_of_a_score_matches_the_judges_findings(
     *, met: list[str], severities: list[str], undone: bool, pass_score: int
 ) -> None:
     judged = [{"id": f"r{n}", "met": one} for n, one in enumerate(met)]
@@ -182,7 +182,7 @@ def test_a_budget_is_used_up_when_its_last_part_is_spent(*, spent: JourneySpent,
     assert used_up(spent, WorkLimits(100, 3, 10), failed=failed) == gone
 
 
-def test_what_the_inputs_do_not_name_is_as_usual() -> None:
+def test_inputs_that_are_not_given_have_defaults() -> None:
     assert Undertaking("", {}).limits == WorkLimits()
     assert Undertaking("", {"budget": {"iterations": 2}}).limits == replace(WorkLimits(), iterations=2)
 
@@ -210,7 +210,7 @@ async def test_tokens_and_seconds_are_looked_at_with_every_submit(phase: str, wo
         assert sorted(found) == sorted(met)
 
 
-async def test_what_fails_in_the_last_iteration_is_the_end() -> None:
+async def test_a_failure_in_the_last_iteration_is_the_end() -> None:
     last = JourneySpent(1, 1.0, 6)
     for work in (SOFT, HARD):
         assert not (await judge("soft_failure", JUDGING, work, works=MADE, spent=last)).met

@@ -55,7 +55,7 @@ async def refine(led: Led, number: int) -> JourneyState:
     return await led.submit(answers=[{"id": f"j{number}", "step": "s2", "how": "otherwise"}])
 
 
-async def test_of_feedback_over_its_budget_the_newest_is_kept_and_told_how_much_is_left_out() -> None:
+async def test_over_budget_feedback_keeps_the_newest_and_counts_the_rest() -> None:
     async with leading(AGENT, brief=BRIEF, budget={"iterations": 40}) as led:
         await led.submit(**BROKEN)
         await led.submit(**PLAN)

@@ -173,7 +173,7 @@ async def test_deliver_goes_back_when_a_validation_failed_and_the_memory_agent_h
     assert found.detail == ("Name the mites." if met else "")
 
 
-def test_the_guide_s_first_skill_can_be_used_as_it_stands() -> None:
+def test_the_guides_first_skill_works_unchanged() -> None:
     page = (HANDBOOK / "guides" / "own-skills.md").read_text(encoding="utf-8")
     text = page.partition("```yaml\n")[2].partition("```")[0]
     found = read_skill("_skills/how-to.yaml", text.encode(), workers())
@@ -183,7 +183,7 @@ def test_the_guide_s_first_skill_can_be_used_as_it_stands() -> None:
     assert made.problems == ()
 
 
-def test_every_key_of_a_skill_is_told_in_the_guide() -> None:
+def test_the_guide_explains_every_key_of_a_skill() -> None:
     page = (HANDBOOK / "guides" / "own-skills.md").read_text(encoding="utf-8")
     keys: tuple[str, ...] = ("title", "summary", "domain", "inputs", "phases", "ways", "without_memory", "closing")
     keys += ("id", "agent", "context", "focus", "terms", "instructions", "output", "next")

@@ -52,7 +52,7 @@ def test_a_mistake_is_named_with_its_line(case: dict[str, str]) -> None:
     assert any(text.startswith(f"{FILE}:{case['told']}") for text in told), told
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
+def test_all_mistakes_are_reported_together_in_the_order_of_lines() -> None:
     text = (
         SMALL.replace("title: Pair", "titel: Pair")
         .replace("agent: review", "agent: revue")
@@ -72,7 +72,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         ("noting", "there is already an agent 'noting', and a skill is started like an agent"),
     ],
 )
-def test_a_skill_bears_no_name_that_means_something_else(name: str, told: str) -> None:
+def test_a_skill_has_no_name_with_another_meaning(name: str, told: str) -> None:
     assert str(read(file=f"_skills/{name}.yaml").problems[0]).startswith(f"_skills/{name}.yaml:1: {told}")
 
 
@@ -106,7 +106,7 @@ SLIPS = st.tuples(st.sampled_from(["gone", "twice", "other", "moved"]), st.integ
 
 @settings(max_examples=50)
 @given(st.lists(SLIPS, min_size=1, max_size=4))
-def test_however_a_file_is_mangled_there_is_a_skill_or_a_reason(slips: list[tuple[str, int, int]]) -> None:
+def test_any_mangled_file_gives_a_skill_or_a_reason(slips: list[tuple[str, int, int]]) -> None:
     lines = SMALL.splitlines()
     for kind, where, what in slips:
         at = where % len(lines)
@@ -125,7 +125,7 @@ def test_however_a_file_is_mangled_there_is_a_skill_or_a_reason(slips: list[tupl
         assert (result.agent is None) is bool(result.problems)
 
 
-def test_what_is_left_out_has_its_usual_meaning() -> None:
+def test_omitted_keys_have_their_defaults() -> None:
     found = read(SMALL.replace("without_memory: all\n", "").replace("domain: bees\n", "")).skill
     assert found is not None
     first, second, third = found.phases
@@ -194,21 +194,21 @@ def test_what_is_left_out_has_its_usual_meaning() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_its_agents_is_named_with_its_line(old: str, new: str, told: str) -> None:
+def test_a_mismatch_with_its_agents_is_named_with_its_line(old: str, new: str, told: str) -> None:
     assert old in SMALL
     result = made(SMALL.replace(old, new, 1))
     assert result.agent is None
     assert str(result.problems[0]).startswith(f"{FILE}:{told}")
 
 
-def test_agents_that_mean_something_else_by_an_input_cannot_work_in_one_skill() -> None:
+def test_agents_with_different_meanings_of_an_input_cannot_share_a_skill() -> None:
     other = agent(SMALL_AGENT.replace("topic: {type: string", "topic: {type: integer"))
     text = SMALL.replace("id: third\n    agent: noting", "id: third\n    agent: other")
     result = made(text, {**WORKERS, "other": other})
     assert "the input 'topic' of review is of another kind than that of" in str(result.problems[0])
 
 
-def test_what_the_skill_says_of_an_input_counts_and_joins_what_its_agents_take() -> None:
+def test_the_skills_own_input_wins_and_joins_its_agents_inputs() -> None:
     own = "inputs: {properties: {topic: {type: string, description: Ours.}, more: {type: string}}, required: [topic]}\n"
     found = skill(SMALL.replace("phases:\n", own + "phases:\n", 1)).inputs
     assert set(found["properties"]) == {"topic", "more"}
@@ -303,7 +303,7 @@ async def test_a_way_back_leads_into_the_middle_of_an_agent_and_says_why() -> No
         assert "WRITE: worked on 2 times" in str(state.work["first.CLOSING"].content["document"])
 
 
-async def test_a_way_forward_passes_by_what_is_not_needed() -> None:
+async def test_a_forward_transition_skips_what_is_not_needed() -> None:
     async with leading(skill(), topic="bees") as led:
         await _second(led)
         await led.submit(**TWO)
@@ -314,7 +314,7 @@ async def test_a_way_forward_passes_by_what_is_not_needed() -> None:
         assert "Say that it is done." in await led.told()
 
 
-async def test_what_follows_gets_the_documents_that_its_pattern_names() -> None:
+async def test_later_agents_get_the_documents_that_the_pattern_names() -> None:
     async with leading(skill(), topic="bees") as led:
         await _second(led)
         await led.submit(**TWO)
@@ -326,7 +326,7 @@ async def test_what_follows_gets_the_documents_that_its_pattern_names() -> None:
         assert "From first:" not in told, "`last` is the newest alone"
 
 
-async def test_a_phase_that_comes_back_is_given_what_came_after_it() -> None:
+async def test_a_returning_phase_gets_the_documents_of_later_ones() -> None:
     """With `all`, an agent re-entered from a later one sees that one's document."""
     async with leading(skill(), topic="bees") as led:
         await _second(led)
@@ -336,7 +336,7 @@ async def test_a_phase_that_comes_back_is_given_what_came_after_it() -> None:
         assert "From second:" in await led.told()
 
 
-async def test_a_skill_does_not_let_anybody_pass_by_a_checkpoint_of_its_agents() -> None:
+async def test_a_skill_lets_nobody_skip_its_agents_checkpoints() -> None:
     async with leading(skill(), topic="bees") as led:
         await led.submit(**TWO)
         assert (await led.state()).status == "waiting"
@@ -409,7 +409,7 @@ FIRST = {"id": "first", "agent": "noting"}
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in main_entries()])
-async def test_whoever_begins_in_a_skill_is_told_no_more_than_fits(name: str) -> None:
+async def test_the_first_agent_of_a_skill_gets_no_more_than_fits(name: str) -> None:
     """Instructions as long as a skill may give them, and a long document from the previous agent."""
     long = "word " * 119
     focus, terms = [f"{n} {long[:110]}" for n in range(5)], [f"{n} {long[:50]}" for n in range(10)]
@@ -439,7 +439,7 @@ def test_the_same_agent_may_work_twice_and_each_keeps_to_its_own() -> None:
 ID = re.compile(r"(.+)_iter(\d+)_(\w+)")
 
 
-async def test_the_same_agent_goes_on_in_another_conversation_in_each_of_its_places() -> None:
+async def test_one_agent_has_separate_conversations_in_each_of_its_positions() -> None:
     """No agent continues in the context of the previous one, nor in that of its own other position."""
     async with leading(skill(), topic="bees") as led:
         spoken = [(await led.state()).conversation]
@@ -457,7 +457,7 @@ async def test_the_same_agent_goes_on_in_another_conversation_in_each_of_its_pla
         assert back.conversation == spoken[0], "and back where it was when it is sent back"
 
 
-def test_each_pass_of_the_memory_agent_in_a_skill_has_a_speaker_of_its_own() -> None:
+def test_each_pass_of_the_memory_agent_in_a_skill_has_its_own_speaker() -> None:
     graph = built_in("deliver").graph
     silent = {phase.name for phase in graph.phases if not phase.speaker}
     assert silent == {phase.name for phase in graph.phases if phase.automatic} | set(graph.complete)
@@ -528,7 +528,7 @@ def test_the_memory_agent_never_runs_after_itself() -> None:
     assert _prefixes(found) == ["first", "first.memory", "second", "second.memory", "third", ""]
 
 
-def test_a_way_is_gone_after_the_memory_agent_and_looks_at_what_its_own_agent_recorded() -> None:
+def test_a_transition_follows_the_memory_agent_and_checks_its_own_agents_record() -> None:
     text = SMALL.replace("without_memory: all\n", "")
     found = skill(text, following=cognitive(FOLLOWING))
     ways = {
@@ -548,7 +548,7 @@ def test_a_way_is_gone_after_the_memory_agent_and_looks_at_what_its_own_agent_re
 OURS = [entry.name for entry in skill_entries()]
 
 
-def test_there_are_skills_to_begin_with() -> None:
+def test_there_are_skills_to_test() -> None:
     assert {"deliver", "decide-well", "assess"} <= set(OURS)
 
 
@@ -566,7 +566,7 @@ def test_our_skills_are_sound_and_listed_by_their_first_two_lines(name: str) -> 
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
-def test_lists_say_all_that_an_agent_takes_without_loading_it(entry: CatalogueEntry) -> None:
+def test_lists_have_all_inputs_of_an_agent_without_loading_it(entry: CatalogueEntry) -> None:
     found = built_in(entry.name).inputs.get("properties", {})
     assert {name: str(form.get("description", "")) for name, form in found.items()} == entry.inputs
 
@@ -614,7 +614,7 @@ def test_inside_a_skill_nothing_is_routed() -> None:
     assert built_in("analysis").graph.initial == "ROUTING"
 
 
-async def test_a_skill_begins_by_itself_and_asks_first_of_all() -> None:
+async def test_a_skill_begins_automatically_and_asks_first() -> None:
     pages = Pages()
     async with leading(built_in("deliver"), look=pages, brief="A page on how we keep bees in winter.") as led:
         state = await led.state()
@@ -633,7 +633,7 @@ async def test_a_skill_begins_by_itself_and_asks_first_of_all() -> None:
         assert questions_asked(state) == {"q1": "For whom?"}
 
 
-async def test_a_quote_still_has_to_stand_where_it_says() -> None:
+async def test_a_quote_must_still_be_at_its_stated_place() -> None:
     """The agents of a skill see the same facts for their conditions as agents alone."""
     async with leading(skill(), topic="bees") as led:
         state = await led.submit(**TWO, quotes=[ALTERED])
