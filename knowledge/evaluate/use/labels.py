@@ -1,9 +1,9 @@
 """Labels from use: which page was used after a question, and how much that says. Pure.
 
-The less the ranking had to do with a use, the more the use says about the page. Hits at the top are read because they are at the top, so a use at rank r
-counts sqrt(r): the inverse of the chance that the rank is looked at, if that falls with the square root of the rank. For people it
-falls faster, but a model gets all hits in one answer. A page that was not shown and that was the first one used counts most: somebody
-found it in spite of the ranking.
+The less the ranking had to do with a use, the more the use says about the page. Hits at the top are read because they are at the
+top, so a use at rank r counts sqrt(r): the inverse of the chance that the rank is looked at, if that falls with the square root of
+the rank. For people it falls faster, but a model gets all hits in one answer. A page that was not shown and that was the first one
+used counts most: somebody found it in spite of the ranking.
 
 | what happened | counts |
 |---|---|
