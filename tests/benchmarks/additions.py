@@ -73,6 +73,7 @@ async def additions(base: Base) -> Additions:
         # The parts have no other seams than these names, and a measurement must not make them.
         seams = (
             (search, "signs_of", "scent"),
+            (search, "page_scores", "scent"),
             (search, "judge", "scent"),
             (app.services.finder, "_route", "router"),
             (question, "find_corrections", "typos"),

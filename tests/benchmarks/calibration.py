@@ -49,7 +49,8 @@ ENGINES = ("tantivy", "SQLite FTS5", "ranks joined, as of a server")
 INTRODUCTION = """## Scores
 
 Whether the score of a hit is the share of pages that answer (`python -m tests.benchmarks.calibration COLLECTION... --fit
---write-doc`; collections as in [decision 17](../decisions/0017-how-scent-is-judged.md)). About half of the questions have no answer.
+--write-doc`): 23 public collections in 10 languages, from documentation and FAQ to encyclopedias and abstracts. About half of the
+questions have no answer.
 A page is right if people judged it relevant. *Before* is the share of the best score, which was shown until then.
 *Brier* is the mean squared error, 0 is best; *ECE* is the mean distance between said and right over ten bins.
 The weights of later pages that judge a collection were fitted on all others; those of the first page are the verdict's.
