@@ -188,7 +188,12 @@ class Explainer:
                             (one for one in words_ if one.in_passage or any(one.added.values())),
                             key=lambda one: -sum(one.added.values()),
                         ),
-                        missing=[one.word for one in words_ if not one.in_passage and not any(one.added.values())],
+                        missing=[
+                            one.word
+                            for one in words_
+                            if not one.in_passage
+                            and not any(one.word in of.get(_key(part, row), ()) for part, of in asked.items())
+                        ],
                         pairs=[" ".join(pair) for pair in pairs],
                         learnt=[
                             LearntWord(word, parts.get(FEEDBACK, 0.0) * share, sources.get(word, ()))
@@ -276,7 +281,8 @@ class Explainer:
         weights, near = dict(term.alternatives), self._question.corrections.get(term.word, ())
         forms = {word: weights.get(stem(word, row.language), 0.0) for word in words(_text(row))}
         best = max(forms, key=lambda word: (forms[word], word == term.word, word in near))
-        return None if best == term.word else best
+        # The matcher also finds words inside of names that are one word here.
+        return best if best != term.word and forms[best] else None
 
     def _cosine(self, seq: int) -> float | None:
         made = self._ranking.made

@@ -16,6 +16,7 @@ from knowledge.index.ports import KeywordIndex, VectorIndex
 from knowledge.pages.vault import Vault
 from knowledge.search import RECIPE
 from knowledge.search.finder import Finder
+from knowledge.search.query.analysis import stem
 from knowledge.search.query.corrections import Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer
@@ -98,7 +99,11 @@ async def test_the_parts_sum_to_the_rank_score_and_the_words_to_their_part(base:
         assert sum(explainer.parts(seq).values()) == pytest.approx(ranking.scores[seq], abs=1e-9)
     told = await explainer.hits(ranking.ranked)
     assert len(told) == min(MOST_EXPLAINED, len(ranking.ranked))
+    terms = {term.word: dict(term.alternatives) for term in question.terms}
     for one in told:
+        for word in one.words:
+            assert word.found is None or {stem(word.found, "en"), stem(word.found, "de")} & terms[word.word].keys()
+        assert not {word.word for word in one.words if word.added} & set(one.missing)
         for part in ("passage", "page", "names", "place by words"):
             if part in one.parts:
                 added = sum(word.added.get(part, 0.0) for word in one.words)
@@ -162,6 +167,7 @@ async def test_a_hit_says_why_it_is_above_the_next_page(base: Base) -> None:
 
 async def test_a_named_page_is_first_by_its_name(base: Base) -> None:
     told = await explained(base, "Leases")
+    assert "without" not in told["hits"][0]["text"]
     assert told["hits"][0]["parts"] == {"exact name": 1.0}
     assert "its name is what was asked for" in told["hits"][0]["text"]
 
