@@ -124,10 +124,10 @@ class Explainer:
         """Return how the question was read and searched."""
         question, ranking, made = self._question, self._ranking, self._ranking.made
         joined = "scores are added up" if made and made.signals else "the places in both lists are joined"
-        embedder = f" by {ranking.embedded.embedder.name}" if ranking.embedded else ""
+        embedder = f" ({ranking.embedded.embedder.name})" if ranking.embedded else ""
         engines = [
-            f"words: {len(ranking.keyword)} passages",
-            f"meaning{embedder}: {len(ranking.vectors)} passages",
+            f"passages by words: {len(ranking.keyword)}",
+            f"passages by meaning{embedder}: {len(ranking.vectors)}",
             joined,
             *ranking.notes,
         ]

@@ -176,8 +176,8 @@ async def test_languages_engines_and_filters_are_said(base: Base) -> None:
     told = (await explained(base, "lease", path="leases.md"))["question"]
     assert told["languages"][0] == "en"
     assert told["filters"] == "path leases.md; pages admitted: 1"
-    assert told["engines"][0].startswith("words: ")
-    assert told["engines"][1].startswith(f"meaning by {base.embedder.name}: ")
+    assert told["engines"][0].startswith("passages by words: ")
+    assert told["engines"][1].startswith(f"passages by meaning ({base.embedder.name}): ")
 
 
 async def test_without_explain_the_answer_is_the_same_and_has_no_explanation(base: Base) -> None:
