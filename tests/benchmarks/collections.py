@@ -1,5 +1,6 @@
-"""How well the default engine finds, on public test collections: `python -m tests.benchmarks.collections PATH...`.
+"""How well the default engines find, on public test collections: `python -m tests.benchmarks.collections PATH...`.
 
+`FORGE_QDRANT_URL` and `FORGE_MEILI_URL` in the environment let servers search instead.
 Each is written as a knowledge base, indexed and asked through the real engines: words alone (plain BM25), vectors
 alone, and the whole search; the last two also with one typing error in every question, five times with other errors.
 The measures are of pages; a page's place is that of its first chunk. Grades are used as they are (linear gain).
@@ -15,7 +16,6 @@ import string
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Ranker, SearchScope
 from knowledge.state.ports import Filters
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
-from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.loader import load
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.benchmarks.collections_read import Collection, read
 
@@ -80,7 +80,7 @@ async def measure(collection: Collection, folder: Path) -> None:
     kb.mkdir()
     for name, page in names.items():
         (kb / name).write_text(collection.pages[page].markdown, encoding="utf-8", errors="replace")
-    async with open_base(replace(Settings(kb=kb), state_dir=folder / "state")) as base:
+    async with open_base(load({"kb": str(kb), "state_dir": str(folder / "state")})) as base:
         async with held_lease(base) as lease:
             if lease is None:
                 raise RuntimeError("somebody else indexes this folder")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import anyio
 
@@ -30,6 +32,10 @@ from tests.benchmarks.processes import ROOT
 
 SIZES = "10000,30000,100000,300000,1000000"
 QUESTIONS, WARM_UP = 200, 20
+TURNS = 3
+"""How often each engine is measured, in turns with the others, so that a busy moment of the machine meets all of them."""
+BUILDING_S = 3_600
+"""How long a Qdrant server may build its graphs."""
 PAGE = ROOT / "kb" / "reference" / "growth.md"
 PICTURE = PAGE.with_suffix(".svg")
 KEPT = Path(__file__).with_suffix(".json")
@@ -54,22 +60,50 @@ def indexed(base: Base, engine: str, environment: Mapping[str, str]) -> float:
     """Index `base` with these engines in a process of its own, and return its seconds."""
     say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: indexing")
     began = time.perf_counter()
-    command = ["index", "--kb", str(base.kb), "--state-dir", str(base.state_dir), "--json"]
+    state_dir = _state_dir(base, engine)
+    shutil.rmtree(state_dir, ignore_errors=True)
+    command = ["index", "--kb", str(base.kb), "--state-dir", str(state_dir), "--json"]
     surroundings = {**os.environ, **environment}
     subprocess.run(
         [sys.executable, "-m", "mcp_server", *command], cwd=ROOT, env=surroundings, check=True, capture_output=True
     )
+    if url := environment.get("FORGE_QDRANT_URL"):
+        _wait_for_graphs(url)
     return time.perf_counter() - began
 
 
-def measured(base: Base, engine: str, environment: Mapping[str, str], indexing_s: float) -> Point:
-    """Search the indexed `base` with these engines, in a process of its own."""
+def _state_dir(base: Base, engine: str) -> Path:
+    return base.state_dir.with_name(f"{base.state_dir.name}-{engine.lower()}")
+
+
+def _wait_for_graphs(url: str) -> None:
+    """Return when Qdrant has built the graphs of all collections. Until then it compares a question with every vector."""
+
+    def result(path: str) -> Any:
+        with urlopen(f"{url}/collections{path}", timeout=60) as response:  # noqa: S310 - the address that the caller gave
+            return json.load(response)["result"]
+
+    ends = time.monotonic() + BUILDING_S
+    names = [collection["name"] for collection in result("")["collections"]]
+    while any(result(f"/{name}")["status"] != "green" for name in names):
+        if time.monotonic() > ends:
+            raise TimeoutError(f"Qdrant has not built its graphs within {BUILDING_S:,} s")
+        time.sleep(1)
+
+
+def measured(base: Base, engine: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Search the indexed `base` with these engines, in a process of its own, and return the measures of one search."""
     surroundings = {**os.environ, **environment}
     say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: searching")
-    asked = [sys.executable, "-m", "tests.benchmarks.growth", "--ask", str(base.kb), str(base.state_dir)]
+    asked = [sys.executable, "-m", "tests.benchmarks.growth", "--ask", str(base.kb), str(_state_dir(base, engine))]
     said = subprocess.run(asked, cwd=ROOT, env=surroundings, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(said.stdout)
-    return Point(engine, indexing_s=round(indexing_s, 1), disk_mb=_disk_mb(base.state_dir), **found)
+    return found
+
+
+def middle(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the median of each measure."""
+    return {name: round(statistics.median(turn[name] for turn in turns), 2) for name in turns[0]}
 
 
 def _disk_mb(folder: Path) -> float:
@@ -159,7 +193,7 @@ kind: reference
 
 Written by `{COMMAND}`, not by hand ({today}, {cores} cores). One search is
 measured within the server's process, without the wire, over {QUESTIONS} labelled questions on generated knowledge bases
-(`tests/benchmarks/corpus.py`).
+(`tests/benchmarks/corpus.py`). The engines take turns; a figure is the median of {TURNS} turns.
 
 ![Search time over passages](growth.svg)
 
@@ -199,11 +233,19 @@ def main() -> int:
     known = [Point(**point) for point in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
     points = {(point.engine, _about(point.chunks)): point for point in known}
     for size in sorted(int(size) for size in args.sizes.split(",")):
+        base = prepared(size)
+        seconds: dict[str, float] = {}
         for engine, environment in engines.items():
             before = points.get((engine, _about(size)))
-            base = prepared(size, keep_index=args.no_index)
-            seconds = before.indexing_s if args.no_index and before else indexed(base, engine, environment)
-            point = measured(base, engine, environment, seconds)
+            seconds[engine] = before.indexing_s if args.no_index and before else indexed(base, engine, environment)
+        turns = [
+            {engine: measured(base, engine, environment) for engine, environment in engines.items()}
+            for _ in range(TURNS)
+        ]
+        for engine in engines:
+            found = middle([turn[engine] for turn in turns])
+            disk_mb = _disk_mb(_state_dir(base, engine))
+            point = Point(engine, indexing_s=round(seconds[engine], 1), disk_mb=disk_mb, **found)
             points[engine, _about(point.chunks)] = point
             print(json.dumps(asdict(point)), flush=True)
     ordered = [points[key] for key in sorted(points)]
