@@ -140,31 +140,6 @@ class HoldsVectors(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
-    """The hits of an engine with words and vectors, from one round trip; `fused` is the joined list, best first."""
-
-    keyword: Sequence[Scored]
-    vectors: Sequence[Scored]
-    fused: Sequence[Scored]
-
-
-class HybridIndex(KeywordIndex, Protocol):
-    """A keyword index that has the vectors as well, and joins both lists itself."""
-
-    async def search_both(
-        self,
-        terms: Sequence[QueryTerm],
-        vector: NDArray[np.float32],
-        *,
-        limit: int,
-        docs: frozenset[int] | None = None,
-        filters: Filters | None = None,
-    ) -> Both:
-        """Return at most `limit` chunks of each list; joined by reciprocal rank, k = 60."""
-        ...
-
-
 class Noted(list[Scored]):
     """Hits with a note for the reader about the engine that found them."""
 

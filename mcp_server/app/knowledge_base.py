@@ -200,8 +200,7 @@ async def open_base(
             logger.warning("the index was damaged (%s); it is being rebuilt", index.rebuilt)
         keyword = Once(lambda: keywords.keyword_engine(folder / KEYWORD_FOLDER))
         vectors = Once(lambda: finders.vector_engine())  # noqa: PLW0108 - a late name is resolved when it is called
-        terms = None if settings.meili_url else keywords.indexed_terms
-        qdrant = Once(lambda: servers.qdrant_engine(settings, folder, index, terms))
+        qdrant = Once(lambda: servers.qdrant_index(settings, folder))
         meilisearch = Once(lambda: servers.meilisearch_index(settings, folder, index))
         embed = embedding(settings, index, models_below(folder, vault.root))
         workers = Workers()
@@ -219,11 +218,10 @@ async def open_base(
             stack.push_async_callback(part.close)
 
         async def engines() -> Engines:
-            both = await qdrant.get() if settings.qdrant_url else None
-            own = finders.own_engines(
-                await keyword.get(), await vectors.get(), embed.questions, both.keyword if both else None
-            )
-            return servers.with_servers(own, await meilisearch.get(), both, index) if settings.meili_url else own
+            own = finders.own_engines(await keyword.get(), await vectors.get(), embed.questions)
+            words = await meilisearch.get() if settings.meili_url else None
+            meaning = await qdrant.get() if settings.qdrant_url else None
+            return servers.with_servers(own, words, meaning, index) if words or meaning else own
 
         async def followers() -> Sequence[Follower]:
             first: list[Follower] = [await meilisearch.get()] if settings.meili_url else []

@@ -107,13 +107,6 @@ def _watch(moment: Moment) -> None:
 
 
 def _watch_servers(engine: str, moment: Moment) -> None:
-    if engine.startswith("qdrant"):
-        from qdrant_client import AsyncQdrantClient
-
-        from knowledge.index.engines.qdrant.fill import Filling
-
-        _around_async(AsyncQdrantClient, "upsert", VECTOR, moment)
-        _around_async(Filling, "serve", SWAP, moment)
     if engine.startswith("meilisearch"):
         from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
 

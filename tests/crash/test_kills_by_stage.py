@@ -21,10 +21,7 @@ from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexPosition
 from tests.crash.renewing import NEW, OLD
 from tests.crash.stages import (
-    DATABASE,
     STAGES,
-    SWAP,
-    VECTOR,
     WORDS,
     edit,
     embedder_of,
@@ -42,8 +39,6 @@ WITHIN_S = 60
 OF = {
     "tantivy": STAGES,
     "fts5": STAGES,
-    # What a server commits to its words and to its vectors arrives in one write.
-    "qdrant-server": (DATABASE, VECTOR, SWAP),
     "meilisearch-double": STAGES,
     "meilisearch-server": STAGES,
 }

@@ -19,7 +19,6 @@ from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexPosition, Remove
 from tests.contract.index.test_index_store import IDENTITY
 from tests.contract.index.test_vector_index import embedded, some
-from tests.support.index.keyword_engines import terms_of
 from tests.support.index.qdrant import PLACES, engine_at, line_to
 
 KILLS = int(os.environ.get("FORGE_TEST_KILLS", "20"))
@@ -30,7 +29,6 @@ from pathlib import Path
 from knowledge.index.engines.qdrant import fill as qdrant_fill
 from knowledge.index.engines.qdrant.server import QdrantLine
 from knowledge.index.store.sqlite import SqliteIndexStore
-from tests.support.index.keyword_engines import terms_of
 from tests.support.index.qdrant import engine_at
 
 qdrant_fill.ROWS, qdrant_fill.POINTS = 20, 10
@@ -54,7 +52,7 @@ class Announcing(QdrantLine):
 
 async def main(place, folder):
     store = await SqliteIndexStore.open(Path(folder) / "index.db")
-    engine = engine_at(place, terms_of, through=lambda line: Announcing(line._make, line.shown))
+    engine = engine_at(place, through=lambda line: Announcing(line._make, line.shown))
     while await engine.catch_up(store):
         pass
     await engine.close()
@@ -109,7 +107,7 @@ async def test_a_server_is_equal_to_the_store_wherever_the_filling_process_died(
         fell[killed_in(place, tmp_path, stage, chance)] += 1
         if kill % 3:
             continue
-        engine = engine_at(place, terms_of)
+        engine = engine_at(place)
         await engine.catch_up(store)
         assert await engine.caught_up(store)
         await engine.close()

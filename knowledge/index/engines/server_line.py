@@ -120,7 +120,7 @@ class ServerIndex(ABC, Generic[M]):
     it. `lock` is a file beside the store: one process fills at a time.
     """
 
-    def __init__(self, engine: str, name: str, lock: Path, store: IndexStore | None) -> None:
+    def __init__(self, engine: str, name: str, lock: Path, store: IndexStore | None = None) -> None:
         self._engine, self._name, self._lock, self._store = engine, name, lock, store
         self._looking = anyio.Lock()
         self._mark: M | None = None

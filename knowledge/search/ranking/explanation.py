@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.ports import KeywordIndex, QueryTerm, RanksPages, Scored
+from knowledge.index.ports import QueryTerm, RanksPages, Scored
 from knowledge.search.query.analysis import stem, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import LOOKED_CHARACTERS, TermMatcher
@@ -235,8 +235,7 @@ class Explainer:
         made = self._ranking.made
 
         weighed = made is not None and made.signals is not None
-        # If the server was down, the engines of this machine ranked.
-        engine: KeywordIndex = self._engines.keyword if weighed else self._engines.hybrid or self._engines.keyword
+        engine = self._engines.keyword
         limit = MOST_LISTED if weighed else MOST_LISTED_BY_SERVER
 
         async def chunks(term: QueryTerm) -> Sequence[Scored]:

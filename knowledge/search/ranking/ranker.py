@@ -14,7 +14,6 @@ from knowledge.errors import EmbedderUnavailable, EngineUnavailable
 from knowledge.index.embed.ports import Embedder, EmbedderOf
 from knowledge.index.ports import (
     HoldsVectors,
-    HybridIndex,
     KeywordIndex,
     Noted,
     QueryTerm,
@@ -63,8 +62,6 @@ class Engines:
     vectors: VectorIndex
     embedder: EmbedderOf
     """Returns the embedder for questions that matches the index's current vectors."""
-    hybrid: HybridIndex | None = None
-    """An engine with both words and vectors. It is asked once, instead of the two above, unless it is unavailable."""
     ours: bool = True
     """Whether `keyword` ranks by BM25 over our terms: only then its scores can be weighed, and feedback terms be used."""
 
@@ -183,37 +180,8 @@ class Ranker:
         return boost_coverage(ranking, question, weights) if found.signals else ranking
 
     async def _search(self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights) -> _EngineResults:
-        """Ask the hybrid engine if there is one; if it is unavailable, the other two, with a note."""
-        engines = await self._engines()
-        if engines.hybrid is None:
-            return await self._search_separately(engines, question, scope, weights)
-        note = ""
-        try:
-            # Until it is filled for the first time, the other engines know more.
-            filled = (await engines.hybrid.position()).generation
-            for _ in range(TRIES if filled else 0):
-                space = await self._index.space()
-                embedded = await _embedded(engines, space.identity, question)
-                both = await engines.hybrid.search_both(
-                    question.terms, embedded.vector, limit=DEPTH, docs=scope.docs, filters=scope.filters
-                )
-                if (await self._index.space()).position.generation == space.position.generation:
-                    words = {hit.seq: place for place, hit in enumerate(both.keyword, 1)}
-                    meaning = {hit.seq: place for place, hit in enumerate(both.vectors, 1)}
-                    fused = [
-                        Fused(hit.seq, hit.doc, hit.score, (words.get(hit.seq), meaning.get(hit.seq)))
-                        for hit in both.fused
-                    ]
-                    return _EngineResults(both.keyword, both.vectors, fused, embedded=embedded)
-        except (EmbedderUnavailable, EngineUnavailable) as error:
-            note = f"searched by the engines on this machine: {error}"
-        found = await self._search_separately(engines, question, scope, weights)
-        return replace(found, notes=(note, *found.notes)) if note else found
-
-    async def _search_separately(
-        self, engines: Engines, question: SearchQuestion, scope: SearchScope, weights: RankingWeights
-    ) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
+        engines = await self._engines()
         keyword: Sequence[Scored] = ()
         pages: Sequence[Scored] = ()
         names: Sequence[Scored] = ()
@@ -243,7 +211,7 @@ class Ranker:
                 notes.append(f"searched by words only: {error}")
 
         async with first_error() as both:
-            # Meaning first: vectors are compared on another thread while words are searched on this one.
+            # Meaning first: vectors are compared on another thread, or by a server, while words are searched on this one.
             both.start_soon(by_meaning)
             both.start_soon(by_words)
         notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]

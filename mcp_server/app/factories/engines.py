@@ -15,8 +15,8 @@ import anyio
 from knowledge.errors import EngineUnavailable, StorageError
 from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
-from knowledge.index.engines.qdrant.engine import QdrantEngine
-from knowledge.index.engines.qdrant.points import QdrantOptions, Terms
+from knowledge.index.engines.qdrant.engine import QdrantVectorIndex
+from knowledge.index.engines.qdrant.points import QdrantOptions
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
 from knowledge.search.ranking.ranker import Engines
@@ -47,11 +47,8 @@ class Follower(Protocol):
         ...
 
 
-def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Terms | None) -> QdrantEngine:
-    """Return the engine at FORGE_QDRANT_URL, which connects with its first request.
-
-    `terms` returns the terms of a chunk; None if another engine does the keyword search.
-    """
+def qdrant_index(settings: Settings, folder: Path) -> QdrantVectorIndex:
+    """Return the vector index at FORGE_QDRANT_URL, which connects with its first request."""
     address = QdrantAddress(
         settings.qdrant_url or "",
         settings.qdrant_key,
@@ -66,13 +63,8 @@ def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Te
         on_disk=settings.qdrant_on_disk,
         quantization=settings.qdrant_quantization,
     )
-    return QdrantEngine(
-        QdrantLine.to(address),
-        server_index_name(folder),
-        lock=folder / QDRANT_LOCK,
-        terms=terms,
-        options=options,
-        store=index,
+    return QdrantVectorIndex(
+        QdrantLine.to(address), server_index_name(folder), lock=folder / QDRANT_LOCK, options=options
     )
 
 
@@ -85,13 +77,17 @@ def meilisearch_index(settings: Settings, folder: Path, index: IndexStore) -> Me
 
 
 def with_servers(
-    own: Engines, words: MeilisearchKeywordIndex, meaning: QdrantEngine | None, index: IndexStore
+    own: Engines, words: MeilisearchKeywordIndex | None, meaning: QdrantVectorIndex | None, index: IndexStore
 ) -> Engines:
     """Return engines that ask the servers first, and those of this machine while a server is unreachable."""
-    vectors = StandbyVectors("Qdrant", meaning.vectors, own.vectors) if meaning else own.vectors
-    keyword = StandbyKeyword("Meilisearch", words, own.keyword, index)
-    # Not ours: Meilisearch ranks by rules of its own, so ranks are fused instead of scores.
-    return replace(own, keyword=keyword, vectors=vectors, hybrid=None, ours=False)
+    engines = own
+    if meaning:
+        engines = replace(engines, vectors=StandbyVectors("Qdrant", meaning, own.vectors))
+    if words:
+        keyword = StandbyKeyword("Meilisearch", words, own.keyword, index)
+        # Not ours: Meilisearch ranks by rules of its own, so ranks are fused instead of scores.
+        engines = replace(engines, keyword=keyword, ours=False)
+    return engines
 
 
 async def keep_up(follower: Follower, index: IndexStore) -> None:

@@ -12,7 +12,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 from knowledge.index.embed.ports import EmbedderOf
 from knowledge.index.engines.codes import CodesVectorIndex
-from knowledge.index.ports import HybridIndex, KeywordIndex, VectorIndex
+from knowledge.index.ports import KeywordIndex, VectorIndex
 from knowledge.pages.document import head
 from knowledge.pages.paths import INDEX_NAME
 from knowledge.pages.vault import Vault
@@ -52,11 +52,9 @@ def stored_weights(folder: Path) -> WeightsOf:
     return StoredWeights(folder).now
 
 
-def own_engines(
-    keyword: KeywordIndex, vectors: VectorIndex, questions: EmbedderOf, hybrid: HybridIndex | None
-) -> Engines:
+def own_engines(keyword: KeywordIndex, vectors: VectorIndex, questions: EmbedderOf) -> Engines:
     """Return the engines of this machine."""
-    return Engines(keyword, vectors, questions, hybrid)
+    return Engines(keyword, vectors, questions)
 
 
 def vector_engine() -> VectorIndex:

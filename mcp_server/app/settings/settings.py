@@ -171,7 +171,7 @@ class Settings:
     qdrant_url: str | None = setting(
         "FORGE_QDRANT_URL",
         values.qdrant_url,
-        "A Qdrant server for vector search, and for keyword search if there is no Meilisearch; needs the extra `qdrant`.",
+        "A Qdrant server for vector search; needs the extra `qdrant`.",
         shown="none: embedded engines",
     )
     qdrant_key: str | None = setting("FORGE_QDRANT_KEY", values.key, "The key for that server.", secret=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -22,7 +22,7 @@ _EMBEDDED = {
     "CodesVectorIndex": ("numpy", "binary codes (numpy {0})"),
 }
 """Engines in this process: the package whose version counts, and the engine's name for people."""
-EngineKind = Literal["keywords", "vectors", "keywords and vectors"]
+EngineKind = Literal["keywords", "vectors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,6 @@ async def engine_reports(index: IndexStore, engines: Engines) -> list[EngineRepo
     """Return the state of the engines that answer searches here, each with its problem if it does not answer."""
     now, vectors_now = await index.position(), (await index.space()).position
     servers: list[EngineReport] = []
-    if engines.hybrid is not None:
-        servers.append(await _report(engines.hybrid, "keywords and vectors", now))
     if isinstance(engines.keyword, StandbyKeyword):
         servers.append(await _report(engines.keyword.primary, "keywords", now))
     if isinstance(engines.vectors, StandbyVectors):
@@ -91,10 +89,7 @@ async def _embedded(engines: Engines, now: IndexPosition, vectors_now: IndexPosi
     """Return the state of the engines in this process, which answer when servers do not."""
     keyword_engine = engines.keyword.spare if isinstance(engines.keyword, StandbyKeyword) else engines.keyword
     vector_engine = engines.vectors.spare if isinstance(engines.vectors, StandbyVectors) else engines.vectors
-    keyword = await _report(keyword_engine, "keywords", now)
-    if id(vector_engine) == id(keyword_engine):  # one engine for both; by id because the ports have no common base
-        return [replace(keyword, kind="keywords and vectors")]
-    return [keyword, await _report(vector_engine, "vectors", vectors_now)]
+    return [await _report(keyword_engine, "keywords", now), await _report(vector_engine, "vectors", vectors_now)]
 
 
 def ago(seconds: float) -> str:

@@ -191,8 +191,7 @@ async def _fitted(
     Raises:
         EngineRanks: the weights do not apply with these settings.
     """
-    engines = await base.engines()
-    if engines.hybrid is not None or not engines.ours:
+    if not (await base.engines()).ours:
         raise EngineRanks("the search server of these settings ranks by itself, so ranking weights have no effect")
     # A page of an untrusted source can ask to be read: its uses are shown, and decide nothing.
     trusted = [_with_pages(label, set(label.grades) - label.untrusted) for label in found]

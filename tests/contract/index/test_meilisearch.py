@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -356,10 +357,14 @@ async def test_a_search_goes_on_without_the_server_that_the_settings_name(
         async with held_lease(base) as lease:
             assert lease is not None
             await bring_up_to_date(base, lease)
-        answer = await base.finder.search("gatewey packets")
+        answer = await base.finder.search("gatewey packets", explain=True)
         assert [hit.path for hit in answer.hits] == ["a.md"]
         assert answer.note is None
         assert any("multi-search" in request for request in double.requests)
+        explanation: dict[str, Any] = dict(answer.explanation or {})
+        (told,) = explanation["hits"]
+        assert set(told["parts"]) == {"place by words", "place by meaning"}
+        assert all(word["place by words"] > 0 for word in told["words"])
         double.stop()
         answer = await base.finder.search("gateway packets")
         assert [hit.path for hit in answer.hits] == ["a.md"]

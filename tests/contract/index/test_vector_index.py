@@ -42,8 +42,8 @@ async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield MemoryVectorIndex() if request.param == "memory" else CodesVectorIndex()
         return
     async with PLACES[request.param](tmp_path) as place:
-        opened = engine_at(place, None)
-        yield opened.vectors
+        opened = engine_at(place)
+        yield opened
         await opened.close()
 
 

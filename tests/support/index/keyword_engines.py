@@ -14,7 +14,6 @@ from knowledge.state.ports import NameRow, TextRow
 from tests.support.index.meilisearch import double_place, index_at
 from tests.support.index.meilisearch import server_place as meilisearch_place
 from tests.support.index.memory_engines import MemoryKeywordIndex
-from tests.support.index.qdrant import engine_at, local_place, server_place
 
 
 def terms_of(row: TextRow) -> Sequence[str]:
@@ -63,8 +62,6 @@ ENGINES = {
     ),
     "meilisearch-double": KeywordEngine(index_at, double_place),
     "meilisearch-server": KeywordEngine(index_at, meilisearch_place),
-    "qdrant-local": KeywordEngine(lambda place: engine_at(place, terms_of).keyword, local_place, shared=False),
-    "qdrant-server": KeywordEngine(lambda place: engine_at(place, terms_of).keyword, server_place),
 }
 EXACT = [name for name, engine in ENGINES.items() if engine.exact]
 SHARED = [name for name, engine in ENGINES.items() if engine.shared]

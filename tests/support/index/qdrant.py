@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from qdrant_client import AsyncQdrantClient
 
-from knowledge.index.engines.qdrant.engine import QdrantEngine
-from knowledge.index.engines.qdrant.points import QdrantOptions, Terms
+from knowledge.index.engines.qdrant.engine import QdrantVectorIndex
+from knowledge.index.engines.qdrant.points import QdrantOptions
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
-from knowledge.state.ports import IndexStore
 
 NAME = "kf-test"
 
@@ -93,18 +92,16 @@ def line_to(place: str) -> tuple[QdrantLine, str, Path]:
 
 def engine_at(
     place: str,
-    terms: Terms | None,
     *,
     options: QdrantOptions | None = None,
-    store: IndexStore | None = None,
     through: Callable[[QdrantLine], QdrantLine] = lambda line: line,
-) -> QdrantEngine:
+) -> QdrantVectorIndex:
     """Open an engine at the place; any number may be open at once."""
     plain, name, folder = line_to(place)
     line = through(plain)
     if line is not plain and place in _LINES:
         _LINES[place].append(line)
-    return QdrantEngine(line, name, lock=folder / "qdrant.lock", terms=terms, options=options, store=store)
+    return QdrantVectorIndex(line, name, lock=folder / "qdrant.lock", options=options)
 
 
 PLACES = {"qdrant-local": local_place, "qdrant-server": server_place}

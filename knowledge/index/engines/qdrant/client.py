@@ -5,8 +5,7 @@ Importing the package takes most of a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import httpx
 from grpc import StatusCode
@@ -15,10 +14,9 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from knowledge.index.engines.qdrant.points import MEANING, WORDS, Condition, QdrantOptions
+from knowledge.index.engines.qdrant.points import MEANING, Condition, QdrantOptions
 from knowledge.index.engines.server_line import WRITE_S, MissingIndex, ServerFailure
-from knowledge.search.ranking.fusion import RRF_K
-from knowledge.wire.compression import ACCEPTED, bounding
+from knowledge.wire.compression import bounding
 
 LASTING = (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.UNIMPLEMENTED)
 
@@ -27,8 +25,9 @@ def open_client(url: str, key: str | None, *, grpc: bool, grpc_port: int) -> Asy
     """Return a client; nothing is sent yet."""
     return AsyncQdrantClient(
         url=url,
-        # Not as `api_key`: over plain HTTP that raises a Python warning. The line logs one instead.
-        headers={"accept-encoding": ACCEPTED} | ({"api-key": key} if key else {}),
+        # The server sends a compressed answer in several small packets, and delays the second by 40 ms until the first is
+        # acknowledged. And not as `api_key`: over plain HTTP that raises a Python warning. The line logs one instead.
+        headers={"accept-encoding": "identity"} | ({"api-key": key} if key else {}),
         prefer_grpc=grpc,
         grpc_port=grpc_port,
         timeout=int(WRITE_S),
@@ -40,40 +39,31 @@ def open_client(url: str, key: str | None, *, grpc: bool, grpc_port: int) -> Asy
     )
 
 
-def queries(
-    *,
-    words: Mapping[int, float] | None,
-    meaning: Sequence[float] | None,
+async def nearest(
+    client: AsyncQdrantClient,
+    collection: str,
+    vector: Sequence[float],
     conditions: Sequence[Condition],
+    *,
     limit: int,
     options: QdrantOptions,
-    fused: bool,
-) -> list[models.QueryRequest]:
-    """Return one request for each given side of a question, and with `fused` one that joins both."""
-    only = models.Filter.model_validate({"must": list(conditions)}) if conditions else None
-    sides: list[dict[str, Any]] = []
-    if words:
-        sparse = models.SparseVector(indices=list(words), values=list(words.values()))
-        sides.append({"query": sparse, "using": WORDS, "filter": only, "limit": limit})
-    if meaning is not None:
-        dense: dict[str, Any] = {"query": meaning, "using": MEANING, "filter": only, "limit": limit}
-        if options.quantization != "none":
-            oversampling = 4.0 if options.quantization == "binary" else 2.0
-            rescore = models.QuantizationSearchParams(rescore=True, oversampling=oversampling)
-            dense["params"] = models.SearchParams(quantization=rescore)
-        sides.append(dense)
-    requests = [models.QueryRequest(**side, with_payload=["doc"]) for side in sides]
-    if fused:
-        requests.append(
-            models.QueryRequest(
-                prefetch=[models.Prefetch(**side) for side in sides],
-                # The server counts places from 0, we from 1.
-                query=models.RrfQuery(rrf=models.Rrf(k=RRF_K + 1)),
-                limit=2 * limit,
-                with_payload=["doc"],
-            )
-        )
-    return requests
+) -> Sequence[models.ScoredPoint]:
+    """Return the points nearest to `vector` that meet all conditions, best first, each with its document."""
+    params = None
+    if options.quantization != "none":
+        oversampling = 4.0 if options.quantization == "binary" else 2.0
+        rescore = models.QuantizationSearchParams(rescore=True, oversampling=oversampling)
+        params = models.SearchParams(quantization=rescore)
+    found = await client.query_points(
+        collection,
+        query=list(vector),
+        using=MEANING,
+        query_filter=models.Filter.model_validate({"must": list(conditions)}) if conditions else None,
+        search_params=params,
+        limit=limit,
+        with_payload=["doc"],
+    )
+    return found.points
 
 
 def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:

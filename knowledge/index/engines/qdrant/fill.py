@@ -24,16 +24,13 @@ from knowledge.index.engines.qdrant.points import (
     INDEXED,
     MARK,
     MEANING,
-    WORDS,
     CollectionMark,
     QdrantOptions,
-    Terms,
     payload,
-    weighed,
 )
 from knowledge.index.engines.qdrant.server import QdrantLine, read_mark
 from knowledge.index.engines.server_line import MissingIndex
-from knowledge.state.ports import CodeRow, DocumentRecord, IndexPosition, IndexStore, TextRow
+from knowledge.state.ports import CodeRow, DocumentRecord, IndexPosition, IndexStore
 from knowledge.task_groups import first_error
 
 ROWS = 2_000
@@ -43,47 +40,32 @@ BYTES = 2_000_000
 """The most points, and roughly the most bytes, of a request."""
 AT_ONCE = 4
 """Parallel requests; waiting for their answers adapts our speed to the server's."""
-NO_LIMIT = 2**62
 
 
 class Filling:
     """Brings one collection up to date with the store. Only the holder of the lock does it."""
 
-    def __init__(self, line: QdrantLine, name: str, options: QdrantOptions, terms: Terms | None) -> None:
-        self._line, self._name, self._options, self._terms = line, name, options, terms
-        self.shape = options.shape(words=terms is not None)
+    def __init__(self, line: QdrantLine, name: str, options: QdrantOptions) -> None:
+        self._line, self._name, self._options = line, name, options
 
-    async def begun(self, store: IndexStore, at: IndexPosition, texts: str, *, renewal: int) -> CollectionMark:
+    async def begun(self, store: IndexStore, generation: str) -> CollectionMark:
         """Return the mark of a collection for this generation, either begun before or created now."""
         dimensions = await _dimensions(store)
         # The name follows from what the collection is for, so that a later process finds it and continues.
-        identity = "\0".join((self.shape, at.generation, texts, str(dimensions), str(renewal)))
+        identity = "\0".join((self._options.shape, generation, str(dimensions)))
         collection = f"{self._name}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}"
         try:
             mark = await self._line.do(lambda client: read_mark(client, collection))
         except MissingIndex:
             mark = None
         if mark is None:
-            mean, until = await self._mean_length(store)
-            mark = CollectionMark(collection, self.shape, dimensions, at.generation, texts, 0, mean, until)
-            words = self._terms is not None
+            mark = CollectionMark(collection, self._options.shape, dimensions, generation, 0)
             # A collection without a mark was left by a process that was killed right here.
             await self._line.do(lambda client: client.delete_collection(collection))
-            await self._line.do(lambda client: _create(client, mark, self._options, words=words))
+            await self._line.do(lambda client: _create(client, mark, self._options))
             await self._line.do(lambda client: _create_indexes(client, collection))
             await self._write_mark(mark)
         return mark
-
-    async def _mean_length(self, store: IndexStore) -> tuple[float, int]:
-        """Return the mean number of terms in a chunk, and the `seq` up to which it may be used."""
-        terms = self._terms
-        if terms is None:
-            return 0.0, NO_LIMIT
-        delta = await store.delta(NOWHERE, limit=ROWS, texts=True)
-        lengths = await anyio.to_thread.run_sync(lambda: [len(terms(row)) for row in delta.texts])
-        mean = sum(lengths) / len(lengths) if lengths else 0.0
-        # A mean of few rows is used until `seq` is about ten times as large.
-        return mean, NO_LIMIT if len(lengths) == ROWS else 10 * max(delta.upto.seq, 100)
 
     async def take(self, store: IndexStore, mark: CollectionMark) -> tuple[CollectionMark, int]:
         """Return the final mark of the collection and the number of rows that were taken in.
@@ -94,16 +76,15 @@ class Filling:
         await self._delete_beyond(mark)
         while True:
             at = IndexPosition(mark.generation, mark.seq)
-            delta = await store.delta(at, limit=ROWS, texts=self._terms is not None, codes=True)
-            texts = (await store.position()).generation
-            if delta.upto == at or (delta.upto.generation, texts) != (mark.generation, mark.texts):
+            delta = await store.delta(at, limit=ROWS, codes=True)
+            if delta.upto == at or delta.upto.generation != mark.generation:
                 return mark, taken
             halves = await store.halves([row.seq for row in delta.codes])
             if not mark.dimensions and any(halves):
                 # A mark that fits nothing, so that a collection for vectors of this length is filled instead.
                 return replace(mark, shape=""), taken
             records = await store.records({row.doc for row in delta.codes})
-            rows = _PointSources(mark, self._terms, delta.codes, delta.texts, halves, records)
+            rows = _PointSources(mark.dimensions, delta.codes, halves, records)
             await self._send(mark.collection, await anyio.to_thread.run_sync(_batches, rows))
             await self._delete(mark.collection, delta.removed)
             mark = replace(mark, seq=delta.upto.seq)
@@ -163,7 +144,7 @@ class Filling:
                 await self._line.do(lambda client, name=collection.name: client.delete_collection(name))  # type: ignore[misc]  # the default binds the name
 
 
-async def _create(client: AsyncQdrantClient, mark: CollectionMark, options: QdrantOptions, *, words: bool) -> None:
+async def _create(client: AsyncQdrantClient, mark: CollectionMark, options: QdrantOptions) -> None:
     quantization: Any = {
         "none": None,
         "scalar": models.ScalarQuantization(
@@ -180,14 +161,10 @@ async def _create(client: AsyncQdrantClient, mark: CollectionMark, options: Qdra
         on_disk=options.on_disk or None,
         quantization_config=quantization,
     )
-    sparse = models.SparseVectorParams(
-        modifier=models.Modifier.IDF, index=models.SparseIndexParams(on_disk=options.on_disk)
-    )
     try:
         await client.create_collection(
             mark.collection,
             vectors_config={MEANING: meaning},
-            sparse_vectors_config={WORDS: sparse} if words else None,
             shard_number=options.shards,
             replication_factor=options.replicas,
             write_consistency_factor=options.write_consistency,
@@ -223,45 +200,30 @@ async def _dimensions(store: IndexStore) -> int:
 class _PointSources:
     """The parts of points: read from the store, then assembled in a worker thread."""
 
-    mark: CollectionMark
-    terms: Terms | None
+    dimensions: int
     rows: Sequence[CodeRow]
-    texts: Sequence[TextRow]
     halves: Sequence[bytes]
     records: Mapping[int, DocumentRecord]
 
 
 def _batches(sources: _PointSources) -> list[list[models.PointStruct]]:
     """Return the points in batches of at most `POINTS` and about `BYTES`."""
-    batches: list[list[models.PointStruct]] = []
-    room_bytes = 0
-    for point, size_bytes in _points(sources):
-        if not batches or len(batches[-1]) == POINTS or size_bytes > room_bytes:
-            batches.append([])
-            room_bytes = BYTES
-        batches[-1].append(point)
-        room_bytes -= size_bytes
-    return batches
+    most = max(1, min(POINTS, BYTES // (500 + 10 * sources.dimensions)))
+    points = list(_points(sources))
+    return [points[start : start + most] for start in range(0, len(points), most)]
 
 
-def _points(sources: _PointSources) -> Iterator[tuple[models.PointStruct, int]]:
-    """Yield a point for each chunk with its approximate size in bytes; a chunk whose document was removed is left out."""
-    mark, terms = sources.mark, sources.terms
-    texts = {row.seq: row for row in sources.texts}
+def _points(sources: _PointSources) -> Iterator[models.PointStruct]:
+    """Yield a point for each chunk; a chunk whose document was removed is left out."""
     for row, half in zip(sources.rows, sources.halves, strict=True):
         record = sources.records.get(row.doc)
         if record is None:
             continue
-        vector: dict[str, Any] = {}
         # A chunk without a vector is not found by vectors.
-        if len(half) == 2 * mark.dimensions and (values := _normalised(half)) is not None:
-            vector[MEANING] = values
-        weights = weighed(terms(texts[row.seq]), mark.mean_length) if terms and row.seq in texts else {}
-        if weights:
-            vector[WORDS] = models.SparseVector(indices=list(weights), values=list(weights.values()))
+        values = _normalised(half) if len(half) == 2 * sources.dimensions else None
+        vector: Any = {} if values is None else {MEANING: values}
         # Built without validation: these are our own numbers, and there are 300 in each of thousands of points.
-        point = models.PointStruct.model_construct(id=row.seq, vector=vector, payload=payload(row.doc, record))
-        yield point, 500 + 10 * mark.dimensions + 32 * len(weights)
+        yield models.PointStruct.model_construct(id=row.seq, vector=vector, payload=payload(row.doc, record))
 
 
 def _normalised(half: bytes) -> list[float] | None:

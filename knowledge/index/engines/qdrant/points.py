@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from knowledge.index.engines.server_filters import filter_words, has_times, sources_of
-from knowledge.index.ports import QueryTerm
 from knowledge.pages.paths import ancestors
-from knowledge.state.ports import DocumentRecord, Filters, IndexPosition, TextRow
+from knowledge.state.ports import DocumentRecord, Filters
 
-LAYOUT = 1
+LAYOUT = 2
 """Goes up when points change; collections of another layout are filled again."""
 MARK = 0
 """The number of the point that is the mark."""
-MEANING, WORDS = "meaning", "words"
-"""Names of the dense and the sparse vector of a point."""
-K1 = 1.2
-B = 0.75
+MEANING = "meaning"
+"""The name of a point's vector."""
 FEW = 5_000
 """The most document numbers in a query; for more, fetching more hits and dropping those not admitted is faster."""
 
-Terms = Callable[[TextRow], Sequence[str]]
 Condition = Mapping[str, object]
 """A condition on the payload, in the form of Qdrant's REST interface."""
 
@@ -49,29 +43,25 @@ class QdrantOptions:
     on_disk: bool = False
     quantization: Literal["none", "scalar", "binary"] = "none"
 
-    def shape(self, *, words: bool) -> str:
-        """Return what distinguishes collections with other options or another layout."""
-        return f"{LAYOUT} words={words} " + " ".join(f"{key}={value}" for key, value in asdict(self).items())
+    @property
+    def shape(self) -> str:
+        """What distinguishes collections with other options or another layout."""
+        return f"{LAYOUT} " + " ".join(f"{key}={value}" for key, value in asdict(self).items())
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionMark:
-    """The payload of a collection's point 0. `generation` is that of the vectors, `texts` that of the texts."""
+    """The payload of a collection's point 0."""
 
     collection: str
     shape: str
     dimensions: int
     generation: str
-    texts: str
     seq: int
-    mean_length: float
-    """Mean number of terms in a chunk when the collection was created; stored weights can't follow it."""
-    mean_until: int
-    """The `seq` up to which that mean is used; it came from too few rows, so beyond it the collection is filled again."""
 
-    def fits(self, shape: str, at: IndexPosition, texts: str) -> bool:
-        """Return whether the collection can be brought up to `at` by adding and deleting points."""
-        return (self.shape, self.generation, self.texts) == (shape, at.generation, texts) and at.seq <= self.mean_until
+    def fits(self, shape: str, generation: str) -> bool:
+        """Return whether the collection can be brought up to date by adding and deleting points."""
+        return (self.shape, self.generation) == (shape, generation)
 
 
 def parse_mark(stored: Mapping[str, Any] | None) -> CollectionMark | None:
@@ -83,22 +73,6 @@ def parse_mark(stored: Mapping[str, Any] | None) -> CollectionMark | None:
 
 
 # --- points -----------------------------------------------------------------------------------------------------------
-
-
-def term_number(term: str) -> int:
-    """Return the dimension of a term. Among half a million terms about thirty pairs share one."""
-    return zlib.crc32(term.encode())
-
-
-def weighed(terms: Sequence[str], mean_length: float) -> Mapping[int, float]:
-    """Return the document's part of BM25 for the dimension of each term; the server multiplies with the question's idf.
-
-    Source: Qdrant's documentation, "Text Search", BM25: tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length))
-    as weights of a sparse vector whose modifier is `idf`.
-    """
-    norm = K1 * (1 - B + B * len(terms) / mean_length) if mean_length else K1
-    counts = Counter(term_number(term) for term in terms)
-    return {number: count * (K1 + 1) / (count + norm) for number, count in counts.items()}
 
 
 def payload(doc: int, record: DocumentRecord) -> dict[str, object]:
@@ -114,19 +88,6 @@ def payload(doc: int, record: DocumentRecord) -> dict[str, object]:
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
-
-
-def query_weights(terms: Sequence[QueryTerm]) -> Mapping[int, float]:
-    """Return the question's part of BM25: every alternative of each word by its weight; shared ones add up."""
-    values: dict[int, float] = {}
-    for term in terms:
-        best: dict[int, float] = {}
-        for text, weight in term.alternatives:
-            number = term_number(text)
-            best[number] = max(weight, best.get(number, 0.0))
-        for number, weight in best.items():
-            values[number] = values.get(number, 0.0) + weight
-    return values
 
 
 @dataclass(frozen=True, slots=True)
