@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from knowledge.index.engines import server_line
 from knowledge.index.engines.qdrant import engine as qdrant
 from knowledge.index.engines.qdrant import fill as qdrant_fill
 from knowledge.index.engines.qdrant import points as qdrant_points
+from knowledge.index.engines.qdrant.client import GRAPH_CANDIDATES, nearest
 from knowledge.index.engines.qdrant.engine import QdrantVectorIndex
 from knowledge.index.engines.qdrant.points import QdrantOptions
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
@@ -382,13 +384,15 @@ async def test_a_server_that_is_away_fails_plainly_and_then_at_once(
     await engine.close()
 
 
-async def test_answers_are_requested_uncompressed() -> None:
+async def test_a_search_is_one_small_request_for_an_uncompressed_answer() -> None:
     """A compressed answer arrives in several packets, of which Qdrant 1.19 delays the second by 40 ms."""
     encodings: list[str | None] = []
+    bodies: list[dict[str, object]] = []
 
     class Answering(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_POST(self) -> None:
             encodings.append(self.headers["accept-encoding"])
+            bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             self.send_error(404)
 
         def log_message(self, *_: object) -> None:
@@ -398,10 +402,19 @@ async def test_answers_are_requested_uncompressed() -> None:
         threading.Thread(target=listening.serve_forever, daemon=True).start()
         line = QdrantLine.to(QdrantAddress(f"http://127.0.0.1:{listening.server_port}"))
         with pytest.raises(MissingIndex):
-            await line.ask(lambda client: client.get_collection("any"))
+            await line.ask(lambda client: nearest(client, "any", [0.5, 0.5], (), limit=5, options=QdrantOptions()))
         await line.close()
         listening.shutdown()
     assert encodings == ["identity"]
+    (sent,) = ({name: value for name, value in body.items() if value is not None} for body in bodies)
+    assert sent == {
+        "query": {"nearest": [0.5, 0.5]},
+        "using": "meaning",
+        "params": {"hnsw_ef": GRAPH_CANDIDATES},
+        "limit": 5,
+        "with_payload": ["doc"],
+        "with_vector": False,
+    }
 
 
 async def test_a_wrong_key_is_said(on_server: str, store: MemoryIndexStore) -> None:

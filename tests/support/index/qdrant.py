@@ -31,6 +31,10 @@ class LocalQdrant(AsyncQdrantClient):
     async def create_payload_index(self, *_: object, **__: object) -> Any:
         """Do nothing; local mode would warn that it does nothing."""
 
+    async def query_points(self, *args: Any, search_params: object = None, **named: Any) -> Any:  # noqa: ARG002 - see below
+        """Search exactly. Local mode has no graph and warns that parameters for it have no effect."""
+        return await super().query_points(*args, **named)
+
     async def close(self, *_: object, **__: object) -> None:
         """Stay open for the test's next engine."""
 
