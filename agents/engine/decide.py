@@ -27,10 +27,13 @@ REJECTED = "human_rejected"
 """The condition that a rejection meets: a backward transition on it says where the work goes then."""
 
 
-def step_key(journey: str, version: int, content: Json) -> str:
-    """Return the key of an act on a version of a journey. A retry with the same content has the same key."""
+def step_key(journey: str, version: int, by: str, content: Json) -> str:
+    """Return the key of an act of `by` on a version of a journey. A retry by the same caller with the same content has the same key.
+
+    The same answer from another caller is another act: two people who approve are not one who repeats a lost call.
+    """
     # 128 bits: two different acts never get one key, and each event's row stays short.
-    return hashlib.sha256(canonical([journey, version, content]).encode()).hexdigest()[:32]
+    return hashlib.sha256(canonical([journey, version, by, content]).encode()).hexdigest()[:32]
 
 
 def require_active(journey: str, state: JourneyState) -> None:

@@ -1,6 +1,6 @@
 """Leading journeys: the one place where agents, the record, and the data behind conditions come together.
 
-Every answer can be computed from the record alone, so a lost answer can be asked for again, from any host and process.
+Every answer can be computed from the record alone, so a lost answer can be asked for again, in any process.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Runner:
             # The brief stays the same. The new text is recorded as the person's request for a change.
             there = await self.store.journey(journey)
             word = Decided("answer", "relayed", there.phase, brief[:MOST_BRIEF_CHARS])
-            key = step_key(journey, forked.version, brief)
+            key = step_key(journey, forked.version, by, brief)
             await self.store.append(journey, [word], expected=forked.version, key=key, by=by, at=self._now())
         return await self.position(journey)
 
@@ -205,7 +205,7 @@ class Runner:
     async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record work, move to where its conditions lead, and return the new position.
 
-        Retrying the same submission at the same version changes nothing and returns the same result.
+        Retrying the same submission at the same version changes nothing and returns the same result, if the same caller does it.
 
         Raises:
             StaleJourney: somebody else moved the journey first.
@@ -216,7 +216,7 @@ class Runner:
         excess += submit_excess(submission.signals, submission.usage, submission.conversation)
         if excess:
             raise BadWork(journey, PRESENT, excess)
-        key = step_key(journey, version, _content(submission))
+        key = step_key(journey, version, by, _content(submission))
         # A retry names the version from before its first attempt, so it is answered before versions are compared.
         here, repeated = await self._load(journey, key)
         if repeated:
@@ -303,12 +303,14 @@ class Runner:
     async def decide(self, journey: str, version: int, opinion: JourneyDecision, *, by: str) -> JourneyPosition:
         """Record a person's decision and its consequences; `by` is the person, or the host that relays it.
 
+        A retry by `by` changes nothing. The same decision at the same version by anybody else comes too late.
+
         Raises:
             StaleJourney, NotToDecide, NeedsOwnHand, JourneyOver, BadWork: nothing is recorded.
         """
         if excess := changes_excess(opinion.decision, opinion.changes):
             raise NotToDecide(journey, opinion.decision, "; ".join(excess))
-        key = step_key(journey, version, [opinion.decision, opinion.channel, opinion.note, opinion.changes])
+        key = step_key(journey, version, by, [opinion.decision, opinion.channel, opinion.note, opinion.changes])
         # A journey can be cancelled even if its agent no longer exists.
         here, repeated = await self._load(journey, key, agent_gone_ok=opinion.decision == "cancel")
         if repeated:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from knowledge.merge.document.units import BLANK, BOM, bare, blocks_of, cut, heading_level, split_lines
-from knowledge.merge.model import CutDocument, DocumentPiece, Form, section_name
+from knowledge.merge.model import WHOLE_PAGE, CutDocument, DocumentPiece, Form, section_name
 from knowledge.merge.normalise import fit_line_ends
 from knowledge.pages.document import Heading, find_heading
 
@@ -39,14 +39,16 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
 
     For a section: content that begins with its heading, or with another one of its level, replaces all of it, as does content
     with headings below it; content without headings replaces the section's own text, up to its first subsection.
-    Without one: a whole document if it begins as `base` does, with front matter, or with a title of its own, or if
-    it keeps half of the words of `base`; otherwise "unclear" if it begins as `base` does or has no heading, and is long for a
-    part of it; otherwise a snippet.
+    Without one: a whole document if it begins as `base` does, with front matter, or with a title of its own, if it begins with the
+    first block of `base` and has all its headings, or if it keeps half of the words of `base`; otherwise "unclear" if it begins
+    as `base` does, has no heading, or brings headings to a page without any, and is long for a part of it; otherwise a snippet.
 
     Raises:
         NoSuchSection: no section has that name; the error lists those that exist.
         AmbiguousName: several sections have it.
     """
+    if section == WHOLE_PAGE:
+        return TakenContent("document", content)
     if section is not None:
         return _for_section(base, content, path, section)
     return TakenContent(_form(base, content), content)
@@ -130,6 +132,11 @@ def _form(base: CutDocument, content: str) -> Form:
         titles = heading_level(begins) == heading_level(first) == 1
         if titles or begins.section[-1] == first.section[-1]:
             return "document"
+    return _form_by_words(base, content, begins, first)
+
+
+def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first: DocumentPiece | None) -> Form:
+    """Return the form of content that has no title, by the words that it keeps; `first` is the first heading of the page."""
     had = Counter(word for piece in base.pieces if piece.kind != "front" for word in piece.text.split())
     has = Counter(content.split())
     # Words and not blocks: an edited page of one sentence has no block left as it was, and nearly all of its words.
@@ -137,9 +144,20 @@ def _form(base: CutDocument, content: str) -> Form:
         return "document"
     opening = next(piece for piece in base.pieces if piece.kind != "blank")
     begins_alike = begins.text.strip(BLANK) == opening.text.strip(BLANK)
+    # From the first block of the page to its last section.
+    if begins_alike and first is not None and _has_headings(base, content):
+        return "document"
+    if begins.kind == "heading" and first is None and 2 * has.total() >= had.total():
+        return "unclear"
     if had.total() < SHORTEST_UNCLEAR or (begins.kind == "heading" and not begins_alike):
         return "snippet"
     if 2 * has.total() >= had.total():
         return "document" if begins_alike else "unclear"
     # A page cut short, or its beginning with something new below: guessing here could remove the rest.
     return "unclear" if begins_alike and 4 * has.total() >= had.total() else "snippet"
+
+
+def _has_headings(base: CutDocument, content: str) -> bool:
+    """Return whether `content` has all headings of `base`, in order."""
+    found = iter([(one.level, one.text) for one in _headings(blocks_of(content))])
+    return all((one.level, one.text) in found for one in _headings(base.pieces))

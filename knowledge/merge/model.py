@@ -18,6 +18,8 @@ PieceKind = Literal[
 UnitKind = Literal["front", "heading", "paragraph", "fence", "code", "html", "quote", "item", "row", "comment"]
 VerdictWord = Literal["unchanged", "integrate", "update", "retain", "flag", "conflict", "ask"]
 Form = Literal["document", "section", "snippet", "append", "unclear"]
+WHOLE_PAGE = "*"
+"""The section by which a caller says that the content is the whole page, whatever it looks like."""
 
 DIGEST_BYTES = 16
 CUT_MARK = "..."

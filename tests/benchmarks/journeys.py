@@ -211,7 +211,7 @@ async def stored(journeys: JourneyStore, journey: str, content: Json) -> None:
     """Take a step without runner."""
     state = await journeys.journey(journey)
     events = submit_steps(THREE, journey, state, work(content), {"again"})
-    key = step_key(journey, state.version, content)
+    key = step_key(journey, state.version, ADA, content)
     await journeys.append(journey, events, expected=state.version, key=key, by=ADA, at=datetime.now(UTC), before=state)
 
 

@@ -10,7 +10,7 @@ from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.history.ports import Ledger, Tracked
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
-from knowledge.merge.model import Dismissal
+from knowledge.merge.model import WHOLE_PAGE, Dismissal
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.paths import new_name
@@ -117,7 +117,7 @@ class MergeActs:
             if request.base_revision is not None:
                 raise PageGone(path, request.base_revision)
             new_name(path)
-            if request.section is not None:
+            if request.section is not None and request.section != WHOLE_PAGE:
                 raise InvalidPath(
                     path, f"no page has a section {request.section[:80]!r} yet; send the call without `section`"
                 )

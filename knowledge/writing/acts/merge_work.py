@@ -43,9 +43,9 @@ TAKEN_AS_SNIPPET = (
 )
 
 WHOLE_OR_PART = (
-    "nothing is written: it is not clear whether this is the whole page or a part of it, because it has no heading, is as long as "
-    "the page and keeps less than half of its words. To replace the page, begin with its title as a heading; to add to it, name "
-    "the section, or begin with a heading"
+    "nothing is written: it is not clear whether this is the whole page or a part of it, because it is as long as the page, keeps "
+    "less than half of its words and does not begin with its title. To replace the page, send the call again with "
+    'section="*"; to add to it, name the section'
 )
 RELATION_UNSURE = (
     "some statements are not written, because they may be other versions of statements on the page; send this call again with "

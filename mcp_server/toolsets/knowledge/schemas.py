@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
+from knowledge.merge.model import WHOLE_PAGE
 from mcp_server.toolsets.spec import Arguments, Cursor, DryRun, InJourney
 
 LONGEST_QUERY = 20_000
@@ -110,7 +111,7 @@ class MergeArguments(Arguments):
     ]
     content: Annotated[
         str,
-        Field(min_length=1, max_length=LONGEST_CONTENT, description="Markdown: a whole page, a section or a snippet."),
+        Field(min_length=1, max_length=LONGEST_CONTENT, description="Markdown: a page, a section or a snippet."),
     ]
     source: Annotated[
         str,
@@ -120,7 +121,8 @@ class MergeArguments(Arguments):
         ),
     ] = "user"
     section: Annotated[
-        str | None, Field(description="Heading, e.g. 'Setup > Linux'. Omit it to let the server choose.")
+        str | None,
+        Field(description="Heading, e.g. 'Setup > Linux'; '*': replace the page. Omit to let the server choose."),
     ] = None
     base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
     authority: Annotated[
@@ -153,6 +155,15 @@ class MergeArguments(Arguments):
         kind, colon, locator = value.partition(":")
         if value.strip() != value or not value or any(c.isspace() for c in kind) or (colon and not locator):
             raise ValueError("it must be 'user' or kind:locator, for example plane:PROJ-12 or kb:guides/trust")
+        return value
+
+    @field_validator("section")
+    @classmethod
+    def _replaces_the_page_only_for_a_person(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value == WHOLE_PAGE and info.data.get("source") != "user":
+            raise ValueError(
+                "'*' replaces the whole page, which only source 'user' may do; leave section out for evidence"
+            )
         return value
 
     @field_validator("observed_at")

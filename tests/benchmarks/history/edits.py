@@ -1,4 +1,7 @@
-"""Real edits by people, sent as a host sends them: read the page, send all of it with its revision. Is it written byte for byte?"""
+"""Real edits by people, sent as a host sends them: read the page, send all of it with its revision. Is it written byte for byte?
+
+If the answer asks whether it is the whole page, the call is sent again with `section="*"`, as that answer says.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import itertools
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from knowledge.merge.model import WHOLE_PAGE
+from knowledge.writing.acts.merge_work import WHOLE_OR_PART
 from mcp_server.app.settings.settings import Settings
 from tests.benchmarks.history.repository import RealEdit
 from tests.support.hosts.writers import Refused, writing
@@ -16,18 +22,27 @@ from tests.support.knowledge_bases.folders import write
 
 @dataclass
 class EditScore:
-    """Counts of edits; `others` are those written differently from what was sent, or not at all, and why."""
+    """Counts of edits.
+
+    `asked` are those written as sent after the question whether they are the whole page, `line_ends` those written with the line
+    ends of the page instead of theirs, and `others` those written differently from what was sent, or not at all, and why.
+    """
 
     edits: int = 0
     same: int = 0
+    asked: int = 0
+    line_ends: int = 0
     others: list[tuple[RealEdit, str]] = field(default_factory=list)
 
     def row(self, name: str) -> str:
         """Return the counts as a row of a Markdown table."""
-        return f"| {name} | {self.edits} | {self.same} | {len(self.others)} |"
+        return f"| {name} | {self.edits} | {self.same} | {self.asked} | {self.line_ends} | {len(self.others)} |"
 
 
-HEAD = "| repository | edits | byte for byte as sent | otherwise |\n|---|---:|---:|---:|"
+HEAD = (
+    "| repository | edits | byte for byte as sent | after one question | with the page's line ends | otherwise |\n"
+    "|---|---:|---:|---:|---:|---:|"
+)
 
 
 async def score(edits: Iterable[RealEdit], most: int) -> EditScore:
@@ -41,15 +56,19 @@ async def score(edits: Iterable[RealEdit], most: int) -> EditScore:
                 total.edits += 1
                 name = f"page-{number}.md"
                 write(root, {name: edit.before})
+                merge = partial(host.merge, name, edit.after, base_revision=await host.revision(name))
                 try:
-                    answer = await host.call(
-                        "kb_merge", path=name, content=edit.after, base_revision=await host.revision(name)
-                    )
+                    answer = await merge()
+                    if asked := answer["note"] == WHOLE_OR_PART:
+                        answer = await merge(section=WHOLE_PAGE)
                 except Refused as refusal:
                     total.others.append((edit, str(refusal)))
                     continue
                 if host.text(name) == edit.after:
-                    total.same += 1
+                    total.same += not asked
+                    total.asked += asked
+                elif host.text(name).splitlines() == edit.after.splitlines():
+                    total.line_ends += 1
                 else:
                     total.others.append((edit, f"{answer['status']}: {answer['note']}"))
     return total

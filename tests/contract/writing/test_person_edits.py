@@ -111,6 +111,21 @@ async def test_unclear_whether_page_or_part_leads_to_a_question(tmp_path: Path) 
         assert (answer["status"], answer["diff"]) == ("analysis", "")
         assert "not clear whether this is the whole page" in str(answer["note"])
         assert host.text("guides/backups.md") == PAGE
+        revision = await host.revision("guides/backups.md")
+        refused = await host.refused(
+            "kb_merge",
+            path="guides/backups.md",
+            content=rewritten,
+            source="code:a.py",
+            section="*",
+            base_revision=revision,
+        )
+        assert "only source 'user' may do" in refused
+        unread = await host.merge("guides/backups.md", rewritten, section="*")
+        assert (unread["status"], host.text("guides/backups.md")) == ("analysis", PAGE)
+        done = await host.merge("guides/backups.md", rewritten, section="*", base_revision=revision)
+        assert done["status"] == "done"
+        assert host.text("guides/backups.md").endswith(f"---\n{rewritten}")
 
 
 async def test_a_log_entry_takes_one_call_without_a_base(tmp_path: Path) -> None:

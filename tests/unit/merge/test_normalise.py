@@ -131,5 +131,29 @@ def test_without_a_section_it_is_the_whole_document_only_where_that_is_plain(con
     assert as_document(cut(PAGE), content, path="a.md") == TakenContent(form, content)  # type: ignore[arg-type]  # drawn from the table
 
 
+OPENING = "---------\nname: Kay\n---------\n\n## Done\n\n"
+STATEMENT = f"{OPENING}{'so much was done by me ' * 20}\n\n## Next\n\n{'more of it next year ' * 9}\n"
+
+
+def test_a_text_from_the_first_block_of_a_page_to_its_last_section_is_the_page_however_short_it_is() -> None:
+    """A real edit, kubernetes/community 9569b0a00e: a candidate shortened a statement to a third."""
+    short = f"{OPENING}A lot. And then there was a conference for all of us.\n\n## Next\n\nThe same.\n"
+    assert as_document(cut(STATEMENT), short, path="a.md").form == "document"
+    assert as_document(cut(STATEMENT), short.partition("## Next")[0], path="a.md").form != "document"
+
+
+def test_headings_for_a_page_without_any_may_be_the_page_or_be_added_to_it() -> None:
+    """A real edit, sourcegraph/handbook 065c1719fb: a placeholder gave way to the page."""
+    page = "test markdown for Tommy and Kendrick hello!\n"
+    sent = "### Recognition of revenue\n\nThere are four buckets.\n"
+    assert as_document(cut(page), sent, path="a.md").form == "unclear"
+    assert as_document(cut(page), "## Bins\n", path="a.md").form == "snippet"
+
+
+@pytest.mark.parametrize("content", ["about B, and more\n", "## B\n\nabout B\n", "x"])
+def test_a_caller_may_say_that_it_is_the_whole_page(content: str) -> None:
+    assert as_document(cut(PAGE), content, path="a.md", section="*") == TakenContent("document", content)
+
+
 def test_whatever_is_sent_to_an_empty_page_is_the_page() -> None:
     assert as_document(cut(""), "anything\n", path="a.md").form == "document"

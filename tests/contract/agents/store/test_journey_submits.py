@@ -172,10 +172,14 @@ async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> No
     for version, act in enumerate(acts, 1):
         if isinstance(act, Submission):
             told = await here.submit(journey, version, act, by=ADA)
-            again = await there.submit(journey, version, act, by="another")
+            again = await there.submit(journey, version, act, by=ADA)
+            with pytest.raises(StaleJourney):
+                await there.submit(journey, version, act, by="another")
         else:
             told = await here.decide(journey, version, act, by=ADA)
-            again = await there.decide(journey, version, act, by="another")
+            again = await there.decide(journey, version, act, by=ADA)
+            with pytest.raises(StaleJourney):
+                await there.decide(journey, version, act, by="another")
         log = await there.store.events(journey)
         assert told.state == again.state == fold(log) == await there.store.journey(journey)
         assert get_state(told.state) == get_state(again.state)

@@ -369,6 +369,28 @@ async def test_a_cancelled_or_foreign_journey_is_not_continued(tmp_path: Path) -
         assert await host.start() != first
 
 
+async def test_the_same_act_of_two_hosts_at_one_version_is_not_taken_for_a_retry(tmp_path: Path) -> None:
+    """Each host speaks for another person: the second learns that the first was faster, and what happened."""
+    async with hosting(tmp_path) as ann:
+        journey = await ann.start()
+        settings = await let_in(Settings(kb=ann.root, state_dir=tmp_path / "state"), "cursor", level=3)
+        async with open_app(settings, announcing=False, agents=Only(noting())) as app, Client(app.server) as client:
+            ben = Host(client, app, ann.root, [])
+            work = {"journey_id": journey, "version": 1, "work": TWO}
+            waits = await ann.call("journey_submit", **work)
+            assert "at version 2, not 1" in await ben.refused("journey_submit", **work)
+            yes = {"journey_id": journey, "version": 2, "decision": "approve", "note": "fine"}
+            onward = await ann.call("journey_decide", **yes)
+            refused = await ben.refused("journey_decide", **yes)
+            assert "at version 3, not 2. Since then: " in refused
+            assert f"{os_user()}@desktop" in refused
+            # The host that was faster may lose its answer and ask again.
+            assert await ann.call("journey_submit", **work) == waits
+            assert await ann.call("journey_decide", **yes) == onward
+            decided = [event["by"] for event in await ben.events(journey) if event["type"] == "journey.decided"]
+            assert decided == [f"{os_user()}@desktop"]
+
+
 # --- a person's word --------------------------------------------------------------------------------------------------
 
 

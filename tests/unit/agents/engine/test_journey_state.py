@@ -184,10 +184,16 @@ def test_a_journey_that_is_over_takes_no_work() -> None:
 
 
 def test_the_same_submit_has_the_same_key_and_another_has_another() -> None:
-    one = step_key("j-1", 3, {"work": {"b": 1, "a": ODD}})
-    assert one == step_key("j-1", 3, {"work": {"a": ODD, "b": 1}})
-    others = [step_key("j-2", 3, {"work": 1}), step_key("j-1", 4, {"work": 1}), step_key("j-1", 3, {"work": 2})]
-    assert len({one, *others}) == 4
+    one = step_key("j-1", 3, "ann", {"work": {"b": 1, "a": ODD}})
+    assert one == step_key("j-1", 3, "ann", {"work": {"a": ODD, "b": 1}})
+    given = [
+        ("j-1", 3, "ann", 1),
+        ("j-2", 3, "ann", 1),
+        ("j-1", 4, "ann", 1),
+        ("j-1", 3, "ben", 1),
+        ("j-1", 3, "ann", 2),
+    ]
+    assert len({one, *(step_key(*acts, {"work": work}) for *acts, work in given)}) == 6
 
 
 # --- a person's word --------------------------------------------------------------------------------------------------
