@@ -17,7 +17,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.benchmarks.history import edits, facts, merges, pieces
+from tests.benchmarks.history import edits, facts, judged, merges, pieces
 from tests.benchmarks.history.repository import Repository
 
 SHOWN = 10
@@ -99,6 +99,25 @@ def measure_facts(given: argparse.Namespace) -> None:
             (given.write / f"{git_dir.parent.name}-facts.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
+def measure_judged(given: argparse.Namespace) -> None:
+    """Write the questions of merges to a file; with judgements of them, print what becomes of the changes."""
+    changes: list[facts.StatementChange] = []
+    for git_dir in given.repositories:
+        with Repository(git_dir) as repository:
+            changes += judged.sample(
+                repository, {"fact": given.facts, "rewording": given.rewordings, "new": given.new, "more": 0}
+            )
+    judgements = judged.read_judgements(given.judgements) if given.judgements else {}
+    with tempfile.TemporaryDirectory() as folder:
+        found = anyio.run(judged.exchanged, changes, judgements, Path(folder))
+    if given.questions:
+        print(f"{judged.write_questions(found, given.questions, given.seed)} questions in {given.questions}")
+    print(judged.HEAD, judged.table(found), sep="\n")
+    if given.write:
+        told = [asdict(one) | {"outcome": one.outcome} for one in found]
+        given.write.write_text(json.dumps(told, indent=1), encoding="utf-8")
+
+
 def main() -> None:
     """Run the measurement that is named first."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.history", description=__doc__.splitlines()[0])
@@ -125,6 +144,17 @@ def main() -> None:
         verb.add_argument("--most", type=int, default=150, help="of each repository (default 150)")
         verb.add_argument("--write", type=Path, metavar="FOLDER", help="where to put every answer")
         verb.set_defaults(run=run)
+    verb = verbs.add_parser("judged", help="the questions of merges, answered by a host")
+    verb.add_argument("repositories", nargs="+", type=Path, metavar="REPOSITORY.git")
+    for kind, count in (("facts", 38), ("rewordings", 25), ("new", 25)):
+        verb.add_argument(f"--{kind}", type=int, default=count, help=f"of each repository (default {count})")
+    verb.add_argument(
+        "--questions", type=Path, metavar="FILE", help="where to write the pairs to be judged, in random order"
+    )
+    verb.add_argument("--judgements", type=Path, metavar="FILE", help="the same pairs, each with its `answer`")
+    verb.add_argument("--seed", type=int, default=1)
+    verb.add_argument("--write", type=Path, metavar="FILE", help="where to put every answer")
+    verb.set_defaults(run=measure_judged)
     given = parser.parse_args()
     given.run(given)
 
