@@ -96,6 +96,9 @@ async def exchanged(changes: Iterable[StatementChange], judgements: Judgements, 
                         if word
                     ]
                     last = await host.merge(name, **given, answers=answers)
+                if last["proposal"]:
+                    # A host may have twenty that wait for a person.
+                    await host.call("proposal_withdraw", proposal_id=last["proposal"]["id"])
             except Refused:
                 continue
             lost = not keeps_words(host.text(name), change.before)
@@ -138,7 +141,7 @@ def table(found: Sequence[Exchange]) -> str:
             *(rules[word] for word in ("flag", "update", "integrate", "unchanged", "ask", "retain", "question")),
             *(words[word] for word in ("same", "both", "replaces", "contradicts")),
             end["flag"],
-            sum(one.outcome == "flag" and one.last["status"] == "proposed" for one in of),
+            sum(one.last["proposal"] is not None for one in of),
             *(end[word] for word in ("update", "integrate", "unchanged")),
             sum(one.lost for one in of),
         )
