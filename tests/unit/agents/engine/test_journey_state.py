@@ -193,7 +193,7 @@ def test_the_same_submit_has_the_same_key_and_another_has_another() -> None:
         ("j-1", 3, "ben", 1),
         ("j-1", 3, "ann", 2),
     ]
-    assert len({one, *(step_key(*acts, {"work": work}) for *acts, work in given)}) == 6
+    assert len({one, *(step_key(journey, version, by, {"work": work}) for journey, version, by, work in given)}) == 6
 
 
 # --- a person's word --------------------------------------------------------------------------------------------------
