@@ -8,7 +8,13 @@ from datetime import datetime
 
 import anyio.to_thread
 
-from knowledge.contradictions.page_pair import PagePair, RecordedPage, decidable_texts, pair_contradictions
+from knowledge.contradictions.page_pair import (
+    LEAST_SURE,
+    PagePair,
+    RecordedPage,
+    decidable_texts,
+    pair_contradictions,
+)
 from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError
 from knowledge.history.ports import Ledger
 from knowledge.merge.model import Contradiction
@@ -16,8 +22,6 @@ from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.vault import Vault
 from knowledge.writing.related.target_page import PageLookup
 
-LEAST_SURE = 0.5
-"""How sure a contradiction between pages must be to be reported. A list that is mostly wrong is not read."""
 MOST_FLAGS = 10_000
 """Contradictions on record that new ones are compared with."""
 

@@ -28,7 +28,39 @@ SAME_NAMES = 0.8
 """The likeness of the names around two short lines. Pages made from one template share all of them but their own."""
 PARALLEL = 2
 """Keys that two pages have in common if they say the same things about two subjects."""
+LEAST_SURE = 0.5
+"""How sure a contradiction between pages must be to be reported. A list that is mostly wrong is not read."""
+COPIED, COPIED_WORDS = 2, 8
+"""Statements of so many words that two pages share if one began as a copy of the other, or both as copies of a template."""
+OF_A_COPY, OF_SAMPLES, SWAPPED, REPEATED = 0.6, 0.5, 0.8, 0.8
+"""How sure it still is, times this, that statements contradict each other if they are of such pages, if one is a sample or follows
+from an example, if each has a word that the other lacks, and if one is in a surer pair. All are reported, after those that need
+no such doubt."""
+_FOLLOWS = re.compile(
+    r"(?:therefore|thus|hence|for example|for instance|e\.g\.|in this (?:case|example)|daher|zum beispiel)\b",
+    re.IGNORECASE,
+)
+_SAMPLES = frozenset(
+    (
+        "yes",
+        "no",
+        "do",
+        "don't",
+        "dos",
+        "don'ts",
+        "good",
+        "bad",
+        "right",
+        "wrong",
+        "correct",
+        "incorrect",
+        "example",
+        "examples",
+    )
+)
+"""Headings over sentences that are shown and not said."""
 _FIGURES = ("number", "unit", "date", "version")
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _UNVERSIONED = re.compile(r"[-_. ]*v?\d+(?:[-_.]\d+)*", re.IGNORECASE)
 
 
@@ -66,7 +98,7 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
     """Return the contradictions between the two pages, the surest first; of each the better believed side is `existing`.
 
     Two statements that are both dated, by their pages, their sections or themselves, do not contradict each other: each says
-    how things were then.
+    how things were then. Nor do those of two years.
     """
     if _UNVERSIONED.sub("", pair.page.path) == _UNVERSIONED.sub("", pair.other.path):
         return []  # `spec.md` and `spec-2.0.md` describe two versions
@@ -75,12 +107,17 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
     # Two pages that share several keys, of lines or of rows, say the same things about two subjects, as `timeout: 30` of two services.
     short = {one for one in pairs if not _is_clear_alone(one)}
     parallel = len({one.comparison.subject for one in short}) >= PARALLEL
+    copies = _are_copies(pair, here.units, there.units)
+    told: set[str] = set()
     found = []
     for one in pairs:
         unit, other = here.units[one.existing], there.units[one.new]
         if pair.only is not None and unit_digest(other.text) not in pair.only:
             continue
         if here.dates(unit) and there.dates(other):
+            continue
+        years, other_years = here.years(unit), there.years(other)
+        if years and other_years and years.isdisjoint(other_years):
             continue
         around = [
             " ".join((_name(page.path), *section))
@@ -97,8 +134,52 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
         (existing, value), (new, other_value) = sorted(sides, key=lambda side: -(side[0].confidence or 0.0))
         about = f"About {comparison.subject!r}, " if comparison.subject else ""
         reason = f"{about}{existing.path} says {value}, {new.path} says {other_value}."
-        found.append(Contradiction(comparison.kind, comparison.subject, reason, existing, new, comparison.strength))
-    return found
+        sure = comparison.strength
+        for doubted, factor in (
+            (copies, OF_A_COPY),
+            (any(map(_is_sample, (unit, other), said)), OF_SAMPLES),
+            (_are_swapped(one), SWAPPED),
+            (not told.isdisjoint(said), REPEATED),
+        ):
+            sure *= factor if doubted else 1
+        told.update(said)
+        # Doubt changes the order, and hides nothing.
+        sure = max(sure, min(comparison.strength, LEAST_SURE))
+        found.append(Contradiction(comparison.kind, comparison.subject, reason, existing, new, sure))
+    return sorted(found, key=lambda one: -one.sure)
+
+
+def _are_copies(pair: PagePair, here: Sequence[Unit], there: Sequence[Unit]) -> bool:
+    """Return whether both pages have one name in two folders, or say the same in several places, each path with a word of its own.
+
+    Then a differing figure is more likely that of another team or kind of leave than a mistake.
+    """
+    paths = (pair.page.path, pair.other.path)
+    ours, theirs = (frozenset(_words(path).casefold().split()) for path in paths)
+    if not ours - theirs or not theirs - ours:
+        return False
+    if len({_UNVERSIONED.sub("", path.rpartition("/")[2]) for path in paths}) == 1:
+        return True
+    said, other = (
+        {text.casefold() for unit in units if unit.kind in STATING for text in map(plain_text, _sentences_of(unit))}
+        for units in (here, there)
+    )
+    return sum(len(text.split()) >= COPIED_WORDS for text in said & other) >= COPIED
+
+
+def _sentences_of(unit: Unit) -> list[str]:
+    return [unit.text[span.start : span.end] for span in sentences(unit.text)]
+
+
+def _are_swapped(found: FoundContradiction) -> bool:
+    ours, theirs = (_reading(said, found).subject for said in found.said)
+    return bool(ours - theirs and theirs - ours)
+
+
+def _is_sample(unit: Unit, said: str) -> bool:
+    return _FOLLOWS.match(said) is not None or any(
+        name.casefold().strip(" *_:.!").replace("\u2019", "'") in _SAMPLES for name in unit.section
+    )
 
 
 class _ComparedPage:
@@ -120,6 +201,10 @@ class _ComparedPage:
     def dates(self, unit: Unit) -> bool:
         """Return whether what the unit says is of one time: by its page, a heading above it, or its own beginning."""
         return self._is_dated or any(map(dated_heading, unit.section)) or dated_item(unit.text) is not None
+
+    def years(self, unit: Unit) -> frozenset[str]:
+        """Return the years that the names of its page and headings say it is about: those of two annual reports."""
+        return frozenset(_YEAR.findall(" ".join((self._page.path, *unit.section))))
 
     def side(self, number: int, said: str) -> Side:
         """Return a statement of a unit as one side of a contradiction."""
@@ -148,9 +233,14 @@ def decidable_texts(text: str) -> list[str]:
     ]
 
 
+def _words(path: str) -> str:
+    """Return the words of a path."""
+    return re.sub(r"[-_./]", " ", without_suffix(path))
+
+
 def _name(path: str) -> str:
     """Return the words of a page's file name."""
-    return without_suffix(path.rpartition("/")[2]).replace("-", " ").replace("_", " ")
+    return _words(path.rpartition("/")[2])
 
 
 def _as_written(said: str, text: str) -> str:

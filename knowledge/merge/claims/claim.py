@@ -54,10 +54,11 @@ _SENTENCE_END = re.compile(
 )
 # "e.g. Linux", "am 3. Mai", "1 Mar. 2019", "approx. 5 MB" end no sentence.
 _ABBREVIATED = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|ca|approx|no|nr|abs|art|dr|mr|mrs|ms|fig|sec|st|inc|max|min|bzw|usw|z\.\s?b|d\.\s?h|u\.\s?a|vgl|ggf|evtl|"
+    r"(?:\b(?:e\.g|i\.e|etc|vs|ca|approx|nr|abs|art|dr|mr|mrs|ms|fig|sec|st|inc|max|min|bzw|usw|z\.\s?b|d\.\s?h|u\.\s?a|vgl|ggf|evtl|"
     r"inkl|zzgl|mio|mrd|std|s|jan|feb|m[a\u00e4]r|mrz|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez)|(?<!\w)\d{1,2})\.$",
     re.IGNORECASE,
 )
+_NO = re.compile(r"\bno\.$", re.IGNORECASE)
 _LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt", "sv", "da", "pl", "ru")
 _NO_SUBJECT = STOP_WORDS["en"] | STOP_WORDS["de"] | JOINING
 
@@ -125,7 +126,10 @@ def _sentences(text: str) -> Iterator[str]:
     bare = plain_text(text)
     begin = 0
     for end in _SENTENCE_END.finditer(bare):
-        if not _ABBREVIATED.search(bare[max(begin, end.start() - 12) : end.start()]):
+        before = bare[max(begin, end.start() - 12) : end.start()]
+        # "No. 5" is a number, "No. Ask first." is an answer.
+        numbers = _NO.search(before) and bare[end.end() : end.end() + 1].isdigit()
+        if not numbers and not _ABBREVIATED.search(before):
             yield bare[begin : end.start()].strip()
             begin = end.end()
     if bare[begin:].strip():

@@ -513,7 +513,7 @@ class _StatementReader:
     def _with_unit_again(self, after: int, dimension: str) -> tuple[tuple[float, ...], int] | None:
         """Read the end of `10 ms to 20 ms`."""
         found = self._unsigned(after + 1)
-        if not dimension or not found:
+        if not dimension or not found or (found[2] and not _is_unit(found[2])):
             return None
         again, factors, _, end = self._unit(after + 1, after + 2, found[2])
         return (_times(_read_figure(found[1], self.language), factors), end) if again == dimension else None

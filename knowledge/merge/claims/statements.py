@@ -60,10 +60,11 @@ _SENTENCE_END = re.compile(
     r"[.!?][\"')\]*_\u201d\u00bb]*(?=\s)|[\u3002\uff01\uff1f]|(?:(?<! ) {2,}+|\\)(?=\n)|\n[ \t]*\n"
 )
 _NO_END = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|no|nos|fig|approx|ca|dr|mr|mrs|ms|st|prof|inc|z\.\s?b|d\.\s?h|u\.\s?a|bzw|nr|abb|vgl|"
+    r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|nos|fig|approx|ca|dr|mr|mrs|ms|st|prof|inc|z\.\s?b|d\.\s?h|u\.\s?a|bzw|nr|abb|vgl|"
     r"ggf|evtl|max|min|jan|feb|m[a\u00e4]r|mrz|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez|[a-z])\.$",
     re.IGNORECASE,
 )
+_NO = re.compile(r"(?:^|[\s(])no\.$", re.IGNORECASE)
 _GERMAN_DAY = re.compile(r"\s+(?:Jan|Feb|M\u00e4r|Mrz|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _KEY_LINE = re.compile(r"[ \t]*[*_`]{0,2}[^\W\d_][\w ./()-]{0,60}?[*_`]{0,2}[ \t]*[:=][*_]{0,2}[ \t]+\S")
 _VALUE = re.compile(r"[<>\u2264\u2265~\u00b1+-]?\d[\d.,:/\u2013-]*[^\W\d_%]*%?")
@@ -312,6 +313,9 @@ def _ends(text: str, found: re.Match[str], hidden: Sequence[tuple[int, int, int]
         return True
     # "Am 3. Mai"
     if text[at - 1 : at].isdigit() and _GERMAN_DAY.match(text, found.end()):
+        return False
+    # "No. 5" is a number, "No. Ask first." is an answer.
+    if _NO.search(text, max(0, at - 12), at + 1) and text[found.end() : found.end() + 80].lstrip()[:1].isdigit():
         return False
     return not _NO_END.search(text, max(0, at - 12), at + 1)
 

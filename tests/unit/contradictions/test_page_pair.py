@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from knowledge.contradictions.page_pair import PagePair, RecordedPage, decidable_texts, pair_contradictions
+from knowledge.contradictions.page_pair import LEAST_SURE, PagePair, RecordedPage, decidable_texts, pair_contradictions
 from knowledge.merge.document.dated_log import is_dated_name
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.model import Contradiction, unit_digest
@@ -121,3 +121,68 @@ def test_only_a_writes_units_are_compared_and_the_whole_page_shows_their_subject
 def test_only_statements_that_can_contradict_are_looked_up() -> None:
     text = "# Title\n\nAsk Ada about the router.\n\nIt takes 40 seconds.\n\nThe cache is enabled.\n\n```\nx = 1\n```\n"
     assert decidable_texts(text) == ["It takes 40 seconds.\n", "The cache is enabled.\n"]
+
+
+# --- the order in which they are shown ---------------------------------------------------------------------------------
+
+SURE = of(CACHE.format(500), CACHE.format(900))[0].sure
+SHARED = (
+    "Tell your manager about it at least two weeks before the first day.\n\n"
+    "The payroll team then enters the dates into the system.\n\n"
+)
+
+
+def test_copies_of_one_text_for_two_subjects_come_after_what_needs_no_such_doubt_and_are_not_hidden() -> None:
+    """Real pages: leave for parents and leave for the sick, the exercise in pairs and the one alone."""
+    (copies,) = found(
+        page("parental-leave.md", SHARED + CACHE.format(500)), page("sick-leave.md", SHARED + CACHE.format(900))
+    )
+    assert LEAST_SURE <= copies.sure < SURE
+    (same,) = found(page("leave.md", SHARED + CACHE.format(500)), page("leave-old.md", SHARED + CACHE.format(900)))
+    assert same.sure == SURE
+
+
+def test_pages_of_one_name_in_the_folders_of_two_teams_come_later_and_those_of_one_team_do_not() -> None:
+    """Real pages: the README of each group says when its regular meeting is."""
+    one, other = CACHE.format(500), CACHE.format(900)
+    (teams,) = found(page("team-red/README.md", one), page("archive/team-blue/README.md", other))
+    assert LEAST_SURE <= teams.sure < SURE
+    (team,) = found(page("team-red/README.md", one), page("archive/team-red/README.md", other))
+    assert team.sure == SURE
+
+
+def test_the_reports_of_two_years_do_not_contradict_each_other_and_those_of_one_year_do() -> None:
+    one, other = CACHE.format(500), CACHE.format(900)
+    assert found(page("sales/report-2024.md", one), page("finance/review.md", f"# Review of 2021\n\n{other}")) == []
+    assert found(page("sales/report-2024.md", one), page("finance/review.md", f"# Review of 2024\n\n{other}"))
+    assert found(page("sales/report-2024.md", one), page("finance/review.md", other))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        f"## Yes\n\n{CACHE.format(900)}",
+        f"# Style\n\n### Don\u2019t\n\n{CACHE.format(900)}",
+        "Therefore, the image cache of the shop holds 900 pictures.\n",
+        "The winter image cache of the shop holds 900 pictures.\n",
+    ],
+    ids=["a sample", "a bad sample", "follows from an example", "words of its own"],
+)
+def test_samples_examples_and_other_words_come_later_and_are_not_hidden(other: str) -> None:
+    one = CACHE.format(500).replace("image", "coloured image") if "winter" in other else CACHE.format(500)
+    (contradiction,) = of(one, other)
+    assert LEAST_SURE <= contradiction.sure < SURE
+
+
+def test_of_pairs_with_one_statement_the_surest_comes_first_and_the_others_after_it() -> None:
+    pairs = of(CACHE.format(500), f"# A\n\n{CACHE.format(900)}\n# B\n\n{CACHE.format(700)}")
+    assert [one.sure for one in pairs] == sorted((one.sure for one in pairs), reverse=True)
+    assert [one.sure == SURE for one in pairs] == [True, False]
+
+
+def test_an_answer_no_and_the_number_of_a_topic_are_no_difference() -> None:
+    """Real pages: "No. Please don't save hours", and links to topics 1.1 and 1.2 of a course."""
+    asked = "Please don't save hours or avoid billing for the time that you worked.\n"
+    assert of(asked, f"No. {asked}") == []
+    link = "The supervisor reads the handout of the training course, topic 1.{}, before the meeting.\n"
+    assert of(link.format(1), link.format(2)) == []

@@ -314,6 +314,11 @@ def test_any_order_of_figures_units_and_signs_can_be_read(words: list[str]) -> N
     assert all(claim.text for claim in claims_of(text))
 
 
+def test_a_range_may_end_in_a_figure_with_letters_that_are_no_unit() -> None:
+    assert claims_of("Videos are cut after 5 s - 1080p at most.")
+    assert claims_of("It takes 10 ms to 20p.")
+
+
 @pytest.mark.parametrize("part", ["[", "[[a|", "1.", "a.b-", "<a ", "| ", '"', "1 000 ", "not ", "> ", "(", "12:30 "])
 def test_repeated_signs_are_read_in_bounded_time(part: str) -> None:
     """A backtracking regular expression would take minutes here."""
