@@ -36,6 +36,7 @@ OF_A_COPY, OF_SAMPLES, SWAPPED, REPEATED = 0.6, 0.5, 0.8, 0.8
 """How sure it still is, times this, that statements contradict each other if they are of such pages, if one is a sample or follows
 from an example, if each has a word that the other lacks, and if one is in a surer pair. All are reported, after those that need
 no such doubt."""
+_ONLY_A_LINK = re.compile(r"\[[^\[\]]*\]\([^()\s]*\)\.?")
 _FOLLOWS = re.compile(
     r"(?:therefore|thus|hence|for example|for instance|e\.g\.|in this (?:case|example)|daher|zum beispiel)\b",
     re.IGNORECASE,
@@ -119,10 +120,7 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
         years, other_years = here.years(unit), there.years(other)
         if years and other_years and years.isdisjoint(other_years):
             continue
-        around = [
-            " ".join((_name(page.path), *section))
-            for page, section in ((pair.page, unit.section), (pair.other, other.section))
-        ]
+        around = [(_name(pair.page.path), *unit.section), (_name(pair.other.path), *other.section)]
         if (parallel and one in short) or not _share_a_subject(one, around):
             continue
         said, comparison = one.said, one.comparison
@@ -177,8 +175,10 @@ def _are_swapped(found: FoundContradiction) -> bool:
 
 
 def _is_sample(unit: Unit, said: str) -> bool:
-    return _FOLLOWS.match(said) is not None or any(
-        name.casefold().strip(" *_:.!").replace("\u2019", "'") in _SAMPLES for name in unit.section
+    return (
+        _ONLY_A_LINK.fullmatch(_as_written(said, unit.text)) is not None
+        or _FOLLOWS.match(said) is not None
+        or any(name.casefold().strip(" *_:.!").replace("\u2019", "'") in _SAMPLES for name in unit.section)
     )
 
 
@@ -259,15 +259,19 @@ def _reading(text: str, found: FoundContradiction) -> StatementReading:
     return read_statement(text, most_likely_language(" ".join(found.said)))
 
 
-def _share_a_subject(found: FoundContradiction, around: Sequence[str]) -> bool:
+def _share_a_subject(found: FoundContradiction, around: Sequence[Sequence[str]]) -> bool:
     """Return whether two statements of different pages are about the same thing, not only in the same words.
 
     On one page the page is the subject. Of two, the statements say what they are about, or the names `around` them do: those of
     their pages and headings.
     """
     if not _is_clear_alone(found):
+        headings = [_reading(" ".join(above[1:]), found).subject for above in around]
+        # Under "SIG Docs > Contact" and "SIG Storage > Contact", which one template made, is a channel each.
+        if headings[0] - headings[1] and headings[1] - headings[0]:
+            return False
         names = [said.strip("| ").split(":")[0].split("|")[0] for said in found.said]
-        ours, theirs = (_reading(f"{above} {name}", found) for above, name in zip(around, names, strict=True))
+        ours, theirs = (_reading(" ".join((*above, name)), found) for above, name in zip(around, names, strict=True))
         return len(ours.subject & theirs.subject) >= LEAST_SHARED and likeness(ours, theirs) >= SAME_NAMES
     if any(said.rstrip(" *_").endswith(":") for said in found.said):
         return False  # it only leads to what follows

@@ -151,6 +151,13 @@ def test_pages_of_one_name_in_the_folders_of_two_teams_come_later_and_those_of_o
     assert team.sure == SURE
 
 
+def test_short_lines_under_the_names_of_two_groups_are_about_two_things() -> None:
+    text = "# Special Interest Group {} of the Project\n\n## Regular Contact and Meetings\n\n- Members in the channel: {}\n"
+    one = page("a.md", text.format("Docs", 30))
+    assert found(one, page("b.md", text.format("Storage", 60))) == []
+    assert found(one, page("b.md", text.format("Docs", 60)))
+
+
 def test_the_reports_of_two_years_do_not_contradict_each_other_and_those_of_one_year_do() -> None:
     one, other = CACHE.format(500), CACHE.format(900)
     assert found(page("sales/report-2024.md", one), page("finance/review.md", f"# Review of 2021\n\n{other}")) == []
@@ -164,9 +171,10 @@ def test_the_reports_of_two_years_do_not_contradict_each_other_and_those_of_one_
         f"## Yes\n\n{CACHE.format(900)}",
         f"# Style\n\n### Don\u2019t\n\n{CACHE.format(900)}",
         "Therefore, the image cache of the shop holds 900 pictures.\n",
+        "- [The image cache of the shop holds 900 pictures](cache.md)\n",
         "The winter image cache of the shop holds 900 pictures.\n",
     ],
-    ids=["a sample", "a bad sample", "follows from an example", "words of its own"],
+    ids=["a sample", "a bad sample", "follows from an example", "a link", "words of its own"],
 )
 def test_samples_examples_and_other_words_come_later_and_are_not_hidden(other: str) -> None:
     one = CACHE.format(500).replace("image", "coloured image") if "winter" in other else CACHE.format(500)
