@@ -245,8 +245,10 @@ async def test_the_same_answer_again_is_answered_the_same() -> None:
     said = JourneyDecision("answer", "relayed", changes=ANSWERS)
     first = await led.runner.decide(led.journey, version, said, by=ADA)
     await led.submit(text="a hive")
-    again = await led.runner.decide(led.journey, version, said, by="another")
+    again = await led.runner.decide(led.journey, version, said, by=ADA)
     assert again.state == first.state
+    with pytest.raises(StaleJourney):
+        await led.runner.decide(led.journey, version, said, by="another")
 
 
 # --- asking again -----------------------------------------------------------------------------------------------------
