@@ -273,8 +273,8 @@ def _share_a_subject(found: FoundContradiction, around: Sequence[Sequence[str]])
         names = [said.strip("| ").split(":")[0].split("|")[0] for said in found.said]
         ours, theirs = (_reading(" ".join((*above, name)), found) for above, name in zip(around, names, strict=True))
         return len(ours.subject & theirs.subject) >= LEAST_SHARED and likeness(ours, theirs) >= SAME_NAMES
-    if any(said.rstrip(" *_").endswith(":") for said in found.said):
-        return False  # it only leads to what follows
+    if any(said.rstrip(" *_").endswith((":", "?")) for said in found.said):
+        return False  # it only leads to what follows, or asks
     ours, theirs = (_reading(said, found) for said in found.said)
     shared, alike = len(ours.subject & theirs.subject), likeness(ours, theirs)
     if shared == LEAST_SHARED - 1 and found.comparison.kind in _FIGURES:

@@ -125,9 +125,7 @@ class MergeArguments(Arguments):
         Field(description="Heading, e.g. 'Setup > Linux'; '*': replace the page. Omit to let the server choose."),
     ] = None
     base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
-    authority: Annotated[
-        float | None, Field(ge=0, le=1, description="Lowers the source's default authority, e.g. 0.3.")
-    ] = None
+    authority: Annotated[float | None, Field(ge=0, le=1, description="Lowers the source's default authority.")] = None
     observed_at: Annotated[str | None, Field(description="When the source was current, e.g. 2026-03-31.")] = None
     corroboration: Annotated[
         list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same, e.g. ['plane:KB-9'].")
@@ -136,9 +134,7 @@ class MergeArguments(Arguments):
         list[JudgedStatements],
         Field(description="To questions of an earlier answer."),
     ] = Field(default_factory=list)
-    intent: Annotated[
-        str, Field(max_length=LONGEST_INTENT, description="Why you make this change; kept in the history.")
-    ] = ""
+    intent: Annotated[str, Field(max_length=LONGEST_INTENT, description="Reason, kept in the history.")] = ""
     dry_run: DryRun = False
     journey_id: InJourney = None
 

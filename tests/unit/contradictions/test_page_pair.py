@@ -53,6 +53,10 @@ def test_statements_about_the_same_thing_contradict_each_other(one: str, other: 
         ("# Service\n\n- timeout: 30\n- retries: 3\n", "# Service\n\n- timeout: 60\n- retries: 5\n"),
         ("The agenda of the weekly planning session 3:\n", "The agenda of the weekly planning session 4:\n"),
         ("# Log\n\n## 2026-11-20\n\n" + CACHE.format(1), "# Log\n\n## 2026-11-21\n\n" + CACHE.format(2)),
+        (
+            "Is the image cache of the shop enabled by default?\n",
+            "The image cache of the shop is disabled by default.\n",
+        ),
         (CACHE.format(500), CACHE.format(500)),
     ],
 )
