@@ -44,7 +44,7 @@ async def claim(host: RunHost, content: str, source: str = SOURCE, **more: Any) 
     return await host.writer.merge(PAGE, content, source=source, base_revision=base, **more)
 
 
-async def test_what_a_model_finds_is_put_to_a_person_with_both_sides_and_what_else_came_is_written(
+async def test_a_models_finding_goes_to_a_person_with_both_sides_and_the_rest_is_written(
     tmp_path: Path,
 ) -> None:
     """The contradiction judge adds."""
@@ -61,7 +61,7 @@ async def test_what_a_model_finds_is_put_to_a_person_with_both_sides_and_what_el
 
 
 @pytest.mark.parametrize("vendor", ["anthropic", "openai-responses"])
-async def test_every_vendor_is_asked_in_its_own_words_and_understood(tmp_path: Path, vendor: str) -> None:
+async def test_every_vendor_is_asked_in_its_own_format_and_understood(tmp_path: Path, vendor: str) -> None:
     async with host(tmp_path, judging(naming(("in Go", "Rust"))), vendor=vendor) as one:
         answer = await claim(one, RUST)
         assert answer["status"] == "conflict"
@@ -88,7 +88,7 @@ async def test_a_log_and_a_page_that_is_not_there_yet_are_nothing_to_ask_about(t
         assert one.model.asked == []
 
 
-async def test_a_rehearsal_shows_what_the_act_does_and_the_model_is_asked_once(tmp_path: Path) -> None:
+async def test_a_dry_run_shows_what_the_act_does_and_the_model_is_asked_once(tmp_path: Path) -> None:
     async with host(tmp_path, judging(naming(("in Go", "Rust")))) as one:
         shown = await claim(one, RUST, dry_run=True)
         assert shown["status"] == "analysis"
@@ -99,7 +99,7 @@ async def test_a_rehearsal_shows_what_the_act_does_and_the_model_is_asked_once(t
         assert len(one.model.asked) == 1
 
 
-async def test_what_was_asked_before_is_not_asked_again_and_only_the_rest_is(tmp_path: Path) -> None:
+async def test_pairs_asked_before_are_not_asked_again_and_only_the_rest_is(tmp_path: Path) -> None:
     nothing = judging(lambda *_: 0.0)
     async with host(tmp_path, nothing, nothing) as one:
         await claim(one, RUST, dry_run=True)
@@ -124,7 +124,7 @@ async def test_what_was_asked_before_is_not_asked_again_and_only_the_rest_is(tmp
     ],
     ids=["broken", "no key", "a page", "words", "words of its own", "more than asked", "another shape"],
 )
-async def test_without_a_usable_answer_it_is_merged_as_without_a_model_and_said_so(
+async def test_without_a_usable_answer_it_is_merged_as_without_a_model_with_a_note(
     tmp_path: Path, step: Script
 ) -> None:
     """Everything else works without one. After a missing answer it is left alone for a minute."""
@@ -149,14 +149,14 @@ async def test_without_a_usable_answer_it_is_merged_as_without_a_model_and_said_
     ],
     ids=["no pair", "no such pair", "not sure", "of two minds"],
 )
-async def test_what_makes_no_sense_or_is_not_sure_is_ignored(tmp_path: Path, named: list[dict[str, Any]]) -> None:
+async def test_nonsense_and_uncertain_answers_are_ignored(tmp_path: Path, named: list[dict[str, Any]]) -> None:
     async with host(tmp_path, *[Turn(json.dumps({"contradictions": named}))] * 2) as one:
         answer = await claim(one, RUST)
         assert answer["status"] == "done"
         assert RUST in one.writer.text(PAGE)
 
 
-async def test_what_the_rules_flag_stays_flagged_whatever_a_model_says(tmp_path: Path) -> None:
+async def test_the_rules_flags_stay_whatever_a_model_says(tmp_path: Path) -> None:
     """Never overrules."""
     async with host(tmp_path, judging(lambda *_: 0.0)) as one:
         answer = await claim(one, "The timeout is 90 seconds.")
@@ -166,7 +166,7 @@ async def test_what_the_rules_flag_stays_flagged_whatever_a_model_says(tmp_path:
         assert one.writer.text(PAGE) == TEXT
 
 
-async def test_what_the_rules_hold_to_say_the_same_is_not_doubted(tmp_path: Path) -> None:
+async def test_statements_equal_by_the_rules_are_not_doubted(tmp_path: Path) -> None:
     async with host(tmp_path, judging(lambda *_: 1.0)) as one:
         answer = await claim(one, "The timeout is 30 s.")
         assert answer["status"] == "unchanged"
@@ -217,7 +217,7 @@ async def test_a_page_is_written_by_others_while_the_model_thinks_and_a_pair_tha
         assert "post room" not in one.writer.text(PAGE)
 
 
-async def test_a_yes_takes_the_new_claim_in_place_of_the_old_one_where_no_model_is_there(tmp_path: Path) -> None:
+async def test_approving_replaces_the_old_claim_without_a_model(tmp_path: Path) -> None:
     """The effect equals what was shown: the decision rests on the model's earlier answer, and asks no model."""
     async with host(tmp_path, judging(naming(("in Go", "Rust")))) as one:
         waits = (await claim(one, RUST))["proposal"]
@@ -243,7 +243,7 @@ async def test_a_claim_of_a_host_that_may_only_propose_is_put_to_a_person_as_a_c
         assert RUST in one.writer.text(PAGE)
 
 
-async def test_a_yes_to_a_call_does_what_was_shown_where_no_model_is_there_or_another_one(tmp_path: Path) -> None:
+async def test_approving_a_call_does_what_was_shown_without_a_model_or_with_another(tmp_path: Path) -> None:
     """Text that a model held back at the proposal stays held back, and is recorded then."""
     owners = "## Owners\n\nAnna looks after the ledger.\n"
     async with host(tmp_path, judging(naming(("in Go", "Rust"))), judging(lambda *_: 1.0), level=2) as one:
@@ -277,7 +277,7 @@ async def test_text_that_gives_orders_can_at_most_have_claims_flagged(
     assert not [line for line in ours if "secrets" in line or "Rust" in line or "Go." in line]
 
 
-async def test_the_model_is_told_pairs_and_nothing_else_of_the_page(tmp_path: Path) -> None:
+async def test_the_model_gets_pairs_and_nothing_else_of_the_page(tmp_path: Path) -> None:
     async with host(tmp_path, judging(lambda *_: 0.0)) as one:
         await claim(one, RUST)
         (body,) = one.model.asked

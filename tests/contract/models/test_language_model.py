@@ -56,7 +56,7 @@ async def ask(model: ConfiguredModel, words: str) -> ModelReply:
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_several_at_once_share_one_provider_and_everything_is_in_its_book(tmp_path: Path, vendor: str) -> None:
+async def test_concurrent_users_share_one_provider_and_one_record_of_usage(tmp_path: Path, vendor: str) -> None:
     with site() as (there, at):
         there.will("Say", *[said("hello")] * 8)
         model = configured(named(tmp_path, at, vendor, FORGE_MODEL_PRICES="other=1/1, some-*=3/15"))
@@ -76,7 +76,7 @@ async def test_a_model_that_nobody_asked_reaches_nobody_and_is_closed_without_a_
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_wrong_key_is_told_with_the_variable_that_holds_it(tmp_path: Path, vendor: str) -> None:
+async def test_a_wrong_key_is_reported_with_its_variable(tmp_path: Path, vendor: str) -> None:
     (tmp_path / "key").write_text("sk-wrong-0123456789", encoding="utf-8")
     own = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
     with site() as (_, at):
@@ -92,7 +92,7 @@ async def test_a_wrong_key_is_told_with_the_variable_that_holds_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_missing_package_is_told_with_the_extra_and_may_be_there_the_next_time(
+async def test_a_missing_package_is_reported_with_its_extra_and_may_be_installed_later(
     tmp_path: Path, vendor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = vendor.partition("-")[0]
@@ -121,7 +121,7 @@ async def test_a_missing_package_is_told_with_the_extra_and_may_be_there_the_nex
         ),
     ],
 )
-async def test_the_bounds_of_runs_are_told_in_tokens_and_millionths(
+async def test_the_limits_of_runs_are_given_in_tokens_and_millionths(
     tmp_path: Path, environ: dict[str, str], bounds: tuple[int, int | None, int, int]
 ) -> None:
     with site() as (_, at):
@@ -130,7 +130,7 @@ async def test_the_bounds_of_runs_are_told_in_tokens_and_millionths(
     assert (limits.tokens, limits.cost_micros, limits.answer_tokens, limits.context_tokens) == bounds
 
 
-def test_the_bounds_of_a_day_are_told_likewise_and_whether_the_model_has_a_price(tmp_path: Path) -> None:
+def test_the_daily_limits_are_given_too_and_whether_the_model_has_a_price(tmp_path: Path) -> None:
     day = {"FORGE_RUN_DAY_TOKENS": "5000", "FORGE_RUN_DAY_COST": "0.5"}
     with site() as (_, at):
         none, unpriced, whole = [
@@ -161,7 +161,7 @@ anyio.run(main)
 """
 
 
-def test_a_server_starts_lists_and_searches_without_loading_what_asks_the_model(tmp_path: Path) -> None:
+def test_a_server_starts_lists_and_searches_without_loading_the_model_package(tmp_path: Path) -> None:
     """The vendors' packages take up to a second and a half: hosts that never start a run don't wait for them."""
     environ = {
         name: text for name, text in os.environ.items() if not name.startswith(("FORGE_", "OPENAI_", "ANTHROPIC_"))

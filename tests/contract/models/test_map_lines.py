@@ -123,7 +123,7 @@ async def making(
             yield made
 
 
-async def test_what_nobody_wrote_a_line_of_has_one_of_the_model_and_nothing_else_has(tmp_path: Path) -> None:
+async def test_only_pages_without_a_written_line_get_one_from_the_model(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         _, before = await place.map("hives")
         assert before["hives/queens.md"] == ""
@@ -142,7 +142,7 @@ async def test_what_nobody_wrote_a_line_of_has_one_of_the_model_and_nothing_else
         assert len(place.told) == 2
 
 
-async def test_no_text_that_nobody_vouches_for_is_told_to_the_model_or_shown_through_it(tmp_path: Path) -> None:
+async def test_no_untrusted_text_reaches_the_model_or_is_shown_through_it(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         await place.maker.round()
         assert not any("fetched" in json.dumps(one) or "closed" in json.dumps(one) for one in place.told)
@@ -150,7 +150,7 @@ async def test_no_text_that_nobody_vouches_for_is_told_to_the_model_or_shown_thr
         assert inside["fetched/board.md"] == ""
 
 
-async def test_a_line_that_was_made_is_not_shown_once_nobody_vouches_for_the_page(tmp_path: Path) -> None:
+async def test_a_generated_line_is_hidden_once_its_page_is_untrusted(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         await place.maker.round()
         mark = "---\nsummary: Hives.\nuntrusted: true\n---\n# Hives\n"
@@ -160,7 +160,7 @@ async def test_a_line_that_was_made_is_not_shown_once_nobody_vouches_for_the_pag
         assert (hives["summary"], inside["hives/queens.md"]) == ("Hives.", "")
 
 
-async def test_a_line_that_a_person_writes_takes_the_place_of_the_models(tmp_path: Path) -> None:
+async def test_a_persons_line_replaces_the_models(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         await place.maker.round()
         queens = place.settings.kb / "hives/queens.md"
@@ -181,7 +181,7 @@ async def test_without_the_setting_nothing_is_made_and_nothing_that_was_made_is_
         assert not place.model.asked
 
 
-async def test_a_model_that_is_away_leaves_maps_as_they_are_and_is_asked_again_later(tmp_path: Path) -> None:
+async def test_an_unreachable_model_leaves_maps_unchanged_and_is_asked_again_later(tmp_path: Path) -> None:
     away = Trouble(401, "authentication_error")
     async with making(tmp_path, away, by_path, by_path) as place:
         assert await place.maker.round() == Round(0, "away")
@@ -222,14 +222,14 @@ async def test_a_model_that_thinks_before_it_answers_has_room_for_that(tmp_path:
         assert await place.maker.round() == Round(2)
 
 
-async def test_what_failed_while_the_model_was_away_is_made_when_it_is_there_again(tmp_path: Path) -> None:
+async def test_lines_that_failed_during_an_outage_are_made_afterwards(tmp_path: Path) -> None:
     async with making(tmp_path, *[Trouble(401, "authentication_error")] * 5, by_path, by_path) as place:
         for _ in range(5):
             assert await place.maker.round() == Round(0, "away")
         assert await place.maker.round() == Round(2)
 
 
-async def test_no_more_is_made_in_an_hour_than_is_allowed_of_all_processes_together(tmp_path: Path) -> None:
+async def test_all_processes_together_make_no_more_lines_in_an_hour_than_allowed(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         assert await place.another("one", most=1).round() == Round(1, "bound")
         assert await place.another("two", most=1).round() == Round(0, "bound")
@@ -249,7 +249,7 @@ async def test_one_process_makes_them_and_the_others_do_not(tmp_path: Path) -> N
         assert await place.another().round() == Round()
 
 
-async def test_what_was_made_serves_whoever_opens_the_knowledge_base_next_without_asking(tmp_path: Path) -> None:
+async def test_generated_lines_serve_the_next_process_without_asking(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         await place.maker.round()
     async with making(tmp_path, Raw(b"", 500)) as place:
@@ -283,7 +283,7 @@ def test_a_line_is_short() -> None:
     assert len(line_of({"line": "word " * 500})) < 250
 
 
-async def test_the_doctor_says_how_many_there_are_and_how_many_may_come(tmp_path: Path) -> None:
+async def test_the_doctor_reports_existing_and_possible_lines(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         await place.another(most=1).round()
         finding = await map_lines(place.app.base, place.settings)
@@ -293,7 +293,7 @@ async def test_the_doctor_says_how_many_there_are_and_how_many_may_come(tmp_path
         assert await summaries_in(place.app.base.state).count() == 1
 
 
-async def test_a_server_whose_settings_say_so_makes_them_in_the_background(tmp_path: Path) -> None:
+async def test_a_server_with_the_setting_makes_lines_in_the_background(tmp_path: Path) -> None:
     async with making(tmp_path) as place, anyio.create_task_group() as tasks:
         load, state = place.app.services.load_model, place.app.base.state
         tasks.start_soon(write_map_lines, place.app.base, load, "server")
@@ -303,7 +303,7 @@ async def test_a_server_whose_settings_say_so_makes_them_in_the_background(tmp_p
         tasks.cancel_scope.cancel()
 
 
-async def test_a_model_that_stays_away_is_asked_less_and_less_often(tmp_path: Path) -> None:
+async def test_a_model_that_stays_unreachable_is_asked_ever_less_often(tmp_path: Path) -> None:
     rests: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -114,7 +114,7 @@ def check(there: PageContext) -> None:
     "vendor",
     ["openai", *(pytest.param(vendor, marks=pytest.mark.external) for vendor in ("anthropic", "openai-responses"))],
 )
-async def test_where_all_goes_well_the_key_goes_to_the_model_and_nowhere_else(tmp_path: Path, vendor: str) -> None:
+async def test_without_faults_the_key_goes_to_the_model_and_nowhere_else(tmp_path: Path, vendor: str) -> None:
     async with house(tmp_path, vendor=vendor, model_helps=("routes",)) as there:
         host = there.host
         host.will("Look", uses("kb_read", path="guides/deploy.md"), said(WORDS))
@@ -205,7 +205,7 @@ async def test_the_audit_log_and_the_command_line_say_no_key(
         check(there)
 
 
-def test_no_verb_takes_a_key_as_an_argument_where_every_account_of_the_machine_reads_it() -> None:
+def test_no_verb_takes_a_key_as_an_argument_because_every_account_can_read_those() -> None:
     secret = {v.field for v in VARIABLES if v.name.endswith("_KEY")}
     assert {"anthropic_api_key", "openai_api_key"} <= secret
     for verb in VERBS:

@@ -34,7 +34,7 @@ async def loaded(host: RunHost) -> None:
     await host.app.services.model.provider()
 
 
-async def test_no_search_waits_for_what_asks_the_model_to_be_loaded(tmp_path: Path) -> None:
+async def test_no_search_waits_for_the_model_package_to_load(tmp_path: Path) -> None:
     """The vendors' packages take a second or more, on a busy machine three."""
     async with run_host(tmp_path, model_helps=("routes",)) as host:
         host.will(UNCLEAR, said('{"mode": "discovery", "confidence": 0.9}'))
@@ -99,7 +99,7 @@ async def test_an_environment_in_which_no_model_can_be_asked_ends_no_server(
         assert await routed(host, UNCLEAR) == first
 
 
-async def test_however_much_is_searched_the_model_is_asked_so_often_an_hour(tmp_path: Path) -> None:
+async def test_however_many_searches_the_model_is_asked_a_limited_number_of_times_an_hour(tmp_path: Path) -> None:
     now = 0.0
     async with run_host(tmp_path) as host:
         routes = AskedRoutes(host.app.services.model, lambda _load: None, clock=lambda: now, most_questions=2)

@@ -66,7 +66,7 @@ def judge_with(provider: Provider, clock: list[float] | None = None, *, longest_
     return ModelJudge(asked, "openai:some-model", clock=lambda: times[-1], longest_s=longest_s)
 
 
-async def test_what_was_said_of_a_pair_is_kept_and_the_same_text_under_another_heading_is_another_pair() -> None:
+async def test_a_pairs_verdict_is_cached_and_the_same_text_under_another_heading_is_another_pair() -> None:
     model = Opinionated(lambda *_: 0.9)
     judge = judge_with(model)
     first, again = await judge.judged([PAIR, PAIR]), await judge.judged([PAIR])
@@ -94,7 +94,7 @@ async def test_waiting_for_room_counts_as_waiting_for_the_model() -> None:
     assert len(model.asked) == AT_ONCE
 
 
-async def test_a_model_that_gave_no_answer_is_left_alone_for_a_while_and_what_it_said_before_counts() -> None:
+async def test_an_unresponsive_model_is_left_alone_for_a_while_and_its_earlier_answers_count() -> None:
     clock = [0.0]
     model: Opinionated = Opinionated(lambda *_: 1.0)
 
@@ -122,7 +122,7 @@ async def test_a_provider_that_cannot_be_had_is_an_answer_that_did_not_come() ->
     assert (await ModelJudge(asked, "openai:m", clock=lambda: 0.0).judged([PAIR])).note
 
 
-async def test_a_package_that_breaks_fails_no_merge_and_what_it_quotes_is_in_no_log(
+async def test_a_crashing_package_fails_no_merge_and_its_quotes_are_in_no_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert (await judge_with(Broken(lambda *_: 1.0)).judged([PAIR])).note
@@ -140,7 +140,7 @@ async def test_cancelling_a_merge_ends_its_question_and_is_no_failure_of_the_mod
     assert len((await judge.judged([PAIR])).doubts) == 1
 
 
-async def test_it_is_asked_so_often_an_hour_at_most_and_what_is_known_still_counts() -> None:
+async def test_it_is_asked_a_limited_number_of_times_an_hour_and_cached_verdicts_still_count() -> None:
     model, clock = Opinionated(lambda *_: 1.0), [0.0]
     judge = judge_with(model, clock)
     for number in range(MOST_QUESTIONS):
@@ -168,7 +168,7 @@ def test_no_text_passes_for_another_pair(text: str) -> None:
     assert json.loads(told)[0]["new"]["says"] == text.replace("\ud800", "?")
 
 
-def test_a_model_has_no_place_for_words_of_its_own() -> None:
+def test_a_model_has_no_field_for_its_own_words() -> None:
     """It can answer only with our numbers and words, so nothing from its input can come back as its own reason."""
     item = SHAPE.schema["properties"]["contradictions"]["items"]
     assert item["additionalProperties"] is False

@@ -62,7 +62,7 @@ async def test_an_error_that_holds_a_key_of_whatever_characters_is_another(key: 
         assert key not in f"{raised.value}"
 
 
-async def test_what_holds_no_key_stays_as_it_is() -> None:
+async def test_text_without_a_key_stays_unchanged() -> None:
     masked = Masked(Repeating("other"), KEYS[0])
     assert await masked.complete(ASKED) == await Repeating("other").complete(ASKED)
     assert await masked.complete_json(ASKED, SHAPE) == await Repeating("other").complete_json(ASKED, SHAPE)

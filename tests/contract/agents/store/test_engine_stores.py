@@ -190,7 +190,7 @@ async def test_from_any_version_the_same_acts_lead_the_same_way_again(place: Pla
     assert await place.runners[0].store.journey(journey) == states[-1]
 
 
-async def test_a_journey_with_all_of_it_leaves_as_a_file_and_goes_on_elsewhere(place: Place) -> None:
+async def test_a_complete_journey_is_exported_and_continues_elsewhere(place: Place) -> None:
     journey = await place.start()
     version = 1
     for act in ACTS[:4]:
@@ -227,7 +227,7 @@ async def test_a_beginning_and_a_step_through_automatic_phases_are_one_act_each(
     assert (await place.runners[1].position(journey)).state.phase == "MAKE"
 
 
-async def test_what_is_sent_by_several_at_once_is_done_once_by_the_server_and_answered_to_all(place: Place) -> None:
+async def test_concurrent_equal_acts_are_done_once_and_answered_to_all(place: Place) -> None:
     journey = await place.start()
     sent = [place.act(journey, 1, Submission(PLAN), of=n % 2) for n in range(SENDERS)]
     answers = await asyncio.gather(*sent)
@@ -236,7 +236,7 @@ async def test_what_is_sent_by_several_at_once_is_done_once_by_the_server_and_an
     assert works == ["ROUTE", "PLAN", "CHECK", "TALLY"]
 
 
-async def test_of_several_answers_at_once_one_counts_and_the_others_learn_of_it(place: Place) -> None:
+async def test_of_several_concurrent_answers_one_counts_and_the_others_learn_of_it(place: Place) -> None:
     journey = await place.start()
     await place.act(journey, 1, Submission(ASK))
     words = [JourneyDecision("answer", "page", f"word of {n}") for n in range(SENDERS)]
@@ -255,7 +255,7 @@ async def test_of_several_answers_at_once_one_counts_and_the_others_learn_of_it(
     assert [one.answers for one in said] == [there.answers["PLAN"]]
 
 
-async def test_a_state_that_a_store_remembers_shares_no_answers_with_whoever_was_told(place: Place) -> None:
+async def test_a_cached_state_shares_no_answers_with_its_reader(place: Place) -> None:
     journey = await place.start()
     await place.act(journey, 1, Submission(ASK))
     told = await place.act(journey, 2, ACTS[2])
@@ -266,7 +266,7 @@ async def test_a_state_that_a_store_remembers_shares_no_answers_with_whoever_was
     assert after.state == await place.runners[1].store.journey(journey)
 
 
-async def test_what_a_person_answered_is_not_written_again_with_each_step(place: Place) -> None:
+async def test_a_persons_answer_is_not_written_again_with_each_step(place: Place) -> None:
     """Bytes stored per step do not grow with the length of the journey."""
     journey = await place.start()
     version = 1
@@ -316,7 +316,7 @@ def _older(folded: str) -> str:
 
 
 @pytest.mark.parametrize("place", SHARED, indirect=True)
-async def test_a_state_from_before_is_made_anew_from_the_log_with_all_that_it_lacks(place: Place) -> None:
+async def test_an_old_state_is_rebuilt_from_the_log_with_its_missing_fields(place: Place) -> None:
     journey = await place.start()
     version = 1
     for act in ACTS[:5]:
@@ -331,7 +331,7 @@ async def test_a_state_from_before_is_made_anew_from_the_log_with_all_that_it_la
     assert there.state == fold(await place.runners[0].store.events(journey))
 
 
-def test_a_state_from_before_is_read_where_it_lies_with_nothing_of_what_it_lacks() -> None:
+def test_an_old_state_is_read_in_place_without_its_missing_fields() -> None:
     form = get_state(fold([_old_log()[0]]))
     old = state_of(_older(canonical(form)))
     assert (old.answers, old.conversations, old.returns, old.iteration) == ({}, {}, 0, 1)

@@ -83,7 +83,7 @@ def _start(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:
     answers.put((me, asyncio.run(run())))
 
 
-async def test_what_several_processes_begin_alike_at_once_is_begun_once(where: str, schema: str) -> None:
+async def test_equal_starts_of_several_processes_begin_one_journey(where: str, schema: str) -> None:
     state = await open_shared(where, schema)
     begun_by = await _at_work(_start, where, schema)
     for alike in zip(*begun_by.values(), strict=True):
@@ -93,7 +93,7 @@ async def test_what_several_processes_begin_alike_at_once_is_begun_once(where: s
     await state.close()
 
 
-async def test_what_one_process_appends_wakes_another_which_goes_on_from_there(where: str, schema: str) -> None:
+async def test_one_processs_append_wakes_another_which_continues_from_there(where: str, schema: str) -> None:
     one, two = await open_shared(where, schema), await open_shared(where, schema)
     await journeys_in(one).start("j-1", begun(), by=ADA, at=NOW)
     woken = asyncio.create_task(two.changed(await two.last_event()))

@@ -134,7 +134,7 @@ async def test_beginning_the_same_again_is_a_repetition_and_another_under_its_id
     assert await place.told() == ["j-1", "j-1"]
 
 
-async def test_of_eight_that_begin_one_journey_at_once_one_begins_it(place: Place) -> None:
+async def test_of_eight_concurrent_starts_of_one_journey_one_succeeds(place: Place) -> None:
     begin = [place.journeys.start("j-1", begun(), by=ADA, at=NOW + n * MINUTE) for n in range(8)]
     answers = await asyncio.gather(*begin)
     assert sorted(answer.repeated for answer in answers) == [False] + [True] * 7
@@ -147,14 +147,14 @@ async def test_of_eight_that_begin_one_journey_at_once_one_begins_it(place: Plac
 
 
 @pytest.mark.parametrize("id_", ["", "a b", "ä", "a\x00", "-a", "x" * 101])
-async def test_what_can_be_no_id_is_none(place: Place, id_: str) -> None:
+async def test_invalid_ids_find_nothing(place: Place, id_: str) -> None:
     with pytest.raises(ValueError, match="id"):
         await place.journeys.start(id_, begun(), by=ADA, at=NOW)
     with pytest.raises(NoSuchJourney):
         await place.journeys.journey(id_)
 
 
-async def test_of_what_is_not_there_nothing_is_said(place: Place) -> None:
+async def test_unknown_journeys_have_no_data(place: Place) -> None:
     journeys = place.journeys
     with pytest.raises(NoSuchJourney, match="journey_list"):
         await journeys.journey("j-9")
@@ -177,7 +177,7 @@ def first(brief: str = "Why is the sky blue?", at: datetime = NOW, **more: Any) 
     return [first_event(begun(brief, **more), ADA, at)]
 
 
-async def test_what_is_begun_alike_a_moment_later_is_the_journey_that_was_begun_first(place: Place) -> None:
+async def test_an_equal_start_a_moment_later_returns_the_first_journey(place: Place) -> None:
     inputs = {ODD: [1, 2.5, None, {"a": ODD}]}
     one = await place.journeys.begin("j-1", first(ODD, inputs=inputs, conversation="c-1"), since=NOW)
     again = first(ODD, NOW + MINUTE, inputs=inputs, conversation="c-2")
@@ -188,7 +188,7 @@ async def test_what_is_begun_alike_a_moment_later_is_the_journey_that_was_begun_
     assert await place.told() == ["j-1"]
 
 
-async def test_nothing_is_begun_alike_that_differs_in_what_was_asked(place: Place) -> None:
+async def test_starts_with_different_inputs_are_not_equal(place: Place) -> None:
     await place.journeys.begin("j-1", first(inputs={"depth": 1}), since=NOW)
     others: list[dict[str, Any]] = [
         {},
@@ -217,7 +217,7 @@ async def test_a_journey_that_is_older_was_moved_or_is_a_fork_is_not_begun_again
     assert await place.journeys.begin("j-6", first(at=later), since=older) == Begun("j-6")
 
 
-async def test_a_journey_that_the_server_took_further_by_itself_is_begun_alike_too(place: Place) -> None:
+async def test_a_journey_with_automatic_phases_is_recognised_as_an_equal_start_too(place: Place) -> None:
     log = [*first(), Logged(2, 1, NOW, ADA, WorkRecorded("DECOMPOSE", 1, {"n": 1}, automatic=True))]
     assert await place.journeys.begin("j-1", log, since=NOW) == Begun("j-1")
     other = [*first(), Logged(2, 1, NOW, ADA, WorkRecorded("DECOMPOSE", 1, {"n": 2}, automatic=True))]
@@ -225,7 +225,7 @@ async def test_a_journey_that_the_server_took_further_by_itself_is_begun_alike_t
     assert (await place.sound()).work["DECOMPOSE"].content == {"n": 1}
 
 
-async def test_of_eight_that_begin_alike_at_once_one_begins_and_all_get_its_journey(place: Place) -> None:
+async def test_of_eight_concurrent_equal_starts_one_begins_and_all_get_its_journey(place: Place) -> None:
     begin = [place.journeys.begin(f"j-{n}", first(conversation=f"c-{n}"), since=NOW) for n in range(8)]
     answers = await asyncio.gather(*begin)
     assert sorted(answer.repeated for answer in answers) == [False] + [True] * 7
@@ -234,7 +234,7 @@ async def test_of_eight_that_begin_alike_at_once_one_begins_and_all_get_its_jour
     assert await place.told() == [line.id]
 
 
-async def test_the_newest_of_those_that_were_begun_alike_is_gone_on_with(place: Place) -> None:
+async def test_an_equal_start_continues_the_newest_of_several(place: Place) -> None:
     for n in range(3):
         await place.journeys.adopt(f"j-{n}", first())
     assert await place.journeys.begin("j-9", first(), since=NOW) == Begun("j-2", repeated=True)
@@ -243,7 +243,7 @@ async def test_the_newest_of_those_that_were_begun_alike_is_gone_on_with(place: 
     assert await place.journeys.begin("j-9", first(), since=NOW) == Begun("j-9")
 
 
-async def test_a_journey_cannot_begin_under_the_id_of_another_or_with_what_is_no_log(place: Place) -> None:
+async def test_a_journey_cannot_begin_under_anothers_id_or_with_an_invalid_log(place: Place) -> None:
     await place.journeys.begin("j-1", first(), since=NOW)
     with pytest.raises(JourneyExists):
         await place.journeys.begin("j-1", first("Another question?"), since=NOW)
@@ -258,7 +258,7 @@ async def test_a_journey_cannot_begin_under_the_id_of_another_or_with_what_is_no
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_whole_journey_is_stored_as_it_would_fold_undisturbed(place: Place) -> None:
+async def test_a_stored_journey_equals_its_fold(place: Place) -> None:
     """Every engine reaches the state that folding the events gives."""
     await place.start()
     walk = Walk()
@@ -282,7 +282,7 @@ async def test_a_whole_journey_is_stored_as_it_would_fold_undisturbed(place: Pla
     assert len(await place.told()) == 8
 
 
-async def test_at_one_version_one_append_counts_and_the_other_is_told_what_changed(place: Place) -> None:
+async def test_at_one_version_one_append_counts_and_the_other_learns_what_changed(place: Place) -> None:
     """The others get a conflict that says what changed."""
     await place.start()
     await place.submit("tree_ready", content="SECRET")
@@ -317,7 +317,7 @@ async def test_an_append_that_is_sent_again_is_answered_as_the_first_time_whatev
     assert len(await place.told()) == 5
 
 
-async def test_who_says_where_the_journey_stood_is_answered_as_who_does_not(place: Place) -> None:
+async def test_an_append_with_a_known_position_gets_the_same_answer_as_without(place: Place) -> None:
     """Hints save reads and are checked: first whether the step is recorded, then the version, then the step."""
     await place.start()
     said = await place.journeys.journey("j-1")
@@ -349,7 +349,7 @@ async def test_who_says_where_the_journey_stood_is_answered_as_who_does_not(plac
     assert (await place.sound()).version == 2
 
 
-async def test_what_does_not_fit_is_refused_and_nothing_of_it_is_kept(place: Place) -> None:
+async def test_an_invalid_step_is_refused_and_none_of_it_is_stored(place: Place) -> None:
     await place.start()
     fitting = WorkRecorded("DECOMPOSE", 1, "w")
     wrong: list[Step] = [fitting, PhaseChanged("ANSWER", "RISE_ABOVE", "x", is_backward=False)]
@@ -366,7 +366,7 @@ async def test_what_does_not_fit_is_refused_and_nothing_of_it_is_kept(place: Pla
     assert await place.told() == ["j-1"]
 
 
-async def test_eight_tasks_submit_at_once_and_exactly_one_wins_each_version(place: Place) -> None:
+async def test_of_eight_concurrent_submits_exactly_one_wins_each_version(place: Place) -> None:
     """8 clients submitting to one journey."""
     await place.start()
 
@@ -386,7 +386,7 @@ async def test_eight_tasks_submit_at_once_and_exactly_one_wins_each_version(plac
     assert (await place.sound()).version == 13
 
 
-async def test_one_submit_sent_by_eight_at_once_is_on_record_once_and_all_get_its_answer(place: Place) -> None:
+async def test_one_submit_sent_eight_times_concurrently_is_recorded_once_and_all_get_its_answer(place: Place) -> None:
     await place.start()
     sent = [
         place.journeys.append("j-1", [WorkRecorded("DECOMPOSE", 1, "w")], expected=1, key="same", by=ADA, at=NOW)
@@ -436,7 +436,7 @@ async def test_notes_and_steps_of_many_tasks_leave_no_gap(place: Place) -> None:
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
-async def test_where_a_journey_stood_at_a_version_is_the_fold_up_to_there(place: Place) -> None:
+async def test_a_journeys_state_at_a_version_is_the_fold_up_to_there(place: Place) -> None:
     await place.start()
     states = {1: await place.journeys.journey("j-1")}
     for met in (["gap"], ["tree_ready"]):
@@ -466,7 +466,7 @@ async def test_events_come_oldest_first_page_by_page(place: Place) -> None:
     assert list(await journeys.events("j-1", after=-3)) == list(log)
 
 
-async def test_journeys_are_listed_newest_first_by_what_is_asked_and_page_by_page(place: Place) -> None:
+async def test_journeys_are_listed_newest_first_by_filter_and_page(place: Place) -> None:
     for n in range(5):
         whose = BOB if n == 3 else ADA
         await place.start(
@@ -521,7 +521,7 @@ async def test_a_fork_goes_its_own_way_from_a_version_on_with_all_that_led_there
         await fork(place.journeys, "j-1", 1, journey="j-2", by=BOB, at=NOW)
 
 
-async def test_a_journey_leaves_as_a_file_and_arrives_elsewhere_as_it_was(place: Place) -> None:
+async def test_a_journey_is_exported_and_imported_unchanged(place: Place) -> None:
     await place.start(brief=ODD)
     await place.submit("tree_ready", content={"odd": ODD})
     await place.journeys.note("j-1", [Thinking(ODD)], by=BOB, at=NOW)
@@ -609,7 +609,7 @@ def chained(lines: Sequence[str], **changes: Json) -> str:
         {"event": []},
     ],
 )
-def test_a_file_that_somebody_made_up_is_refused_by_its_line(changes: dict[str, Json]) -> None:
+def test_a_forged_file_is_refused_with_its_line(changes: dict[str, Json]) -> None:
     """Anyone who can edit the file can replace it: its digests only detect accidental changes."""
     walk = Walk()
     walk.submit("tree_ready", content="original")
@@ -639,7 +639,7 @@ async def _spoil(place: Place, folding: int, before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize("place", SHARED, indirect=True)
-async def test_a_state_kept_by_other_rules_is_made_anew_from_the_log(place: Place) -> None:
+async def test_a_state_stored_by_other_rules_is_rebuilt_from_the_log(place: Place) -> None:
     """The snapshot is only a cache of the log."""
     await place.start()
     await place.submit("tree_ready", content=["a"])
@@ -668,7 +668,7 @@ async def test_a_state_kept_by_a_program_that_did_not_say_which_events_hold_the_
 
 
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
-async def test_nothing_is_added_to_a_journey_whose_kept_state_is_of_another_version(place: Place) -> None:
+async def test_nothing_is_appended_to_a_journey_whose_stored_state_has_another_version(place: Place) -> None:
     await place.start()
     await place.submit("tree_ready", content=["a"])
     await _spoil(place, FOLDING, '"version":2,', '"version":1,')
@@ -678,7 +678,7 @@ async def test_nothing_is_added_to_a_journey_whose_kept_state_is_of_another_vers
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-async def test_a_step_takes_no_more_of_the_database_when_there_were_hundreds_before(place: Place) -> None:
+async def test_a_step_after_hundreds_of_others_takes_no_more_of_the_database(place: Place) -> None:
     """Bytes stored per step do not grow with the length of the journey."""
     await place.start()
     sizes = []

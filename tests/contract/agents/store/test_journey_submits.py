@@ -130,7 +130,7 @@ async def test_a_start_asked_for_again_within_five_minutes_is_the_first_one_in_a
     assert (await two.start("noting", "bees", {}, by=ADA)).journey not in (first.journey, later.journey)
 
 
-async def test_what_is_sent_by_several_at_once_is_recorded_once_and_answered_to_all(place: Place) -> None:
+async def test_concurrent_equal_submits_are_recorded_once_and_answered_to_all(place: Place) -> None:
     """Design 7: a repeated submit with the same content returns the first answer, even while that is in progress."""
     for _ in range(5):
         journey = await place.start()
@@ -141,7 +141,7 @@ async def test_what_is_sent_by_several_at_once_is_recorded_once_and_answered_to_
         assert told[0]["version"] == 2
 
 
-async def test_of_several_submits_at_once_one_counts_and_the_others_learn_what_changed(place: Place) -> None:
+async def test_of_several_concurrent_submits_one_counts_and_the_others_learn_what_changed(place: Place) -> None:
     journey = await place.start()
     answers = await _at_once(place, journey, [_notes(f"note of {n}") for n in range(SENDERS)])
     lost = [answer for answer in answers if isinstance(answer, StaleJourney)]
@@ -154,7 +154,7 @@ async def test_of_several_submits_at_once_one_counts_and_the_others_learn_what_c
     assert await place.runners[1].store.journey(journey) == won.state
 
 
-async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> None:
+async def test_an_acts_answer_is_the_recorded_state(place: Place) -> None:
     """Asking again through another process gets the same answer, and never more than the record contains."""
     journey = await place.start()
     here, there = place.runners
@@ -187,7 +187,7 @@ async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> No
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
-async def test_what_is_done_with_an_answer_changes_nothing_on_record_and_nothing_of_the_next_answer(
+async def test_changing_an_answer_changes_neither_the_record_nor_the_next_answer(
     place: Place,
 ) -> None:
     """A store may cache what it has just written, exactly as it was written."""
@@ -200,7 +200,7 @@ async def test_what_is_done_with_an_answer_changes_nothing_on_record_and_nothing
     assert after.state == await place.runners[1].store.journey(journey)
 
 
-async def test_processes_that_take_turns_each_go_on_from_what_the_other_did(place: Place) -> None:
+async def test_alternating_processes_each_continue_from_the_others_work(place: Place) -> None:
     journey = await place.start()
     for version in range(1, 9):
         runner = place.runners[

@@ -34,7 +34,7 @@ async def _nobody(_topic: str, _keys: object) -> None:
 # --- in the step that enters them -------------------------------------------------------------------------------------
 
 
-async def test_a_journey_begins_behind_its_first_phases_where_nobody_is_asked_there() -> None:
+async def test_a_journey_begins_after_its_automatic_first_phases() -> None:
     led = await begun(look=Pages(routes={"bees": "navigation"}))
     state = await led.state()
     assert (state.phase, state.version, state.status, state.visit) == ("PLAN", 1, "active", 1)
@@ -45,7 +45,7 @@ async def test_a_journey_begins_behind_its_first_phases_where_nobody_is_asked_th
     assert "Plan: bees" in await led.told()
 
 
-async def test_what_the_server_does_by_itself_is_in_the_step_that_led_there() -> None:
+async def test_automatic_work_is_part_of_the_step_that_led_to_it() -> None:
     """Decision 35: one transaction, so that no crash leaves a journey in a phase that nobody works on."""
     led = await begun()
     state = await led.submit(**PLAN)
@@ -61,7 +61,7 @@ async def test_what_the_server_does_by_itself_is_in_the_step_that_led_there() ->
     assert state.work["TALLY"].content == {"times": 1, "steps": 2}
 
 
-async def test_the_server_s_work_says_what_it_found_wrong_and_sends_back_within_the_same_step() -> None:
+async def test_automatic_work_names_its_findings_and_sends_back_within_the_same_step() -> None:
     led = await begun()
     state = await led.submit(**GAP)
     assert (state.phase, state.visit, state.version) == ("PLAN", 2, 2)
@@ -75,7 +75,7 @@ async def test_the_server_s_work_says_what_it_found_wrong_and_sends_back_within_
     assert (again.phase, again.work["TALLY"].content["times"]) == ("MAKE", 1)
 
 
-async def test_who_left_a_phase_and_came_back_to_it_in_one_step_is_told_all_of_it() -> None:
+async def test_a_phase_left_and_re_entered_in_one_step_gets_all_feedback() -> None:
     """Feedback that the phase itself added at this version doesn't count for the visit that begins now."""
 
     async def planned(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -96,7 +96,7 @@ async def test_the_server_s_work_of_an_earlier_visit_is_there_when_it_works_agai
     assert (state.work["TALLY"].content["times"], state.phase_visits["TALLY"]) == (2, 2)
 
 
-async def test_a_person_who_sends_a_journey_back_to_where_nobody_is_asked_meets_it_behind_that() -> None:
+async def test_sending_a_journey_back_to_an_automatic_phase_leads_past_it() -> None:
     led = await begun()
     await led.submit(**PLAN)
     state = await led.decide("revisit", "count again", changes={"phase": "CHECK"})
@@ -212,7 +212,7 @@ async def test_a_phase_without_anything_to_do_is_passed_with_empty_work() -> Non
     assert (await led.submit(**PLAN)).work["TALLY"].content == {}
 
 
-async def test_a_journey_whose_phase_became_automatic_meanwhile_goes_on_at_the_next_submit() -> None:
+async def test_a_journey_whose_phase_became_automatic_continues_at_the_next_submit() -> None:
     """A team may change its agent while a journey is in it: the journey must not be stuck there forever."""
     led = await begun()
     await led.submit(**PLAN)
@@ -239,7 +239,7 @@ async def test_an_automatic_phase_that_leads_nowhere_ends_the_step_instead_of_go
 # --- beside a person --------------------------------------------------------------------------------------------------
 
 
-async def test_an_optional_question_stays_open_while_the_server_works_by_itself() -> None:
+async def test_an_optional_question_stays_open_during_automatic_work() -> None:
     led = await begun(with_phase(making(), "PLAN", checkpoint="optional"))
     state = await led.submit(**PLAN)
     assert (state.phase, state.status) == ("MAKE", "active")
@@ -253,7 +253,7 @@ async def test_an_optional_question_stays_open_while_the_server_works_by_itself(
         await led.decide("reject", "too late")
 
 
-async def test_what_the_server_sends_back_at_once_asks_nobody_about_what_was_there_before() -> None:
+async def test_an_automatic_return_asks_nobody_about_the_previous_work() -> None:
     led = await begun(with_phase(making(), "PLAN", checkpoint="optional"))
     state = await led.submit(**GAP)
     assert (state.phase, state.backward_trigger) == ("PLAN", "wrong")
@@ -287,7 +287,7 @@ async def test_a_person_s_changes_are_checked_by_the_server_as_a_submit_is() -> 
 # --- elsewhere --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_journey_forks_at_every_version_and_goes_on_from_there() -> None:
+async def test_a_journey_forks_at_every_version_and_continues_from_there() -> None:
     led = await begun()
     await led.submit(**GAP)
     await led.submit(**PLAN)
@@ -300,7 +300,7 @@ async def test_a_journey_forks_at_every_version_and_goes_on_from_there() -> None
         assert on.state.phase == ("MAKE" if phase == "PLAN" else "JUDGE")
 
 
-async def test_a_journey_that_began_by_itself_leaves_as_a_file_and_goes_on_elsewhere() -> None:
+async def test_a_journey_that_began_automatically_is_exported_and_continues_elsewhere() -> None:
     led = await begun()
     await led.submit(**GAP)
     text = "".join(exported(led.journey, await led.runner.store.events(led.journey)))
@@ -338,7 +338,7 @@ async def test_wherever_a_walk_leads_no_journey_ever_rests_in_a_phase_of_the_ser
             assert found.kind == "validation"
 
 
-async def test_what_is_recorded_after_automatic_work_says_the_version_that_it_led_to() -> None:
+async def test_an_event_after_automatic_work_has_the_version_it_led_to() -> None:
     """The state folded while the step is computed equals the state folded from the record."""
     seen = []
 
@@ -362,7 +362,7 @@ async def test_what_is_recorded_after_automatic_work_says_the_version_that_it_le
     assert seen == [2]
 
 
-async def test_a_graph_says_where_work_that_nobody_is_asked_for_would_stand_still_or_go_round() -> None:
+async def test_a_graph_reports_automatic_phases_that_would_stop_or_loop() -> None:
     graph = making().graph
     known = [*making().conditions]
     assert checked(graph, known, []) is graph

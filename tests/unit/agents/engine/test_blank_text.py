@@ -15,18 +15,18 @@ UNSEEN = ["", " \n\t", "\u200b", "\u00a0\u2003", "\ufeff\u200d\u2060", "\u00ad",
 
 
 @pytest.mark.parametrize("text", UNSEEN)
-def test_what_nobody_sees_is_blank(text: str) -> None:
+def test_invisible_text_is_blank(text: str) -> None:
     assert blank(text)
     assert not says_something(text)
 
 
 @pytest.mark.parametrize("text", ["a", "0", " - ", "蜂", "\U0001f41d", "é\u200b", "\u200fא"])
-def test_what_anybody_sees_is_not(text: str) -> None:
+def test_visible_text_is_not_blank(text: str) -> None:
     assert not blank(text)
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\u2060\ufeff"])
-async def test_neither_brief_nor_discovery_nor_answer_is_made_of_what_nobody_sees(text: str) -> None:
+async def test_neither_brief_nor_discovery_nor_answer_may_be_invisible(text: str) -> None:
     """Otherwise an agent would continue with nothing known, and with an answer that no person gave."""
     agent = as_agent(appraisal())
     with pytest.raises(BadStart, match="the brief is empty"):

@@ -86,7 +86,7 @@ async def test_prompt_and_schema_stay_within_the_budget_however_much_people_and_
         assert "Context budget of" in told
 
 
-async def test_within_a_larger_budget_more_is_told_and_the_first_is_trimmed_last() -> None:
+async def test_a_larger_budget_shows_more_and_the_first_section_is_trimmed_last() -> None:
     agent = replace(making(), sections=telling)
     lengths = []
     for tokens_in in (1_500, 3_000, 30_000, 120_000):
@@ -104,7 +104,7 @@ async def test_a_phase_without_a_budget_has_the_usual_one() -> None:
     assert taken_in(making(), await led.state()) <= 2_300
 
 
-async def test_a_person_s_long_word_is_cut_before_what_is_asked_for() -> None:
+async def test_a_persons_long_note_is_cut_before_the_instructions() -> None:
     agent = replace(making(), budgets={"MAKE": Budget(400, 0)})
     led = await begun(agent)
     await led.submit(**PLAN)
@@ -140,7 +140,7 @@ async def test_the_three_longest_fields_are_named_longest_first() -> None:
         await led.submit(steps=["x" * 200], ask=[{"id": "a", "question": "x" * 400}])
 
 
-async def test_what_several_submits_bring_together_is_within_the_budget_or_the_last_is_refused() -> None:
+async def test_several_submits_together_stay_within_the_budget_or_the_last_is_refused() -> None:
     agent = replace(making(), budgets={"PLAN": Budget(0, 200)})
     led = await begun(agent)
     await led.submit(steps=[], ask=[])
@@ -162,7 +162,7 @@ async def test_a_letter_of_any_language_counts_once(letter: str) -> None:
         await other.submit(text=letter * 1_250)
 
 
-async def test_a_person_s_own_change_is_held_to_no_budget_of_a_model() -> None:
+async def test_a_persons_own_change_is_exempt_from_a_models_budget() -> None:
     led = await begun(with_phase(making(), "MAKE", checkpoint="blocking"))
     await led.submit(**PLAN)
     await led.submit(text="a hive")
@@ -188,7 +188,7 @@ async def test_work_of_another_phase_is_refused_with_the_phase_that_it_looks_lik
 
 
 @pytest.mark.parametrize("work", [{}, {"nonsense": 1}, {"steps": 3}, {"steps": ["a"], "text": "a hive"}])
-async def test_work_that_fits_nowhere_is_refused_for_what_is_wrong_with_it_alone(work: dict[str, Json]) -> None:
+async def test_work_over_every_budget_is_refused_only_for_its_own_mistakes(work: dict[str, Json]) -> None:
     led = await begun()
     if not work:
         assert (await led.submit(**work)).phase == "PLAN"
@@ -247,7 +247,7 @@ async def test_where_time_and_tokens_went_is_found_and_said() -> None:
     assert f"Most time went into {slow.phase}" in told
 
 
-async def test_what_conditions_are_told_of_the_cost_is_what_was_reported_with_the_present_submit() -> None:
+async def test_conditions_see_the_cost_reported_with_the_present_submit() -> None:
     seen = []
 
     async def made(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -359,7 +359,7 @@ async def _nobody(_topic: str, _keys: object) -> None:
     """Notify nobody of changes."""
 
 
-async def test_work_as_large_as_it_may_be_goes_through_automatic_phases() -> None:
+async def test_the_largest_possible_work_passes_through_automatic_phases() -> None:
     led = await begun(replace(making(), budgets={}))
     await led.submit(steps=["x" * 399_000])
     state = (await sent(led.runner, led.journey, 2, text="y" * 399_000)).state

@@ -75,7 +75,7 @@ async def test_agents_end_to_end_are_led_by_the_same_engine_in_one_journey() -> 
     assert "second: note 2: second" in told
 
 
-async def test_where_the_next_part_begins_by_itself_it_does_so_in_the_step_that_ends_the_one_before() -> None:
+async def test_an_automatic_next_part_begins_in_the_step_that_ends_the_previous_one() -> None:
     led = await begun(twice(making()))
     assert (await led.state()).phase == "first.PLAN"
     for work in (PLAN, {"text": "a hive"}):
@@ -100,7 +100,7 @@ async def test_ways_back_stay_within_their_part_and_mean_its_phases() -> None:
     assert "Add the note that was lacking." in await led.told()
 
 
-async def test_a_person_sends_the_whole_back_to_any_part_and_it_goes_on_from_there() -> None:
+async def test_a_person_sends_the_whole_back_to_any_part_and_it_continues_from_there() -> None:
     led = await begun(twice())
     await through(led)
     await through(led)
@@ -152,7 +152,7 @@ async def test_a_part_is_judged_by_its_own_names_and_sees_others_by_theirs() -> 
     assert set(facts.works) == {"WRITE", "COLLECT", "first.WRITE", "first.COLLECT"}, "its own by no other name"
 
 
-async def test_what_another_part_has_by_the_same_name_is_told_as_another_s() -> None:
+async def test_another_parts_thing_of_the_same_name_is_shown_as_that_parts() -> None:
     seen: list[SubmitFacts] = []
     part = noting("none")
     led = await begun(chain(AgentPart("", part), AgentPart("memory.", watching(seen, "two_notes", part))))
@@ -190,7 +190,7 @@ async def test_each_part_asks_and_is_answered_for_itself_though_ids_and_words_ar
     assert [state.answers[f"{part}.PLAN"]["q1"]["answer"] for part in ("first", "second")] == ["two", "five"]
 
 
-async def test_what_judges_a_part_sees_the_part_s_own_answers() -> None:
+async def test_a_parts_judge_sees_the_parts_own_answers() -> None:
     seen: list[SubmitFacts] = []
     agent = making()
     led = await begun(chain(AgentPart("", agent), AgentPart("again.", watching(seen, "made", agent))))
@@ -232,7 +232,7 @@ async def test_a_part_sees_all_of_a_state_in_its_own_names() -> None:
     assert state_for(AgentPart("", making()), state) is state
 
 
-async def test_a_part_that_waits_is_asked_about_in_its_own_name() -> None:
+async def test_a_waiting_parts_question_has_its_own_name() -> None:
     led = await begun(twice(making()))
     state = await led.submit(**ASK)
     mine = state_for(AgentPart("first.", making()), state)
@@ -240,7 +240,7 @@ async def test_a_part_that_waits_is_asked_about_in_its_own_name() -> None:
     assert (mine.checkpoint.phase, mine.phase) == ("PLAN", "PLAN")
 
 
-async def test_inputs_that_one_part_could_not_go_on_with_begin_nothing() -> None:
+async def test_inputs_that_any_part_would_refuse_begin_nothing() -> None:
     """The error comes at the start, not when the work reaches that part."""
     picky = replace(noting("none"), refuses=lambda inputs: [f"topic: {inputs['topic']} is none"] if inputs else [])
     topic = {"type": "object", "properties": {"topic": {"type": "string"}}}
@@ -304,7 +304,7 @@ BACK = PartLink("second.", "first.", "thin", _thin, is_backward=True)
 SKIP = PartLink("first.", "COMPLETE", "enough", _enough)
 
 
-async def test_a_link_leads_elsewhere_from_the_end_of_a_part_if_what_it_recorded_says_so() -> None:
+async def test_a_link_leads_elsewhere_from_a_parts_end_if_its_record_says_so() -> None:
     led = await begun(twice(links=[BACK, SKIP]))
     await through(led)
     await led.submit(notes=TWO)
@@ -322,14 +322,14 @@ async def test_a_link_to_a_single_phase_of_a_part_leads_there() -> None:
     assert (await led.submit(text="a thin one")).phase == "first.WRITE"
 
 
-async def test_a_link_is_no_way_past_what_the_part_asks_for_before_its_end() -> None:
+async def test_a_link_does_not_bypass_the_parts_own_conditions() -> None:
     led = await begun(twice(links=[SKIP]))
     await led.submit(notes=TWO)
     state = await led.submit(text="enough", lacks="winter")
     assert (state.phase, state.backward_trigger) == ("first.COLLECT", "first.note_lacking")
 
 
-async def test_a_link_waits_for_the_person_whom_the_part_asks_before_its_end() -> None:
+async def test_a_link_waits_for_the_person_asked_before_the_parts_end() -> None:
     led = await begun(twice(with_phase(noting("none"), "WRITE", checkpoint="blocking"), links=[SKIP]))
     await led.submit(notes=TWO)
     state = await led.submit(text="this is enough")
@@ -339,7 +339,7 @@ async def test_a_link_waits_for_the_person_whom_the_part_asks_before_its_end() -
     assert (await led.decide("approve")).status == "complete"
 
 
-async def test_a_forward_way_that_the_part_takes_sooner_than_its_end_goes_before_a_link() -> None:
+async def test_a_parts_earlier_forward_transition_precedes_a_link() -> None:
     """Otherwise the part would end in a chain where it continues alone."""
 
     async def more(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -443,7 +443,7 @@ async def test_a_part_may_be_followed_by_another_than_the_next() -> None:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_parts_have_the_whole_has_by_their_names() -> None:
+def test_the_whole_has_the_parts_features_under_their_names() -> None:
     inner = replace(
         making(),
         inputs={"properties": {"domain": {"type": "string"}, "depth": {"type": "integer"}}, "required": ["depth"]},
@@ -463,7 +463,7 @@ def test_what_the_parts_have_the_whole_has_by_their_names() -> None:
     assert chain(AgentPart("", noting())).inputs == {}
 
 
-async def test_an_agent_that_is_two_parts_speaks_in_each_for_itself_until_all_begin_anew() -> None:
+async def test_an_agent_used_as_two_parts_has_separate_conversations_until_all_restart() -> None:
     """Each part has its own conversations: a planner doesn't work in the context of another part's plan."""
     led = await begun(twice(making()))
     first = (await led.state()).conversation

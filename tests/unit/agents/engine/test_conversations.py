@@ -37,7 +37,7 @@ async def judged(led: Led, score: int, why: str = "so") -> JourneyState:
     return await led.submit(score=score, why=why)
 
 
-async def test_each_speaker_has_a_conversation_of_its_own_that_names_it() -> None:
+async def test_each_speaker_has_its_own_conversation_with_its_name() -> None:
     led = await begun()
     told = [(await led.state()).conversation]
     told += [(await led.submit(**PLAN)).conversation, (await led.submit(text="a hive")).conversation]
@@ -45,7 +45,7 @@ async def test_each_speaker_has_a_conversation_of_its_own_that_names_it() -> Non
     assert set((await led.state()).conversations) == {"making", "planner", "maker", "judge"}
 
 
-async def test_who_tries_again_after_a_check_failed_goes_on_in_the_same_conversation() -> None:
+async def test_a_retry_after_a_failed_check_continues_the_same_conversation() -> None:
     """The second of the five workflows: validation failure, replanning in the same conversation."""
     led = await begun()
     first = (await led.state()).conversation
@@ -65,7 +65,7 @@ async def test_a_soft_failure_is_refined_in_the_same_conversation_and_judged_in_
     assert speaker(again) == ("judge", 2)
 
 
-async def test_after_a_hard_failure_everybody_begins_anew_with_the_feedback() -> None:
+async def test_after_a_hard_failure_everyone_begins_a_new_conversation_with_the_feedback() -> None:
     """The fourth workflow: hard failure, a new conversation that carries the feedback."""
     led = await begun()
     old = {(await led.state()).conversation, (await led.submit(**PLAN)).conversation}
@@ -78,7 +78,7 @@ async def test_after_a_hard_failure_everybody_begins_anew_with_the_feedback() ->
     assert not {state.conversation, maker} & old
 
 
-async def test_after_anew_a_phase_of_nobody_in_particular_begins_in_a_new_conversation_too() -> None:
+async def test_after_a_restart_a_phase_without_a_speaker_begins_a_new_conversation_too() -> None:
     """Otherwise it would continue in the one that just failed."""
     led = await begun(with_phase(making(), "PLAN", speaker=""))
     await led.submit(**PLAN)
@@ -89,7 +89,7 @@ async def test_after_anew_a_phase_of_nobody_in_particular_begins_in_a_new_conver
     assert state.conversation != before
 
 
-async def test_a_way_that_begins_anew_needs_no_speakers() -> None:
+async def test_a_transition_that_restarts_conversations_needs_no_speakers() -> None:
     led = await begun(
         with_ways(noting("none"), Transition("WRITE", "COLLECT", "note_lacking", is_backward=True, anew=True))
     )
@@ -100,7 +100,7 @@ async def test_a_way_that_begins_anew_needs_no_speakers() -> None:
     assert (state.phase, speaker(state.conversation)) == ("COLLECT", ("noting", 2))
 
 
-async def test_a_phase_without_a_speaker_goes_on_where_the_one_before_was() -> None:
+async def test_a_phase_without_a_speaker_continues_the_previous_ones_conversation() -> None:
     led = await begun(with_phase(making(), "MAKE", speaker=""))
     planner = (await led.state()).conversation
     assert (await led.submit(**PLAN)).conversation == planner
@@ -120,7 +120,7 @@ async def test_automatic_phases_take_no_conversation() -> None:
     assert moves[0].conversation == planner
 
 
-async def test_who_is_sent_back_by_a_person_goes_on_in_their_conversation() -> None:
+async def test_a_speaker_sent_back_by_a_person_continues_its_conversation() -> None:
     led = await begun()
     planner = (await led.state()).conversation
     await led.submit(**PLAN)
@@ -136,7 +136,7 @@ async def test_a_rejection_without_a_way_back_changes_neither_conversation_nor_i
     assert (state.conversation, state.iteration) == (planner, 1)
 
 
-async def test_a_fork_goes_on_in_conversations_of_its_own() -> None:
+async def test_a_fork_has_its_own_conversations() -> None:
     """The other journey's conversation knows, or will know, what happens there."""
     led = await begun()
     await led.submit(**PLAN)
@@ -151,7 +151,7 @@ async def test_a_fork_goes_on_in_conversations_of_its_own() -> None:
     assert fold(log) == there.state
 
 
-def test_a_fork_from_before_that_was_told_goes_on_as_it_did() -> None:
+def test_an_old_fork_continues_as_before() -> None:
     told = canonical({"type": "journey.forked", "of": "j-1", "at_version": 1, "principal": ADA})
     walk = Walk()
     walk.submit(conversation="c-1")
@@ -176,7 +176,7 @@ async def test_where_nobody_speaks_in_particular_the_host_s_own_name_is_the_hint
 
 
 @pytest.mark.parametrize("name", ["_iter", "re_iter", "my_iter_2", "a.b", "x_iter1_00ff"])
-async def test_a_speaker_of_any_name_goes_on_in_its_conversation(name: str) -> None:
+async def test_a_speaker_with_any_name_continues_its_conversation(name: str) -> None:
     led = await begun(with_phase(making(), "PLAN", speaker=name))
     first = (await led.state()).conversation
     assert first.startswith(f"{name}_iter1_")

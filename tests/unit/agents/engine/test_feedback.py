@@ -36,7 +36,7 @@ def added(walk: Walk, *feedback: tuple[FeedbackKind, str]) -> Sequence[Feedback]
     return walk.state.feedback
 
 
-def test_each_kind_has_a_budget_of_its_own_so_that_many_small_things_push_out_no_verdict() -> None:
+def test_each_kind_has_its_own_budget_so_that_many_small_entries_displace_no_verdict() -> None:
     walk = Walk()
     added(walk, ("hard_failure", "wrong roof"), ("soft_failure", "too thin"))
     kept = added(walk, *[("validation", f"{n} " + "x" * 390) for n in range(40)])
@@ -89,7 +89,7 @@ def test_whatever_comes_each_kind_keeps_its_newest_that_fit_and_every_state_goes
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
-def test_only_the_kinds_that_are_asked_for_are_told_oldest_first() -> None:
+def test_only_the_requested_kinds_are_shown_oldest_first() -> None:
     feedback = some("validation", "soft_failure", "hard_failure", "validation")
     lines = feedback_list(feedback, ("validation", "hard_failure"), 1_000).splitlines()
     assert [line.split(":")[0] for line in lines] == [
@@ -101,7 +101,7 @@ def test_only_the_kinds_that_are_asked_for_are_told_oldest_first() -> None:
     assert feedback_list([], FEEDBACK_KINDS, 1_000) == ""
 
 
-def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
+def test_feedback_that_does_not_fit_is_dropped_oldest_first_and_counted() -> None:
     feedback = some(*JUDGED * 20, words=20)
     lines = feedback_list(feedback, JUDGED, 200).splitlines()
     assert lines[0] == f"- ({20 - len(lines) + 1} older left out: they are too long to show here; the events have them)"
@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
     assert one.startswith("- (1 older left out: it is too long to show here; the events have it)\n")
 
 
-def test_the_newest_is_told_even_if_it_alone_is_too_long_and_then_cut() -> None:
+def test_the_newest_is_shown_even_if_it_alone_is_too_long_and_then_cut() -> None:
     feedback = [*some("validation", "validation"), Feedback("validation", "CHECK", "mites " * 3_000, 9)]
     text = feedback_list(feedback, CHECKS, 100)
     assert text.splitlines()[0].startswith("- (2 older left out")
@@ -120,7 +120,7 @@ def test_the_newest_is_told_even_if_it_alone_is_too_long_and_then_cut() -> None:
     assert count_tokens(text) <= 100
 
 
-def test_the_newest_is_whole_where_it_is_short_however_little_room_there_is() -> None:
+def test_a_short_newest_entry_is_complete_however_little_room_there_is() -> None:
     assert feedback_list(some("validation", words=3), CHECKS, 0) == "- validation failure in JUDGE: 1 honey honey honey"
 
 
@@ -131,7 +131,7 @@ def test_feedback_of_several_lines_is_one_line_of_the_list() -> None:
 
 @given(st.lists(st.tuples(kinds, st.integers(1, 1_200)), max_size=20), st.sets(kinds), st.integers(0, 900))
 @settings(max_examples=100)
-def test_what_is_told_never_takes_more_room_than_there_is(
+def test_feedback_never_exceeds_its_room(
     came: list[tuple[FeedbackKind, int]], asked: set[FeedbackKind], tokens: int
 ) -> None:
     feedback = [Feedback(kind, "JUDGE", f"{n} ".ljust(size, "x"), n) for n, (kind, size) in enumerate(came)]
@@ -158,7 +158,7 @@ def test_every_kind_has_a_name_in_front_of_people() -> None:
 # --- whom it is told --------------------------------------------------------------------------------------------------
 
 
-async def test_each_phase_hears_the_kinds_it_can_mend_and_no_others() -> None:
+async def test_each_phase_gets_the_kinds_it_can_act_on_and_no_others() -> None:
     led = await begun()
     await led.submit(**PLAN)
     await led.submit(text="a hive")
@@ -182,7 +182,7 @@ async def test_each_phase_hears_the_kinds_it_can_mend_and_no_others() -> None:
     ]
 
 
-async def test_what_a_submit_merely_lacked_is_told_once_and_where_it_was_lacking() -> None:
+async def test_a_submits_gaps_are_shown_once_and_where_they_belong() -> None:
     led = await begun(with_phase(making(), "MAKE", feedback=FEEDBACK_KINDS))
     state = await led.submit(steps=[])
     assert [one.text for one in state.feedback] == ["the plan has no steps"]
@@ -192,7 +192,7 @@ async def test_what_a_submit_merely_lacked_is_told_once_and_where_it_was_lacking
 
 
 @pytest.mark.parametrize("score", [70, 10])
-async def test_feedback_is_in_every_version_from_the_one_on_that_brought_it(score: int) -> None:
+async def test_feedback_is_in_every_version_from_its_own_on(score: int) -> None:
     led = await begun()
     await led.submit(**PLAN)
     await led.submit(text="a hive")

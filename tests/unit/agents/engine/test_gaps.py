@@ -36,7 +36,7 @@ def test_texts_are_the_same_if_their_words_are(one: str, other: str, same: bool)
     assert (folded(one) == folded(other)) is same
 
 
-def test_many_names_are_told_as_some_and_how_many_more() -> None:
+def test_many_names_are_shown_as_some_and_the_number_of_others() -> None:
     assert listing(["a", "b"]) == "a, b"
     names = [f"q{n}" for n in range(MOST_NAMED + 3)]
     assert listing(names[:MOST_NAMED]).endswith(f"q{MOST_NAMED - 1}")
@@ -50,7 +50,7 @@ def test_a_long_text_is_cut_where_a_word_ends() -> None:
     assert short("seven words are more than is wanted here", 20) == "seven words are..."
 
 
-def test_a_finding_tells_each_thing_once_and_not_too_many() -> None:
+def test_a_finding_names_each_thing_once_and_not_too_many() -> None:
     assert finding(()).met
     assert finding((), "why").detail == "why"
     lacking = finding(["a", "b", "a"])

@@ -55,12 +55,12 @@ WRONG = {
 }
 
 
-def test_a_sound_graph_is_returned_as_it_is() -> None:
+def test_a_sound_graph_is_returned_unchanged() -> None:
     assert checked(RESEARCH, CONDITIONS, TOOLS) is RESEARCH
 
 
 @pytest.mark.parametrize(("problem", "graph"), WRONG.items(), ids=WRONG)
-def test_what_is_wrong_with_a_graph_is_named(problem: str, graph: PhaseGraph) -> None:
+def test_a_graphs_mistakes_are_named(problem: str, graph: PhaseGraph) -> None:
     """Design, section 7: unreachable phases, dead ends, unknown tools or conditions are errors."""
     with pytest.raises(BadGraph) as caught:
         checked(graph, CONDITIONS, TOOLS)
@@ -68,7 +68,7 @@ def test_what_is_wrong_with_a_graph_is_named(problem: str, graph: PhaseGraph) ->
     assert problem in str(caught.value)
 
 
-def test_everything_that_is_wrong_is_named_at_once() -> None:
+def test_all_mistakes_are_named_together() -> None:
     graph = replace(with_phases(Phase("EXTRA", tools=("kb_fly", "kb_swim"))), initial="NOWHERE")
     with pytest.raises(BadGraph) as caught:
         checked(graph, CONDITIONS, TOOLS)
@@ -101,16 +101,16 @@ def test_ways_back_are_tried_first_then_by_priority_then_as_written() -> None:
         ("COMPLETE", ["new_category", "gap", "tree_ready"], None),
     ],
 )
-def test_the_first_way_whose_condition_is_met_is_taken_or_none(phase: str, met: list[str], target: str | None) -> None:
+def test_the_first_transition_whose_condition_is_met_is_taken_or_none(
+    phase: str, met: list[str], target: str | None
+) -> None:
     taken = advance(RESEARCH, phase, met)
     assert (taken.target if taken else None) == target
 
 
 @given(graphs(), st.sets(st.sampled_from(CONDITIONS)))
 @settings(max_examples=80)
-def test_whatever_is_met_the_way_taken_stands_in_the_table_and_no_other_goes_before_it(
-    graph: PhaseGraph, met: set[str]
-) -> None:
+def test_the_transition_taken_is_always_in_the_table_and_none_precedes_it(graph: PhaseGraph, met: set[str]) -> None:
     checked(graph, CONDITIONS, TOOLS)
     for phase in graph.phases:
         taken = advance(graph, phase.name, met)
@@ -165,7 +165,7 @@ def test_the_parts_of_a_larger_graph_are_frames_with_their_phases_in_them() -> N
     assert lines[-1] == "    class p5 current"
 
 
-def test_the_picture_says_of_each_way_what_a_person_is_asked_before_it_is_gone() -> None:
+def test_the_picture_shows_for_each_transition_what_a_person_is_asked_first() -> None:
     """A transition may ask a person when its phase doesn't, ask differently, or not at all.
 
     Nobody is asked before going back.

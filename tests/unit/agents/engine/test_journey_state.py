@@ -88,7 +88,7 @@ def test_work_that_meets_no_condition_is_kept_and_the_journey_stays() -> None:
     assert walk.state.metrics["DECOMPOSE"].tokens_in == 11
 
 
-def test_before_a_blocking_checkpoint_the_journey_waits_and_takes_no_work() -> None:
+def test_at_a_blocking_checkpoint_the_journey_waits_and_accepts_no_work() -> None:
     walk = Walk()
     state = walk.submit("tree_ready")
     assert (state.phase, state.status) == ("DECOMPOSE", "waiting")
@@ -102,7 +102,7 @@ def test_before_a_blocking_checkpoint_the_journey_waits_and_takes_no_work() -> N
         walk.submit("tree_ready")
 
 
-def test_an_optional_checkpoint_stays_open_while_the_work_goes_on_until_the_next_submit() -> None:
+def test_an_optional_checkpoint_stays_open_while_work_continues_until_the_next_submit() -> None:
     walk = in_rise_above()
     state = walk.state
     assert (state.phase, state.status) == ("RISE_ABOVE", "active")
@@ -134,7 +134,7 @@ def test_one_way_may_ask_a_person_where_the_others_of_its_phase_ask_nobody() -> 
         checked(asked, CONDITIONS, ())
 
 
-def test_an_informational_checkpoint_is_told_and_asks_nobody() -> None:
+def test_an_informational_checkpoint_is_announced_and_asks_nobody() -> None:
     walk = in_rise_above()
     state = walk.submit()
     told = [entry.event for entry in walk.log[-4:]]
@@ -169,7 +169,7 @@ def test_going_back_remembers_why_and_going_forward_forgets_it() -> None:
     assert state.transition_history[1].timestamp == NOW + 3 * SECOND
 
 
-def test_a_journey_that_is_over_takes_no_work() -> None:
+def test_a_finished_journey_accepts_no_work() -> None:
     walk = in_rise_above()
     walk.submit()
     with pytest.raises(JourneyOver, match="complete; a person may send it back"):
@@ -199,7 +199,7 @@ def test_the_same_submit_has_the_same_key_and_another_has_another() -> None:
 # --- a person's word --------------------------------------------------------------------------------------------------
 
 
-def test_an_approval_lets_the_work_go_on_and_says_how_it_was_given() -> None:
+def test_an_approval_continues_the_work_and_records_how_it_was_given() -> None:
     walk = Walk()
     walk.submit("tree_ready")
     state = walk.say("approve", "fine", channel="relayed")
@@ -213,7 +213,7 @@ def test_an_approval_lets_the_work_go_on_and_says_how_it_was_given() -> None:
     )
 
 
-def test_changes_are_made_in_the_work_which_goes_on_if_it_still_may() -> None:
+def test_changes_are_made_in_the_work_which_continues_if_it_still_may() -> None:
     walk = Walk()
     walk.submit("tree_ready", content={"questions": {"a": "one", "b": "two"}, "kept": 1})
     other = Walk(log=[*walk.log])
@@ -234,7 +234,7 @@ def test_changes_asked_for_in_words_are_left_to_the_phase() -> None:
     assert state.work["DECOMPOSE"].content == {"questions": ["a"]}
 
 
-def test_a_rejection_takes_the_way_back_that_the_graph_has_for_it_or_the_phase_is_done_again() -> None:
+def test_a_rejection_takes_its_way_back_in_the_graph_or_repeats_the_phase() -> None:
     walk = Walk()
     walk.submit("tree_ready")
     state = walk.say("reject", "too broad")
@@ -259,7 +259,7 @@ def test_a_rejection_takes_the_way_back_that_the_graph_has_for_it_or_the_phase_i
     assert (state.backward_trigger, state.backward_trigger_detail) == ("human_rejected", "wrong project")
 
 
-def test_what_went_on_past_an_optional_checkpoint_comes_back_when_it_is_rejected_or_changed() -> None:
+def test_work_past_an_optional_checkpoint_returns_when_it_is_rejected_or_changed() -> None:
     walk = in_rise_above()
     other, third = Walk(log=[*walk.log]), Walk(log=[*walk.log])
     state = walk.say("reject", "no source for b")
@@ -274,7 +274,7 @@ def test_what_went_on_past_an_optional_checkpoint_comes_back_when_it_is_rejected
     assert (state.phase, state.transitions, state.checkpoint) == ("RISE_ABOVE", 2, None)
 
 
-def test_a_person_sends_a_journey_back_to_where_it_has_been_from_anywhere() -> None:
+def test_a_person_sends_a_journey_back_to_an_earlier_phase_from_anywhere() -> None:
     walk = in_rise_above()
     walk.submit()
     state = walk.say("revisit", "one more thing", target="DECOMPOSE", channel="relayed")
@@ -295,7 +295,7 @@ def test_an_answer_is_known_from_then_on_and_moves_nothing() -> None:
     assert state.word.note == "the northern site"
 
 
-def test_where_the_own_hand_is_asked_for_a_relayed_word_does_not_count() -> None:
+def test_a_relayed_decision_does_not_count_if_a_direct_one_is_required() -> None:
     """Design, section 7: an agent that needs the person's own edit."""
     graph = replace(RESEARCH, phases=(replace(RESEARCH.phases[0], own_hand=True), *RESEARCH.phases[1:]))
     walk = Walk(graph)
@@ -470,12 +470,12 @@ def test_another_form_is_no_state(change: dict[str, object], reason: str) -> Non
         ),
     ],
 )
-def test_what_is_no_event_of_ours_is_said_to_be_none(text: str, reason: str) -> None:
+def test_an_unknown_event_is_reported(text: str, reason: str) -> None:
     with pytest.raises(UnknownEvent, match=reason):
         event_of(text)
 
 
-def test_what_changed_is_told_in_words_without_the_work() -> None:
+def test_changes_are_described_in_words_without_the_work() -> None:
     walk = in_answer()
     walk.submit("new_category", content="SECRET")
     told = newest_steps(walk.log)
@@ -537,7 +537,7 @@ def test_whatever_is_done_a_walk_never_leaves_the_table_and_is_never_stuck(
         assert moved.version == state.version + 1
 
 
-def test_what_is_kept_beside_the_log_holds_nothing_that_the_log_holds_word_for_word() -> None:
+def test_the_state_beside_the_log_repeats_nothing_of_the_log_word_for_word() -> None:
     """Otherwise each step would write all works of the journey again."""
     walk = Walk(log=[Logged(1, 1, NOW, ADA, begun("BRIEF " * 9_000, inputs={"a": "INPUT " * 9_000}))])
     walk.submit("tree_ready", content="WORK " * 9_000)

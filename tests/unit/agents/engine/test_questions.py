@@ -42,7 +42,7 @@ async def asked(**changes: Any) -> Led:
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
-async def test_where_questions_are_asked_a_journey_waits_and_takes_neither_work_nor_a_yes() -> None:
+async def test_with_open_questions_a_journey_accepts_neither_work_nor_approval() -> None:
     led = await asked()
     here = await led.position()
     state = here.state
@@ -59,7 +59,7 @@ async def test_where_questions_are_asked_a_journey_waits_and_takes_neither_work_
         await led.decide("approve")
 
 
-async def test_answers_by_id_are_kept_with_the_words_of_their_questions_and_let_the_work_go_on() -> None:
+async def test_answers_by_id_are_stored_with_their_questions_and_the_work_continues() -> None:
     led = await asked()
     state = await led.decide("answer", changes=ANSWERS)
     assert (state.phase, state.status, state.checkpoint) == ("MAKE", "active", None)
@@ -100,7 +100,7 @@ async def test_one_note_answers_all_questions_and_those_that_no_answer_names() -
         ({"q1": {"question": "How many hives?", "answer": "two"}, "q2": "a"}, "", r"the answer to q1 is not text"),
     ],
 )
-async def test_what_answers_no_question_or_leaves_one_open_is_refused_with_what_to_ask(
+async def test_an_answer_to_no_question_or_an_incomplete_one_is_refused_with_what_to_ask(
     changes: dict[str, Any], note: str, why: str
 ) -> None:
     led = await asked()
@@ -110,7 +110,7 @@ async def test_what_answers_no_question_or_leaves_one_open_is_refused_with_what_
     assert await led.state() == before
 
 
-async def test_ids_of_any_characters_name_questions_and_come_back_as_they_are() -> None:
+async def test_ids_of_any_characters_name_questions_and_come_back_unchanged() -> None:
     ids = [ODD.replace("\ud800", ""), "note", "__proto__", "a.b[0]", "{{ brief }}", "-", "0"]
     led = await begun()
     await led.submit(**{**PLAN, "ask": [{"id": id_, "question": f"{id_}?"} for id_ in ids]})
@@ -148,7 +148,7 @@ class AnyWork:
         ([{"id": "q1", "question": "A?"}, "How many?"], r"ask\[1\] has no `id`"),
     ],
 )
-async def test_what_a_person_could_not_answer_is_not_asked(ask: list[Any], why: str) -> None:
+async def test_an_unanswerable_question_is_not_asked(ask: list[Any], why: str) -> None:
     """If two questions had one id, or none, a person would see only one."""
     agent = making()
     led = await begun(replace(agent, forms={**agent.forms, "PLAN": AnyWork()}))
@@ -170,7 +170,7 @@ async def test_a_question_is_no_template_and_its_answer_none_either() -> None:
     assert state.answers["PLAN"]["q1"]["answer"] == "{{ phase }}"
 
 
-async def test_resuming_stays_within_its_tokens_however_much_is_asked() -> None:
+async def test_resuming_stays_within_its_tokens_however_many_questions_there_are() -> None:
     led = await begun()
     many = [{"id": f"q{n}", "question": f"{n}? " + "why " * 1_500} for n in range(60)]
     await led.submit(**{**PLAN, "ask": many})
@@ -184,14 +184,14 @@ async def test_resuming_stays_within_its_tokens_however_much_is_asked() -> None:
 
 
 @pytest.mark.parametrize("channel", ["relayed", "host", "page", "terminal"])
-async def test_every_way_of_saying_it_answers_and_is_told_apart(channel: Channel) -> None:
+async def test_every_channel_can_answer_and_is_recorded(channel: Channel) -> None:
     led = await asked()
     state = await led.decide("answer", channel=channel, changes=ANSWERS)
     said = [event for event in await led.events() if isinstance(event, Decided)]
     assert (state.phase, said[-1].channel) == ("MAKE", channel)
 
 
-async def test_where_the_own_hand_is_asked_for_no_relayed_word_answers() -> None:
+async def test_a_relayed_answer_does_not_count_if_a_direct_one_is_required() -> None:
     led = await asked(own_hand=True)
     assert "The person must decide this personally" in await led.told()
     with pytest.raises(NeedsOwnHand):
@@ -214,7 +214,7 @@ async def test_no_submit_answers_a_question() -> None:
     assert (state.status, state.answers) == ("waiting", {})
 
 
-async def test_a_word_on_what_nobody_asked_answers_nothing_that_is_asked_later() -> None:
+async def test_an_answer_to_an_unasked_question_does_not_answer_a_later_one() -> None:
     led = await begun()
     with pytest.raises(NotToDecide, match="there is no question 'q1'; nothing is asked here"):
         await led.decide("answer", changes={"q1": "two"})
@@ -224,7 +224,7 @@ async def test_a_word_on_what_nobody_asked_answers_nothing_that_is_asked_later()
     assert questions_asked(await led.state()) == {"q1": "How many hives?", "q2": "Who enters?"}
 
 
-async def test_of_two_answers_at_once_one_counts_and_the_other_learns_of_it() -> None:
+async def test_of_two_concurrent_answers_one_counts_and_the_other_learns_of_it() -> None:
     led = await asked()
     version = (await led.state()).version
     said = [JourneyDecision("answer", "page", changes={"q1": n, "q2": n}) for n in ("one", "two", "three")]
@@ -254,7 +254,7 @@ async def test_the_same_answer_again_is_answered_the_same() -> None:
 # --- asking again -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_answered_is_not_asked_again_but_a_question_with_other_words_is() -> None:
+async def test_an_answered_question_is_not_asked_again_but_a_reworded_one_is() -> None:
     led = await asked()
     await led.decide("answer", changes=ANSWERS)
     await led.decide("revisit", "once more", changes={"phase": "PLAN"})
@@ -270,7 +270,7 @@ async def test_what_was_answered_is_not_asked_again_but_a_question_with_other_wo
     assert (await led.submit(steps=["one"])).phase == "MAKE", "nobody waits for what is answered"
 
 
-async def test_a_way_that_asks_on_any_work_waits_for_nobody_where_nothing_is_asked() -> None:
+async def test_a_transition_that_asks_waits_for_nobody_without_questions() -> None:
     agent = making()
     ways = tuple(way for way in agent.graph.transitions if way.source != "PLAN")
     always = Transition("PLAN", "CHECK", asks="ask")
@@ -281,7 +281,7 @@ async def test_a_way_that_asks_on_any_work_waits_for_nobody_where_nothing_is_ask
     assert (await led.decide("answer", changes=ANSWERS)).phase == "MAKE"
 
 
-async def test_a_person_may_take_questions_out_and_what_is_left_is_asked() -> None:
+async def test_a_person_may_remove_questions_and_the_rest_is_asked() -> None:
     led = await asked()
     state = await led.decide("modify", changes={"ask": [{"id": "q2", "question": "Who enters?"}]})
     assert (state.status, questions_asked(state)) == ("waiting", {"q2": "Who enters?"})
@@ -315,7 +315,7 @@ async def test_questions_that_a_person_rejects_are_worked_on_again_and_asked_aga
     assert (await led.submit(drop=["q2"])).phase == "MAKE"
 
 
-async def test_questions_that_a_person_rejected_are_not_put_to_them_again_as_they_are() -> None:
+async def test_rejected_questions_are_not_asked_again_unchanged() -> None:
     led = await asked()
     await led.decide("reject", "ask the keeper, not me")
     before = await led.state()
@@ -397,7 +397,7 @@ async def test_a_way_back_that_asks_is_a_way_back_once_it_is_answered() -> None:
     assert state.answers["JUDGE"]["q1"]["answer"] == "two"
 
 
-async def test_answers_are_seen_by_what_judges_later() -> None:
+async def test_later_judges_see_the_answers() -> None:
     seen: list[Any] = []
 
     async def made(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -456,7 +456,7 @@ def test_answers_of_another_form_are_no_event_of_ours(answers: Any) -> None:
         event_of(canonical(told))
 
 
-def test_a_word_from_before_there_were_answers_is_read_and_written_as_it_was() -> None:
+def test_a_decision_from_before_there_were_answers_is_read_and_written_unchanged() -> None:
     told = canonical({"type": "journey.decided", "decision": "answer", "channel": "page", "phase": "A", "note": "so"})
     said = event_of(told)
     assert isinstance(said, Decided)

@@ -28,7 +28,7 @@ WORK = st.fixed_dictionaries(
 
 
 @cases(WORK, WORK, st.lists(st.sampled_from("abcd"), max_size=2))
-def test_what_was_given_is_found_so_that_it_makes_the_same_work_again(
+def test_the_submitted_fields_are_found_so_that_they_make_the_same_work_again(
     before: dict[str, Any], new: dict[str, Any], dropped: list[str]
 ) -> None:
     whole = joined(before, {**new, "drop": dropped} if dropped else new, frozenset())
@@ -37,7 +37,7 @@ def test_what_was_given_is_found_so_that_it_makes_the_same_work_again(
     assert len(canonical(told)) <= len(canonical({**whole, "drop": list("abcd")}))
 
 
-def test_what_belongs_to_one_submit_is_given_again() -> None:
+def test_fields_of_one_submit_are_given_again() -> None:
     assert given({"text": "a", "lacks": "x"}, {"text": "a", "lacks": "x"}, frozenset({"lacks"})) == {"lacks": "x"}
     assert given(None, {"text": "a"}, frozenset()) == {"text": "a"}
 
@@ -88,7 +88,7 @@ async def test_from_every_version_the_same_acts_lead_the_same_way(version: int) 
         assert state.answers == first.answers
 
 
-async def test_acts_are_what_hosts_and_people_did_and_where_it_led() -> None:
+async def test_acts_are_those_of_hosts_and_people_with_their_results() -> None:
     async with leading(inquiry()) as led:
         await whole_way(led)
         told = await acts(led, 1)
@@ -140,7 +140,7 @@ async def test_work_that_is_refused_today_ends_it_with_the_reason() -> None:
         assert "the work for WRITE is not valid" in done[-1].refused
 
 
-async def test_what_the_server_finds_by_itself_may_be_another_thing_now() -> None:
+async def test_automatic_findings_may_differ_now() -> None:
     look = Pages()
     now = inquiry()
     graph = now.graph
@@ -166,7 +166,7 @@ async def test_a_word_that_needs_the_person_s_own_hand_is_not_relayed() -> None:
         assert "only the person can decide" in done[0].refused
 
 
-async def test_only_a_fork_of_the_journey_that_began_early_enough_is_gone_on_with() -> None:
+async def test_only_an_early_enough_fork_of_the_journey_is_continued() -> None:
     async with leading(inquiry()) as led:
         await whole_way(led)
         fork = await led.runner.start("", "", {FORK_OF: led.journey, AT_VERSION: 4}, by=ADA)
