@@ -226,7 +226,7 @@ def _path_problems(graph: PhaseGraph) -> Iterator[str]:
 
 
 def _automatic_problems(graph: PhaseGraph) -> Iterator[str]:
-    """Yield the places where automatic work would get stuck or loop for ever."""
+    """Yield the places where automatic work would get stuck or loop forever."""
     automatic = [phase for phase in graph.phases if phase.automatic]
     alone = {phase.name for phase in automatic}
     # Only transitions between automatic phases: any other phase waits for a host and so ends the step.

@@ -162,7 +162,7 @@ class Gate:
             await self._journey_hook.failed(call, begun, crashed(error))
             raise
         except anyio.get_cancelled_exc_class():
-            # Without the shield the journey would show the call as running for ever.
+            # Without the shield the journey would show the call as running forever.
             with anyio.CancelScope(shield=True):
                 await self._journey_hook.failed(call, begun, CANCELLED)
             raise

@@ -117,7 +117,7 @@ class MapLines:
         self._lost_since = now()
 
     async def run(self, sleep: Callable[[float], Awaitable[None]] = anyio.sleep) -> None:
-        """Make lines for ever. A model that is unavailable is asked less and less often, finally once an hour."""
+        """Make lines forever. A model that is unavailable is asked less and less often, finally once an hour."""
         away_s = LOOK_S
         while True:
             try:

@@ -132,7 +132,7 @@ async def _send(notify: Callable[[], Awaitable[None]], *, lost: Callable[[], obj
 
 
 async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish, for ever, changed resources for each event of the state database, and each change of the lists."""
+    """Publish, forever, changed resources for each event of the state database, and each change of the lists."""
     async with anyio.create_task_group() as tasks:
         if sessions.server is not None and sessions.server.offers:
             tasks.start_soon(_follow_lists, sessions.server, bus, sessions)
@@ -140,7 +140,7 @@ async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessio
 
 
 async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish each change of this process's lists of prompts and resources, for ever.
+    """Publish each change of this process's lists of prompts and resources, forever.
 
     The lists themselves are compared, so a change is noticed whichever process or program made it.
     """
@@ -164,7 +164,7 @@ async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessi
 
 
 async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish changed resources for each event of the state database, for ever. After an error it waits and tries again."""
+    """Publish changed resources for each event of the state database, forever. After an error it waits and tries again."""
     seen: int | None = None
     pause_s = 0.0
     while True:

@@ -39,7 +39,7 @@ SURELY_S = 600.0
 
 
 async def keep_runs(services: HasState, runs: Runs) -> None:
-    """Resume runs, for ever. Several processes may do that: of those that try to lead a run, one succeeds."""
+    """Resume runs, forever. Several processes may do that: of those that try to lead a run, one succeeds."""
     keeper = Keeper(services, runs)
     while True:
         try:

@@ -35,7 +35,7 @@ def refusal(error: Exception) -> JSONRPCError | None:
     if line is not None:
         if not line.strip():
             return None
-        # The sender waits for an answer under this id; without one it would wait for ever.
+        # The sender waits for an answer under this id; without one it would wait forever.
         found = _ID.search(line)
         return failure(PARSE_ERROR, NOT_JSON, json.loads(found[1]) if found else None)
     problems = error.errors() if isinstance(error, ValidationError) else []

@@ -19,7 +19,7 @@ WHERE principal = %s AND kind = %s AND slot_at BETWEEN %s AND %s ORDER BY slot_a
 def _count_in_sqlite(  # noqa: PLR0917 - the arguments of `forge.charge`
     c: apsw.Connection, principal: str, kind: str, amount: int, slot: datetime, oldest: datetime
 ) -> list[Row]:
-    # Slots of the future are from a clock that was set back since: they must not count for ever.
+    # Slots of the future are from a clock that was set back since: they must not count forever.
     forget = "DELETE FROM quota WHERE principal = ? AND kind = ? AND (slot_us < ? OR slot_us > ?)"
     c.execute(forget, (principal, kind, micros(oldest), micros(slot)))
     count = (

@@ -428,7 +428,7 @@ class Settings:
         default=timedelta(days=90),
         shown="90d",
     )
-    """None keeps them for ever."""
+    """None keeps them forever."""
     questions_kept: timedelta | None = setting(
         "FORGE_QUESTIONS_KEPT",
         values.questions_kept,

@@ -353,7 +353,7 @@ def size(text: str) -> int:
 
 
 def retention(text: str) -> timedelta | None:
-    """Return how long texts are kept; None for ever. It is never less than a week, because a proposal may wait that long."""
+    """Return how long texts are kept; None forever. It is never less than a week, because a proposal may wait that long."""
     word = text.strip().lower()
     if word == "forever":
         return None

@@ -148,7 +148,7 @@ class Notices:
     # --- following proposals ------------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Announce proposals and their outcomes, for ever; after trouble with growing pauses."""
+        """Announce proposals and their outcomes, forever; after trouble with growing pauses."""
         seen, pause_s = await self._begin(), 0.0
         while True:
             for proposal_id in list(self._due):
@@ -357,7 +357,7 @@ class Notices:
         return bool(self._access.reviewers) and proposal.kind in ("call", "flag") and weak
 
     async def listen(self) -> None:
-        """Receive reactions, for ever, as long as there is a notice on which one counts."""
+        """Receive reactions, forever, as long as there is a notice on which one counts."""
         pause_s = self._pace.retry
         while True:
             await self._watching.wait()

@@ -45,7 +45,7 @@ async def read_all(
 
     `page` is called with None, then with each cursor. Reading also ends, with a note, when a cursor repeats, when a page has
     nothing new while more are announced, and when the last page came with fewer things than Plane counts: a faulty
-    server must neither keep us reading for ever nor pass for an empty project.
+    server must neither keep us reading forever nor pass for an empty project.
     """
     found: dict[str, T] = {}
     cursor: str | None = None

@@ -52,7 +52,7 @@ else:
 logger = logging.getLogger("knowledge_forge.tasks")
 
 AGENT_RUN = run_elicitation.TOOL
-REMEMBERED = timedelta(days=3_650)  # in effect for ever; what is stored there needs an end
+REMEMBERED = timedelta(days=3_650)  # in effect forever; what is stored there needs an end
 CANCELLED = "the client cancelled the task"
 LONGEST_QUESTION = 400
 POINT = "."

@@ -61,7 +61,7 @@ class TaskForm:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolTask:
-    """A task as it is now. `message` is its status in a sentence; `lasts` is how long it can be fetched, None for ever.
+    """A task as it is now. `message` is its status in a sentence; `lasts` is how long it can be fetched, None forever.
 
     `forms` are open (input_required); `result` is what the call would have returned (completed).
     """

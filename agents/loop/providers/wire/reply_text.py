@@ -1,4 +1,4 @@
-"""Reading what models write with care: tool arguments, requested JSON, usage. Pure."""
+"""Reads models' output tolerantly: tool arguments, requested JSON, usage. Pure."""
 
 from __future__ import annotations
 
