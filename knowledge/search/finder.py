@@ -31,9 +31,10 @@ from knowledge.search.map_lines import document_entry, when
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
+from knowledge.search.ranking.across_languages import note_on, scent_across
 from knowledge.search.ranking.explanation import Explainer, characters, fitted
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
-from knowledge.search.ranking.scent import ShownChunk, at_place, judge, page_scores, signs_of
+from knowledge.search.ranking.scent import LOST_BELOW, ShownChunk, at_place, judge, page_scores, signs_of
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
@@ -139,21 +140,27 @@ class Finder:
         # shown: otherwise, with a large limit, the passages of the first page would take the room of all others.
         place_of = {doc: at for at, doc in enumerate(scores)}
         shown = sorted(shown, key=lambda seq: place_of[ranking.rows[seq].doc])
+        chunks = [
+            ShownChunk(
+                row.path,
+                chunk_section(row.section),
+                short=row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS,
+            )
+            for row in (ranking.rows[seq] for seq in shown)
+        ]
         scent = judge(
             signs,
-            [
-                ShownChunk(
-                    row.path,
-                    chunk_section(row.section),
-                    short=row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS,
-                )
-                for row in (ranking.rows[seq] for seq in shown)
-            ],
+            chunks,
             indexed=progress.done >= progress.total > 0,
             directory=place,
             navigation=route.mode == "navigation",
             continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
         )
+        notes = [*ranking.notes]
+        if question.gap:
+            scent = scent_across(scent, question.gap, chunks, by_meaning=ranking.across_languages)
+            scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}  # as the verdict
+            notes += [] if ranking.across_languages else [note_on(question.gap)]
         if places.target is not None and (places.target.kind == "directory" or signs.exact):
             scent = at_place(scent, places.target)
         more = len(fresh) > len(shown)
@@ -167,7 +174,7 @@ class Finder:
             next_cursor=key + "".join(marks) if more else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
-            note="; ".join(ranking.notes) or None,
+            note="; ".join(notes) or None,
         )
         if explain:
             answer = await self._explained(answer, shown, question, ranking, scope)

@@ -1,4 +1,8 @@
-"""How well the default engines find, on public test collections: `python -m tests.benchmarks.collections PATH...`.
+"""How well search finds, on public test collections: `python -m tests.benchmarks.collections [--embedder NAME] PATH...`.
+
+`PAGES:QUESTIONS` asks the questions of one collection over the pages of another, which must have the same ids: the same
+text in another language. With `--embedder` (as FORGE_EMBEDDER), the transformer is also joined with FTS5 by rank, the plainest
+way to use both, and typing errors are left out.
 
 `FORGE_QDRANT_URL` and `FORGE_MEILI_URL` in the environment let servers search instead.
 Each is written as a knowledge base, indexed and asked through the real engines: words alone (plain BM25), vectors
@@ -10,10 +14,11 @@ were chosen on both halves, so neither is untouched.
 
 from __future__ import annotations
 
+import argparse
 import random
 import re
+import sqlite3
 import string
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,11 +29,13 @@ import anyio
 from knowledge.evaluate.metrics import mean, ndcg, recall, reciprocal_rank
 from knowledge.index.embed.static import StaticEmbedder
 from knowledge.index.ports import QueryTerm
+from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.analysis import is_stop_word, stem, words
 from knowledge.search.query.corrections import Vocabularies
 from knowledge.search.query.question import Questions
+from knowledge.search.ranking.fusion import RRF_K
 from knowledge.search.ranking.ranker import Ranker, SearchScope
-from knowledge.state.ports import Filters
+from knowledge.state.ports import Filters, IndexPosition
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.loader import load
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
@@ -73,18 +80,19 @@ def halves(queries: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(shuffled[:middle]), frozenset(shuffled[middle:])
 
 
-async def measure(collection: Collection, folder: Path) -> None:
+async def measure(collection: Collection, folder: Path, embedder: str | None = None) -> None:
     """Print a row for each way of searching."""
     names = {f"{number:06}.md": page for number, page in enumerate(collection.pages)}
     kb = folder / "kb"
     kb.mkdir()
     for name, page in names.items():
         (kb / name).write_text(collection.pages[page].markdown, encoding="utf-8", errors="replace")
-    async with open_base(load({"kb": str(kb), "state_dir": str(folder / "state")})) as base:
+    settings = load({"kb": str(kb), "state_dir": str(folder / "state"), "embedder": embedder})
+    async with open_base(settings) as base:
         async with held_lease(base) as lease:
             if lease is None:
                 raise RuntimeError("somebody else indexes this folder")
-            await bring_up_to_date(base, lease)
+            await bring_up_to_date(base, lease, vectors=True)
         asked = {query: text for query, text in collection.queries.items() if collection.grades.get(query)}
         print(f"\n{collection.name}: {len(names):,} pages, {len(asked)} questions\n")
         print(
@@ -95,10 +103,15 @@ async def measure(collection: Collection, folder: Path) -> None:
             ranked = {query: [names[name] for name in await search(text)] for query, text in questions.items()}
             return {query: gain(pages, collection.grades[query]) for query, pages in ranked.items()}
 
-        for label, search in [("words alone (BM25)", by_words(base)), ("vectors alone", by_vectors(base))]:
+        by_transformer = settings.embedder != "static"
+        compared = [("words alone (BM25)", by_words(base)), ("vectors alone", by_vectors(base))]
+        compared += [("FTS5 and vectors, joined by rank", await by_rank(base))] if by_transformer else []
+        for label, search in compared:
             print(row(label, await gains(search, asked)), flush=True)
         clean = await gains(whole(base), asked)
         print(row("whole search", clean), flush=True)
+        if by_transformer:
+            return
         for label, search in [("BM25", by_words(base)), ("whole search", whole(base))]:
             found = [await gains(search, mistyped_all(asked, seed)) for seed in TYPO_SEEDS]
             print(row(f"{label}, one typing error", together(found)), flush=True)
@@ -184,6 +197,29 @@ def whole(base: KnowledgeBase) -> Search:
     return search
 
 
+async def by_rank(base: KnowledgeBase) -> Search:
+    """Search the same passages with SQLite's FTS5 and by vectors, and join both lists by the places of pages."""
+    rows = (await base.index.delta(IndexPosition("", 0), limit=1_000_000, texts=True)).texts
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE VIRTUAL TABLE passage USING fts5(text, tokenize='porter unicode61')")
+    texts = [(row.seq, indexed_text(row.section, row.text).encode(errors="replace").decode()) for row in rows]
+    database.executemany("INSERT INTO passage(rowid, text) VALUES (?, ?)", texts)
+    meaning = by_vectors(base)
+
+    async def search(query: str) -> Sequence[str]:
+        asked = " OR ".join(f'"{word}"' for word in dict.fromkeys(re.findall(r"\w+", query.lower())))
+        chosen = "SELECT rowid FROM passage WHERE passage MATCH ? ORDER BY bm25(passage) LIMIT ?"
+        found = [int(seq) for (seq,) in database.execute(chosen, (asked, SHOWN))] if asked else []
+        lists = [await _paths(base, found), await meaning(query)]
+        scores: dict[str, float] = {}
+        for pages in lists:
+            for place, page in enumerate(pages, 1):
+                scores[page] = scores.get(page, 0.0) + 1 / (RRF_K + place)
+        return sorted(scores, key=lambda page: (-scores[page], page))
+
+    return search
+
+
 async def _paths(base: KnowledgeBase, ranked: Sequence[int]) -> list[str]:
     rows = await base.index.chunks(ranked)
     return list(dict.fromkeys(rows[seq].path for seq in ranked if seq in rows))
@@ -191,9 +227,19 @@ async def _paths(base: KnowledgeBase, ranked: Sequence[int]) -> list[str]:
 
 def main() -> None:
     """Measure each collection."""
-    for path in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument("--embedder", help="as FORGE_EMBEDDER, which applies otherwise")
+    args = parser.parse_args()
+    for path in args.paths:
+        pages, _, asked = path.partition(":")
+        collection = read(Path(pages))
+        if asked:
+            other = read(Path(asked))
+            name = f"{other.name} over {collection.name}"
+            collection = Collection(name, collection.pages, other.queries, other.grades)
         with tempfile.TemporaryDirectory() as folder:
-            anyio.run(measure, read(Path(path)), Path(folder))
+            anyio.run(measure, collection, Path(folder), args.embedder)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ class Endpoint:
     key: str | None = None
     dimensions: int = 0
     encoding: wire.Encoding = "float"
+    multilingual: bool = False
 
     def __repr__(self) -> str:
         """Return it without the key."""
@@ -109,6 +110,11 @@ class EndpointEmbedder:
     def dimensions(self) -> int:
         """The length of a vector; 0 before the first reply, unless it was given."""
         return self._dimensions
+
+    @property
+    def multilingual(self) -> bool:
+        """Whether a person declared it, or the model's name is known."""
+        return self._endpoint.multilingual
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, each of length 1; all zeros for a blank text, and for one that the model does not accept.

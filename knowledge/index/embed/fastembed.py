@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
+from knowledge.index.embed.identity import finds_across, known_multilingual
 from knowledge.index.embed.transformer import PoliteThreads, batches_of
 from knowledge.private_files import private_folder
 
@@ -47,6 +48,7 @@ class FastembedModel:
         self._model, self._folder = model, folder
         self._lock = threading.Lock()
         self._loaded: FastembedText | None = None
+        self.multilingual = known_multilingual(model)
         self.polite = PoliteThreads(threads)
 
     def prepare(self, texts: Sequence[str]) -> Sequence[str]:
@@ -79,11 +81,13 @@ class FastembedModel:
             from fastembed import TextEmbedding
         except ImportError as error:
             raise self.unavailable(f"fastembed cannot be loaded ({error})", INSTALL) from error
-        known = [str(described["model"]) for described in TextEmbedding.list_supported_models()]
-        if self._model.casefold() not in {model.casefold() for model in known}:
-            listed = ", ".join(known[:SHOWN_MODELS])
+        known = {str(described["model"]): described for described in TextEmbedding.list_supported_models()}
+        described = next((known[model] for model in known if model.casefold() == self._model.casefold()), None)
+        if described is None:
+            listed = ", ".join(list(known)[:SHOWN_MODELS])
             mend = f"set FORGE_EMBEDDER=fastembed:MODEL to a model that it knows ({listed} and {len(known) - SHOWN_MODELS} more)"
             raise self.unavailable("it does not know that model", mend)
+        self.multilingual = finds_across(self._model, str(described.get("description", "")))
         provided = self._folder / self._model.replace("/", "--")
         try:
             private_folder(self._folder)

@@ -37,6 +37,31 @@ class Prefixes:
 
 NO_PREFIXES = Prefixes()
 
+_MULTILINGUAL = re.compile(
+    r"multilingual|\bbge-m3\b|\blabse\b|arctic-embed-\w+-v2|nomic-embed-text-v2|jina-embeddings-v[345]|"
+    r"\bqwen3-embedding|\bembeddinggemma|\btext-embedding-3-|\bembed-v4|\bgemini-embedding"
+)
+"""The published models that were trained to find across languages, whose documentation says so."""
+
+_LANGUAGE = re.compile("English|Chinese|German|Spanish|[Mm]ultilingual")
+"""The languages that the descriptions in fastembed's list name."""
+
+
+def known_multilingual(model: str) -> bool:
+    """Return whether the model of that name is known to find across languages."""
+    return _MULTILINGUAL.search(model.casefold()) is not None
+
+
+def languages_in(description: str) -> list[str]:
+    """Return the parts of one of fastembed's descriptions that name languages."""
+    return [part.strip() for part in description.split(",") if _LANGUAGE.search(part)]
+
+
+def finds_across(model: str, description: str) -> bool:
+    """Return whether fastembed's description of a model, or the model's name, says that it finds across languages."""
+    named = set(_LANGUAGE.findall(" ".join(languages_in(description))))
+    return len(named) > 1 or "ultilingual" in "".join(named) or known_multilingual(model)
+
 
 @dataclass(frozen=True, slots=True)
 class EmbedderName:

@@ -31,6 +31,11 @@ class Embedder(Protocol):
         """The length of a vector; 0 until the model's first answer, if only that shows it."""
         ...
 
+    @property
+    def multilingual(self) -> bool:
+        """Whether texts that mean the same in different languages are near each other; False if nothing says so."""
+        ...
+
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, each of length 1; all zeros for a text without a known word (never NaN).
 

@@ -55,6 +55,11 @@ class StaticEmbedder:
         """The length of a vector."""
         return DIMENSIONS
 
+    @property
+    def multilingual(self) -> bool:
+        """False: its words are those of English, and a few of other languages."""
+        return False
+
     def is_usual_word(self, word: str) -> bool:
         """Return whether `word` (lower case) is one token of the model: a frequent word of English, sometimes of another language.
 

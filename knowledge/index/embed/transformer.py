@@ -61,6 +61,11 @@ class TransformerModel(Protocol[T]):
         """The length of a vector, 0 if only the model says it."""
         ...
 
+    @property
+    def multilingual(self) -> bool:
+        """Whether its files, its list or its name say that it finds across languages."""
+        ...
+
     def prepare(self, texts: Sequence[str]) -> Sequence[T]:
         """Return each text as the model takes it. Raises `EmbedderUnavailable` if the model cannot be loaded."""
         ...
@@ -81,14 +86,21 @@ class TransformerModel(Protocol[T]):
 class TransformerEmbedder(Generic[T]):
     """Vectors of texts with `prefix` before each. `asking` embeds questions: at once, and not in threads that give way.
 
-    `expected` is the required length of vectors, 0 to learn it from the model.
+    `expected` is the required length of vectors, 0 to learn it from the model. `multilingual` is what a person declared.
     """
 
     def __init__(
-        self, model: TransformerModel[T], *, name: str, asking: bool, prefix: str = "", expected: int = 0
+        self,
+        model: TransformerModel[T],
+        *,
+        name: str,
+        asking: bool,
+        prefix: str = "",
+        expected: int = 0,
+        multilingual: bool | None = None,
     ) -> None:
         self._model, self._name, self._asking, self._prefix = model, name, asking, prefix
-        self._dimensions = expected or model.dimensions
+        self._dimensions, self._multilingual = expected or model.dimensions, multilingual
 
     @property
     def name(self) -> str:
@@ -99,6 +111,11 @@ class TransformerEmbedder(Generic[T]):
     def dimensions(self) -> int:
         """The length of a vector; 0 before the first text, if only the model says it."""
         return self._dimensions
+
+    @property
+    def multilingual(self) -> bool:
+        """Whether texts that mean the same in different languages are near each other."""
+        return self._model.multilingual if self._multilingual is None else self._multilingual
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, each of length 1; all zeros for a blank text.

@@ -50,12 +50,17 @@ _SCRIPTS = {
         "ka": "\u10a0-\u10ff",
     }.items()
 }
+_CYRILLIC = re.compile("[\u0400-\u04ff]")
+"""No script of one language: the words must tell."""
+IN_CYRILLIC = frozenset({"ru", "uk", "bg"})
 _PERSIAN = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
 """Letters of Persian that Arabic does not have."""
 TELLING_WEIGHT = 0.5
 MOST_TELLING = 6
 _LETTERS = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W\d_]+")
+LEAD = 0.3
+"""By how much the words for a language must outweigh those for the next one, where few words have to do."""
 SAMPLE = 600
 """Characters that are examined: enough for a hundred stop words, few enough to do it for every document."""
 FEWEST_HITS = 3
@@ -84,14 +89,38 @@ def normal_language(name: str) -> str:
     return code if 2 <= len(code) <= 3 and code.isalpha() else ""
 
 
-def detect(text: str) -> str:
-    """Return the language code of the beginning of `text`, "" if that is not clear."""
+def english_name(code: str) -> str:
+    """Return the English name of a language, its code if there is none here."""
+    return _LANGUAGES[code]["names"][0].title() if code in _LANGUAGES else code
+
+
+def has_own_script(code: str) -> bool:
+    """Return whether the letters of a text show that it is in that language."""
+    return code in _SCRIPTS or code == "fa"
+
+
+def is_cyrillic(text: str) -> bool:
+    """Return whether most letters of the beginning of `text` are Cyrillic."""
+    sample = text[:SAMPLE]
+    return 2 * len(_CYRILLIC.findall(sample)) > len(_LETTERS.findall(sample))
+
+
+def stop_words_in(text: str, language: str) -> int:
+    """Return how many words of the beginning of `text` are stop words of a language."""
+    return sum(map(STOP_WORDS.get(language, frozenset()).__contains__, _WORD.findall(text[:SAMPLE].casefold())))
+
+
+def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:
+    """Return the language code of the beginning of `text`, "" if that is not clear.
+
+    It must have at least `fewest` stop words of the language, which must outweigh those of any other language by `lead`.
+    """
     sample = text[:SAMPLE]
     if not sample.isascii() and (script := _by_script(sample)):
         return script
     found = _WORD.findall(sample.casefold())
     known = [word for word in found if word in _WEIGHTS]
-    if len(known) < FEWEST_HITS or len(known) < LEAST_SHARE * len(found):
+    if len(known) < fewest or len(known) < LEAST_SHARE * len(found):
         return ""
     hits: dict[str, float] = {}
     for word in known:
@@ -101,9 +130,11 @@ def detect(text: str) -> str:
         if language in hits:
             hits[language] += TELLING_WEIGHT * min(len(letters.findall(sample)), MOST_TELLING)
     best = max(hits, key=lambda language: (hits[language], language))
+    if lead and any(hits[best] - weight < lead for language, weight in hits.items() if language != best):
+        return ""
     # Whether it is that language at all is judged by all of its words, also those that it shares with others.
     own = sum(map(STOP_WORDS[best].__contains__, known))
-    return best if own >= FEWEST_HITS and own >= LEAST_SHARE * len(found) else ""
+    return best if own >= fewest and own >= LEAST_SHARE * len(found) else ""
 
 
 def _by_script(sample: str) -> str:

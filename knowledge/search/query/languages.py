@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.pages.markdown.language import detect
+from knowledge.pages.markdown.language import (
+    IN_CYRILLIC,
+    LEAD,
+    detect,
+    english_name,
+    has_own_script,
+    is_cyrillic,
+    stop_words_in,
+)
 from knowledge.search.query.analysis import is_stop_word, stem
 
 FLOOR = 0.05
@@ -14,6 +22,19 @@ their stop words are ordinary words elsewhere (Slovak `list`, Dutch `over`)."""
 COMMON = 1 / 3
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
 RARE_WEIGHT = 0.5
+NO_PAGES = 0.02
+"""A language with a smaller share of the pages is not that of the pages: so many are misdetected."""
+KNOWN_LANGUAGE = 0.5
+"""The share of pages whose languages must be clear before a question is called foreign to them."""
+MOST_KNOWN = 0.75
+"""The share of known words above which a question is never foreign, whatever its stop words say."""
+ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
+"""How many stop words show a question's language if more than a share of all its words is known to the pages."""
+FEWEST_WORDS = 4
+"""Words of a question in which a single stop word counts; fewer may be a name (`Las Palmas`)."""
+TIMES = 1.5
+"""How many times more stop words of its own language than of any language of the pages a foreign question has."""
+SAME_LETTERS = frozenset({"zh", "ja"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +78,66 @@ def question_languages(query: str, documents: Mapping[str, int]) -> QuestionLang
     for language in (*spoken[1:], *usual, *([""] if "" in documents else [])):
         weights.setdefault(language, 1.0 if documents[language] >= COMMON * total else RARE_WEIGHT)
     return QuestionLanguages(tuple(spoken), weights, tuple(one for one in known if one not in weights))
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageGap:
+    """The language of a question, and the languages of the pages, of which it is none; most frequent first.
+
+    `asked` is empty if only its letters show that it is another language.
+    """
+
+    asked: str
+    pages: tuple[str, ...]
+
+    @property
+    def in_words(self) -> str:
+        """A clause that says it."""
+        if not self.asked:
+            return f"the question is in another language than the pages, which are in {self.page_languages}"
+        return f"the question is in {english_name(self.asked)} and the pages are in {self.page_languages}"
+
+    @property
+    def page_languages(self) -> str:
+        """The names of the pages' languages."""
+        return " and ".join(map(english_name, self.pages))
+
+
+def may_be_foreign(query: str, documents: Mapping[str, int]) -> bool:
+    """Return whether `language_gap` needs to be asked, which takes the number of known words."""
+    total = sum(documents.values())
+    own = detect(query, fewest=1)
+    return is_cyrillic(query) if not own else documents.get(own, 0) < NO_PAGES * total
+
+
+def language_gap(query: str, documents: Mapping[str, int], *, words: int, known: int) -> LanguageGap | None:
+    """Return the gap between the language of `query` and those of the pages, None if there is none or that is not clear.
+
+    `query` has so many `words`, of which pages have `known`. That is the surest sign: few words of another language are
+    also words of the pages. Decision record 61 has what was measured.
+    """
+    share = known / max(words, 1)
+    if not words or share > MOST_KNOWN:
+        return None
+    fewest = next(count for least, count in ENOUGH_STOP_WORDS if share > least or not least)
+    own = detect(query, fewest=max(fewest, 2) if words < FEWEST_WORDS else fewest, lead=LEAD)
+    total = sum(documents.values())
+    pages = tuple(common_languages(documents))
+    other_letters = is_cyrillic(query) and not IN_CYRILLIC.intersection(pages)
+    if documents.get(own, 0) >= NO_PAGES * total if own else not other_letters:
+        return None
+    if sum(documents[one] for one in pages) < KNOWN_LANGUAGE * total or SAME_LETTERS.issuperset({own, *pages}):
+        return None
+    if not other_letters and not has_own_script(own):
+        others = max((stop_words_in(query, one) for one in pages), default=0)
+        if stop_words_in(query, own) < TIMES * others:
+            return None
+    return LanguageGap(own, pages)
+
+
+def across(gap: LanguageGap) -> QuestionLanguages:
+    """Return how the words of a foreign question are read: what is no stop word of either language may be a name."""
+    return QuestionLanguages((*gap.pages, *filter(None, [gap.asked])), dict.fromkeys(gap.pages, 1.0), ())
 
 
 def common_languages(documents: Mapping[str, int]) -> Sequence[str]:

@@ -9,7 +9,15 @@ from itertools import pairwise
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
 from knowledge.search.query.corrections import Correct, corrected_query, find_corrections, is_sure, spoken_languages
-from knowledge.search.query.languages import QuestionLanguages, common_languages, question_languages
+from knowledge.search.query.languages import (
+    LanguageGap,
+    QuestionLanguages,
+    across,
+    common_languages,
+    language_gap,
+    may_be_foreign,
+    question_languages,
+)
 from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48
@@ -40,6 +48,8 @@ class SearchQuestion:
     """The known words that are searched for a misspelt one."""
     completions: tuple[str, ...] = ()
     """The known words that the last word may be the beginning of."""
+    gap: LanguageGap | None = None
+    """Set if the question is in a language that the pages are not in."""
 
 
 class Questions:
@@ -54,7 +64,12 @@ class Questions:
         """Return `query` parsed."""
         groups = word_groups(query)
         asked = list(dict.fromkeys(word for group in groups for word in group))
-        languages = question_languages(query, await self._languages())
+        documents = await self._languages()
+        gap = None
+        if may_be_foreign(query, documents):
+            found = await self._index.frequencies(asked)
+            gap = language_gap(query, documents, words=len(asked), known=len(found))
+        languages = across(gap) if gap else question_languages(query, documents)
         # A question of stop words alone (`to be or not to be`) is searched with them.
         content = [word for word in asked if not languages.is_stop_word(word)] or asked
         known = await self._index.frequencies(content)
@@ -63,12 +78,15 @@ class Questions:
             order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
             content = [content[i] for i in sorted(order[:MOST_TERMS])]
         spoken = spoken_languages(asked, languages.stop)
-        corrections = await find_corrections(self._index, self._correct, content, known=known, spoken=spoken)
+        # Words of another language are not misspelt, although a word of the pages may look like one of them.
+        corrections = (
+            {} if gap else await find_corrections(self._index, self._correct, content, known=known, spoken=spoken)
+        )
         # A misspelt stop word is still a stop word. As a word that no page has, it would say that the answer isn't here.
         stopped = {word for word, near in corrections.items() if near and languages.is_stop_word(near[0])}
         content = [word for word in content if word not in stopped] or content
         # The last word may be unfinished, unless something follows it.
-        last = asked[-1] if asked and query[-1:].isalnum() else ""
+        last = asked[-1] if asked and query[-1:].isalnum() and not gap else ""
         completions = await self._completions(last)
         shares = _shares(groups, known)
         terms = tuple(
@@ -88,6 +106,7 @@ class Questions:
             tuple(languages.weights),
             corrections,
             tuple(completions),
+            gap,
         )
 
     async def languages(self) -> Sequence[str]:

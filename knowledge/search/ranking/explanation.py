@@ -141,7 +141,7 @@ class Explainer:
         }
         named = "; ".join(f"{name} {value}" if name != "modified" else name for name, value in given.items() if value)
         admitted = "" if self._scope.docs is None else f"pages admitted: {len(self._scope.docs)}"
-        fitted = made is not None and made.weights != DEFAULT_WEIGHTS
+        fitted = made is not None and made.weights not in (DEFAULT_WEIGHTS, DEFAULT_WEIGHTS.across_languages())
         return QuestionExplanation(
             words=question.content,
             languages=[one or "unknown" for one in question.languages],

@@ -113,6 +113,11 @@ class Ranking:
     made: RankTrace | None = None
     """The numbers that `scores` were made from; None if nothing was searched."""
 
+    @property
+    def across_languages(self) -> bool:
+        """Whether vectors were searched that find across languages."""
+        return self.embedded is not None and self.embedded.embedder.multilingual
+
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
@@ -157,6 +162,8 @@ class Ranker:
             return Ranking((), {}, {}, (), (), frozenset(), ())
         weights = weights or await self._weights()
         found = await self._search(question, scope, weights)
+        if _meaning_leads(question, found.embedded):
+            weights = weights.across_languages()
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         exact: list[int] = []
@@ -217,8 +224,11 @@ class Ranker:
         notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
         for note in notes:
             log.warning("%s", note)
+        meaning_leads = _meaning_leads(question, embedded)
         if not engines.ours:
-            return _EngineResults(keyword, vectors, fuse([keyword, vectors]), tuple(notes), embedded)
+            fused = fuse([() if meaning_leads else keyword, vectors])
+            return _EngineResults(keyword, vectors, fused, tuple(notes), embedded)
+        weights = weights.across_languages() if meaning_leads else weights
         joining = _Joining(self._index, engines, scope, question, embedded, weights)
         fused, signals = await joining.joined(keyword, vectors, pages, names)
         return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, signals)
@@ -238,6 +248,11 @@ class Ranker:
             if (await self._index.space()).position.generation == space.position.generation:
                 return found, embedded
         raise EngineUnavailable("the vector index", "its vectors keep being replaced")
+
+
+def _meaning_leads(question: SearchQuestion, embedded: Embedded | None) -> bool:
+    """Return whether the words of the question are not those of the pages, and its vector finds across languages."""
+    return question.gap is not None and embedded is not None and embedded.embedder.multilingual
 
 
 async def _embedded(engines: Engines, identity: IndexIdentity, question: SearchQuestion) -> Embedded:
@@ -293,7 +308,8 @@ class _Joining:
         signals = ChunkSignals(shares(keyword), page_shares(pages), page_shares(names), found)
         signals.cosines.update((hit.seq, hit.score) for hit in vectors)
         transformer = self.embedded is not None and not self.embedded.embedder.name.startswith(STATIC)
-        if transformer and len(vectors) == DEPTH and vectors[0].score > vectors[-1].score:
+        whole = len(vectors) == DEPTH or self.question.gap
+        if transformer and whole and vectors[0].score > vectors[-1].score:
             signals.nearest = vectors[0].score, vectors[-1].score
         await self._add_cosines(found, signals.cosines)
         return signals

@@ -280,9 +280,9 @@ def judge(
     reason = _reason(signs, indexed=indexed, continued=continued is not None)
     if level == "sufficient":
         named = signs.exact and continued is None
-        return Scent(level, "a page or section has this name" if named else reason, _read(places[0]))
+        return Scent(level, "a page or section has this name" if named else reason, read_call(places[0]))
     if level == "partial":
-        look = _read(places[0]) if navigation else _look_inside(places[0], signs.content, directory)
+        look = read_call(places[0]) if navigation else _look_inside(places[0], signs.content, directory)
         return Scent(level, reason, look)
     return Scent(level, reason, _look_around(places))
 
@@ -319,7 +319,7 @@ def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
     return "; ".join(reasons)
 
 
-def _read(place: ShownChunk) -> str:
+def read_call(place: ShownChunk) -> str:
     """Return the call that reads the section; a heading path that is too long is cut from the front."""
     whole = f"kb_read({place.path!r})"
     if place.short or not place.section:
@@ -332,7 +332,9 @@ def _read(place: ShownChunk) -> str:
 def _look_inside(place: ShownChunk, content: Sequence[str], directory: str) -> str:
     """Return the call that finds more on the page: read a short page, search a long one unless that was just done."""
     step = f"kb_search({' '.join(content)!r}, path={place.path!r})"
-    return _read(place) if place.short or not content or place.path == directory or len(step) > LONGEST_STEP else step
+    return (
+        read_call(place) if place.short or not content or place.path == directory or len(step) > LONGEST_STEP else step
+    )
 
 
 def _look_around(places: Sequence[ShownChunk]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+ACROSS_LANGUAGES = 5.0
+"""How many times `nearness` counts where the words of the question are not those of the pages."""
 LONG_FROM, LONG_AT = 6, 16
 """Content words above which a question begins to count as long, and at which it is."""
 
@@ -38,6 +40,14 @@ class RankingWeights:
         """Return the weight of a cosine of 1 for a question of so many content words."""
         long = min(1.0, max(0.0, (words - LONG_FROM) / (LONG_AT - LONG_FROM)))
         return self.cosine + self.cosine_of_long * long if self.cosine else 0.0
+
+    def across_languages(self) -> RankingWeights:
+        """Return the weights for a question in another language than the pages.
+
+        Meaning decides. The words that both have are names, identifiers and numbers, and those that the first pages share
+        are not the question's.
+        """
+        return replace(self, nearness=self.nearness * ACROSS_LANGUAGES, feedback=0.0)
 
 
 DEFAULT_WEIGHTS = RankingWeights()

@@ -176,7 +176,7 @@ class _EmbedderLoader:
         prefix = used.question if asking else used.passage
         if name.kind == "endpoint":
             return self._at_endpoint().embedder(identity, name, prefix, asking=asking)
-        threads = self._live.now.embedder_threads or 0
+        threads, declared = self._live.now.embedder_threads or 0, self._live.now.embedder_multilingual
         if name.kind == "onnx":
             path, _, digest = name.model.rpartition("#")
             model = self._onnx.get(name.model) or onnx.open_model(Path(path), digest=digest, threads=threads)
@@ -184,12 +184,22 @@ class _EmbedderLoader:
             if used == NO_PREFIXES:
                 prefix = model.files.prefixes.question if asking else model.files.prefixes.passage
             return transformer.TransformerEmbedder(
-                model, name=identity.embedder, asking=asking, prefix=prefix, expected=identity.dimensions
+                model,
+                name=identity.embedder,
+                asking=asking,
+                prefix=prefix,
+                expected=identity.dimensions,
+                multilingual=declared,
             )
         listed = self._fastembed.get(name.model) or fastembed.FastembedModel(name.model, self._models, threads=threads)
         self._fastembed[name.model] = listed
         return transformer.TransformerEmbedder(
-            listed, name=identity.embedder, asking=asking, prefix=prefix, expected=identity.dimensions
+            listed,
+            name=identity.embedder,
+            asking=asking,
+            prefix=prefix,
+            expected=identity.dimensions,
+            multilingual=declared,
         )
 
     def _at_endpoint(self) -> EndpointEmbedders:

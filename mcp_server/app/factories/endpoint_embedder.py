@@ -15,7 +15,7 @@ from knowledge.index.embed.endpoint import (
     EndpointEmbedder,
     endpoint_client,
 )
-from knowledge.index.embed.identity import EmbedderName
+from knowledge.index.embed.identity import EmbedderName, known_multilingual
 from knowledge.index.embed.ports import Embedder
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.state.ports import IndexIdentity, IndexPosition, IndexStore
@@ -50,6 +50,9 @@ class EndpointEmbedders:
             settings.embedder_key,
             name.dimensions,
             "base64" if settings.embedder_encoding == "base64" else "float",
+            known_multilingual(name.model)
+            if settings.embedder_multilingual is None
+            else settings.embedder_multilingual,
         )
         return EndpointEmbedder(
             self.client,

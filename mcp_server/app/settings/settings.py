@@ -132,6 +132,12 @@ class Settings:
         default="",
         shown="nothing",
     )
+    embedder_multilingual: bool | None = setting(
+        "FORGE_EMBEDDER_MULTILINGUAL",
+        values.flag,
+        "Whether the model finds a text by a question in another language. Set it if the model's files and name don't say.",
+        shown="what the model's files, fastembed's list or a known name say, otherwise false",
+    )
     embedder_threads: int | None = setting(
         "FORGE_EMBEDDER_THREADS",
         values.threads,

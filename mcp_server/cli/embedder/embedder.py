@@ -73,6 +73,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     using.add_argument("--question-prefix", metavar="TEXT", help="what the model expects before a question")
     using.add_argument("--passage-prefix", metavar="TEXT", help="what the model expects before a passage")
+    using.add_argument(
+        "--multilingual",
+        choices=("yes", "no"),
+        help="whether the model finds a text by a question in another language, if its files and name don't say",
+    )
     using.add_argument("--later", action="store_true", help="leave the passages to a running server or to `index`")
     using.add_argument("--yes", action="store_true", help="don't ask")
 
@@ -199,6 +204,8 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
         WronglyAsked: no embedder has that name, or the environment overrides the configuration file.
     """
     offer = _offer(args, settings)
+    if args.multilingual:
+        offer = replace(offer, multilingual=args.multilingual == "yes")
     given = Prefixes(args.question_prefix or "", args.passage_prefix or "")
     prefixes = given if (args.question_prefix, args.passage_prefix) != (None, None) else offer.prefixes
     values: dict[str, str | int | None] = {
@@ -207,6 +214,8 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
         # Those of another model would spoil every vector.
         "embedder_question_prefix": prefixes.question or None,
         "embedder_passage_prefix": prefixes.passage or None,
+        # What was declared of another model says nothing about this one.
+        "embedder_multilingual": args.multilingual == "yes" if args.multilingual else None,
     }
     if args.url:
         values["embedder_url"] = args.url
@@ -275,6 +284,13 @@ async def _agreed(args: argparse.Namespace, question: str) -> bool:
     return False
 
 
+_ACROSS = {
+    True: "finds pages by questions in other languages",
+    False: "finds pages by questions in their own language only",
+    None: "nothing says whether it finds across languages; if it does, use --multilingual yes",
+}
+
+
 def _print_offer(offer: EmbedderOffer) -> None:
     print(visible(offer.name))
     size = size_in_words(offer.size_bytes) if offer.size_bytes else ""
@@ -294,6 +310,7 @@ def _print_offer(offer: EmbedderOffer) -> None:
             if prefixes != NO_PREFIXES
             else "",
         ),
+        ("across", _ACROSS[offer.multilingual]),
         *(("", note) for note in offer.notes),
         ("sends", f"every passage and every question to {offer.sends_to}" if offer.sends_to else ""),
     ]

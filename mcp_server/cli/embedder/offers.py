@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
+from knowledge.index.embed.identity import NO_PREFIXES, Prefixes, finds_across, known_multilingual, languages_in
 from knowledge.index.embed.onnx.model_files import ModelFiles, UnusableModel, family_of, find_model
 from mcp_server.cli.terminal.options import WronglyAsked
 
@@ -25,6 +25,8 @@ class EmbedderOffer:
     size_bytes: int = 0
     licence: str = ""
     languages: str = ""
+    multilingual: bool | None = None
+    """Whether it finds a text by a question in another language; None if nothing says so."""
     dimensions: int = 0
     max_tokens: int = 0
     prefixes: Prefixes = NO_PREFIXES
@@ -41,6 +43,7 @@ STATIC = EmbedderOffer(
     size_bytes=STATIC_BYTES,
     licence="mit",
     languages="English; other languages weakly",
+    multilingual=False,
     dimensions=256,
     notes=("ships with the program",),
 )
@@ -64,6 +67,7 @@ def local_offer(path: Path) -> EmbedderOffer:
         size_bytes=files.size_bytes,
         licence=files.licence,
         languages=", ".join(files.languages),
+        multilingual=files.multilingual or (False if files.languages else None),
         dimensions=files.dimensions,
         max_tokens=files.max_tokens,
         notes=tuple(_notes_on(files)),
@@ -110,7 +114,8 @@ def fastembed_offers(models: Path) -> list[EmbedderOffer]:
                 setting=f"fastembed:{model}",
                 size_bytes=int(float(described.get("size_in_GB", 0)) * 1e9),
                 licence=str(described.get("license", "")),
-                languages=_languages(text),
+                languages="; ".join(languages_in(text))[:60],
+                multilingual=finds_across(model, text),
                 dimensions=int(described.get("dim", 0)),
                 max_tokens=int(tokens[1]) if tokens else 0,
                 prefixes=family.prefixes if family else NO_PREFIXES,
@@ -120,22 +125,13 @@ def fastembed_offers(models: Path) -> list[EmbedderOffer]:
     return sorted(found, key=lambda offer: (offer.size_bytes, offer.name))
 
 
-def _languages(description: str) -> str:
-    """Return the languages in one of fastembed's descriptions."""
-    found = [
-        part.strip()
-        for part in description.split(",")
-        if re.search(r"English|Chinese|German|Spanish|ultilingual", part)
-    ]
-    return "; ".join(found)[:60]
-
-
 def endpoint_offer(model: str, url: str) -> EmbedderOffer:
     """Return the offer of a model at an OpenAI-compatible endpoint, of which only its name is known."""
     family = family_of(model)
     return EmbedderOffer(
         name=f"endpoint:{model}",
         setting=f"endpoint:{model}",
+        multilingual=known_multilingual(model) or None,
         prefixes=family.prefixes if family else NO_PREFIXES,
         notes=("size, licence and languages: see the model's own page",),
         sends_to=url,

@@ -99,6 +99,22 @@ def test_it_changes_to_a_model_and_back_and_only_changed_pages_are_embedded_agai
     assert person.json("embedder", "list")["in_use"] == STATIC.embedder
 
 
+def test_whether_it_finds_across_languages_is_shown_and_may_be_declared(person: Person) -> None:
+    person.says("index")
+    _, out, _ = person.says("embedder", "use", str(person.model))
+    assert "finds pages by questions in other languages" in out
+    (person.model / "README.md").unlink()
+    _, out, _ = person.says("embedder", "use", str(person.model))
+    assert "use --multilingual yes" in out
+    code, out, _ = person.says("embedder", "use", str(person.model), "--multilingual", "yes", "--yes")
+    assert code == 0
+    assert "finds pages by questions in other languages" in out
+    assert "embedder_multilingual = true" in person.file.read_text(encoding="utf-8")
+    assert person.settings.embedder_multilingual is True
+    person.says("embedder", "use", "static")
+    assert person.settings.embedder_multilingual is None
+
+
 def test_a_first_index_is_filled_too_and_its_price_is_measured_with_the_handbook(person: Person) -> None:
     done = person.json("embedder", "use", str(person.model), "--yes")
     assert done["estimate"]["passages_per_s"] > 0

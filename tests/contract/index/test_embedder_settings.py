@@ -138,6 +138,19 @@ async def test_an_endpoint_that_is_down_holds_up_neither_index_nor_search(plain:
         assert await base.index.space() == space, "a look from a host with other settings takes nothing back"
 
 
+async def test_an_endpoint_finds_across_languages_if_its_name_is_known_or_a_person_declares_it(plain: Settings) -> None:
+    async with serving(server := EmbeddingServer(key=KEY)):
+        for settings, across in (
+            (asking(plain, server), False),
+            (asking(plain, server, embedder_multilingual=True), True),
+            (asking(plain, server, embedder="endpoint:BAAI/bge-m3"), True),
+            (asking(plain, server, embedder="endpoint:BAAI/bge-m3", embedder_multilingual=False), False),
+        ):
+            async with open_base(settings) as base:
+                embedder = await base.embedding.questions(wanted_identity(settings))
+                assert embedder.multilingual is across
+
+
 async def test_another_model_behind_the_same_address_is_noticed_and_not_compared(plain: Settings) -> None:
     """llama.cpp, for one, ignores the requested model's name."""
     async with serving(EmbeddingServer(key=KEY)) as server:

@@ -151,6 +151,29 @@ def test_licence_and_languages_come_from_the_model_card(model: Path) -> None:
     assert (find_model(model).licence, find_model(model).languages) == ("", ("en",))
 
 
+@pytest.mark.parametrize(
+    ("folder", "card", "across"),
+    [
+        ("tiny", "", False),
+        ("tiny", "language: en", False),
+        ("tiny", "language:\n- en\n- de", True),
+        ("tiny", "language: multilingual", True),
+        ("multilingual-e5-small", "", True),
+        ("bge-m3", "license: mit", True),
+        ("all-MiniLM-L6-v2", "license: apache-2.0", False),
+    ],
+)
+def test_a_model_finds_across_languages_if_its_card_or_its_name_says_so(
+    tmp_path: Path, folder: str, card: str, *, across: bool
+) -> None:
+    model = write_transformer(tmp_path / folder, WORDS)
+    (model / "README.md").write_text(f"---\n{card}\n---\n", encoding="utf-8")
+    assert find_model(model).multilingual is across
+    declared = TransformerEmbedder(open_model(model), name="n", asking=True, multilingual=not across)
+    assert declared.multilingual is not across
+    assert TransformerEmbedder(open_model(model), name="n", asking=True).multilingual is across
+
+
 def test_quantised_weights_are_preferred_and_a_file_can_be_named(model: Path) -> None:
     raw = (model / "model.onnx").read_bytes()
     (model / "model_quantized.onnx").write_bytes(raw)

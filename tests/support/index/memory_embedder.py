@@ -26,6 +26,8 @@ class MemoryEmbedder:
         """Return the length of a vector."""
         return self._dimensions
 
+    multilingual = False
+
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row for each text, of length 1; all zeros for a text without words."""
         rows = np.zeros((len(texts), self._dimensions), np.float32)

@@ -22,6 +22,7 @@ from knowledge.pages.vault import Vault
 from knowledge.search import RECIPE
 from knowledge.search.answers import SearchMode
 from knowledge.search.finder import Finder
+from knowledge.search.query.analysis import words
 from knowledge.search.query.corrections import Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
@@ -487,3 +488,44 @@ class NoEmbedder(MemoryEmbedder):
 async def test_without_an_embedder_the_words_must_do(own_base: Base) -> None:
     own_base.embedder = NoEmbedder()
     assert (await paths(own_base, "backpressure between checkout and billing"))[0] == "decisions/0001-queue.md"
+
+
+GERMAN = "Warum gibt es zwischen Kasse und Abrechnung eine Warteschlange?"
+TRANSLATED = {"kasse": "checkout", "abrechnung": "billing", "warteschlange": "queue"}
+
+
+class Translating(MemoryEmbedder):
+    """Words of a small dictionary mean the same in both languages."""
+
+    multilingual = True
+
+    def __init__(self) -> None:
+        super().__init__(words=lambda text: [TRANSLATED.get(word, word) for word in words(text)])
+
+
+async def test_a_foreign_question_is_answered_by_a_multilingual_embedder(tmp_path: Path) -> None:
+    base = written(tmp_path)
+    base.embedder = Translating()
+    await base.index_all()
+    answer = await base.finder.search(GERMAN)
+    assert answer.hits[0].path == "decisions/0001-queue.md"
+    assert (answer.scent.level, answer.note) == ("partial", None)
+    assert answer.scent.reason == "the question is in German and the pages are in English; found by meaning"
+    assert answer.scent.next.startswith("kb_read(")
+
+
+async def test_without_one_the_answer_says_what_is_missing_and_is_not_lost(base: Base) -> None:
+    answer = await base.finder.search(GERMAN)
+    assert answer.scent.level == "partial"
+    assert answer.scent.next == "kb_search with the question in English"
+    assert answer.note is not None
+    assert answer.note.startswith("the question is in German and the pages are in English, and the embedder in use")
+    assert "knowledge-forge embedder use" in answer.note
+    assert answer.corrected is None
+
+
+async def test_an_exact_name_suffices_in_any_language(tmp_path: Path) -> None:
+    base = Base(write(tmp_path / "kb", {**PAGES, "de.md": "# Wie wir den Dienst nach einem Fehler neu starten\n\nx\n"}))
+    await base.index_all()
+    answer = await base.finder.search("Wie wir den Dienst nach einem Fehler neu starten")
+    assert (answer.hits[0].path, answer.scent.level) == ("de.md", "sufficient")

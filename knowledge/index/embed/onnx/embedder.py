@@ -79,6 +79,11 @@ class OnnxModel:
         """The length of a vector, 0 if the model's files do not say it."""
         return self.files.dimensions
 
+    @property
+    def multilingual(self) -> bool:
+        """Whether its model card has several languages, or its name is known."""
+        return self.files.multilingual
+
     def batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
         """Yield the numbers of texts that go through the model together."""
         return batches_of([len(tokens) for tokens in encoded], BATCH_TOKENS, BATCH_TEXTS)

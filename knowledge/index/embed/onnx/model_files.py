@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
+from knowledge.index.embed.identity import NO_PREFIXES, Prefixes, known_multilingual
 
 Pooling = Literal["mean", "cls", "max", "last"]
 
@@ -86,6 +86,11 @@ class ModelFiles:
     digest: str
     assumed: tuple[str, ...] = ()
     """The properties that no file says, and that follow from the model's name or from what is usual."""
+
+    @property
+    def multilingual(self) -> bool:
+        """Whether it finds across languages: its model card has several, or its name is known."""
+        return len(self.languages) > 1 or "multilingual" in self.languages or known_multilingual(self.name)
 
 
 def find_model(path: Path) -> ModelFiles:

@@ -1,0 +1,33 @@
+"""The answer to a question in another language than the pages: how sure it is, and what it lacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from knowledge.search.answers import Scent
+from knowledge.search.query.languages import LanguageGap
+from knowledge.search.ranking.scent import ShownChunk, read_call
+
+
+def scent_across(scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *, by_meaning: bool) -> Scent:
+    """Return the scent of an answer whose words say nothing, because the pages are in another language.
+
+    `by_meaning`: whether the embedder finds across languages. The signs that scent is judged by are mostly of words, so the
+    answer is never `sufficient`, except for an exact name; nor is it `lost`, because the pages may well have it.
+    """
+    if scent.level == "sufficient" or not places:
+        return scent
+    if by_meaning:
+        return Scent("partial", f"{gap.in_words}; found by meaning", read_call(places[0]))
+    return replace(
+        scent, level="partial", reason=gap.in_words, next=f"kb_search with the question in {gap.page_languages}"
+    )
+
+
+def note_on(gap: LanguageGap) -> str:
+    """Return the note of an answer whose embedder does not find across languages."""
+    return (
+        f"{gap.in_words}, and the embedder in use finds only within one language. Ask in {gap.page_languages}, or use a "
+        "multilingual model: knowledge-forge embedder use MODEL"
+    )

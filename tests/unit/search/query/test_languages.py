@@ -1,0 +1,80 @@
+"""When a question is in another language than the pages, and when that is not certain enough to say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.search.query.analysis import words
+from knowledge.search.query.languages import LanguageGap, language_gap, may_be_foreign
+
+ENGLISH = {"en": 100}
+KNOWN = frozenset({"the", "of", "a", "is", "in", "payment", "service", "deploy", "queue", "linux", "kernel", "die"})
+
+
+def gap(query: str, documents: dict[str, int], known: frozenset[str] = KNOWN) -> LanguageGap | None:
+    asked = list(dict.fromkeys(words(query)))
+    if not may_be_foreign(query, documents):
+        return None
+    return language_gap(query, documents, words=len(asked), known=sum(word in known for word in asked))
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [
+        ("Wie setze ich den Zahlungsdienst nach einem Fehler zurück?", "de"),
+        ("¿Cómo se despliega el servicio de pagos?", "es"),
+        ("как развернуть службу платежей на сервере", ""),
+        ("Сервер сохраняет копию, и она хранится на диске", "ru"),
+        ("支付服务如何部署", "zh"),
+        ("كيف يتم نشر خدمة الدفع", "ar"),
+        ("Wie starte ich den Linux Kernel neu?", "de"),
+    ],
+)
+def test_a_question_in_a_language_of_no_page_is_foreign(query: str, language: str) -> None:
+    assert gap(query, ENGLISH) == LanguageGap(language, ("en",))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How is the payment service deployed?",
+        "payment service",
+        "kubectl --namespace=default rollout",
+        "Las Palmas",
+        "Anna Kowalska",
+        "ERR_CONNECTION_RESET 0x80070005",
+        "die in the queue of a service",
+        "",
+        "42",
+    ],
+)
+def test_english_names_and_identifiers_are_not_foreign_to_english_pages(query: str) -> None:
+    assert gap(query, ENGLISH) is None
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        {"en": 90, "de": 10},  # some pages are in it
+        {"": 100},  # nothing is known of the pages
+        {"en": 20, "": 80},
+        {},
+    ],
+)
+def test_a_question_is_foreign_only_to_pages_whose_languages_are_known_and_others(documents: dict[str, int]) -> None:
+    assert gap("Wie setze ich den Zahlungsdienst nach einem Fehler zurück?", documents) is None
+
+
+def test_a_few_misdetected_pages_are_not_pages_in_a_language() -> None:
+    found = gap("Wie setze ich den Zahlungsdienst nach einem Fehler zurück?", {"en": 995, "de": 5})
+    assert found == LanguageGap("de", ("en",))
+
+
+def test_a_question_whose_words_the_pages_have_is_not_foreign_whatever_its_language_seems_to_be() -> None:
+    """Short questions are often taken for a related language: 9 of 400 French ones for Catalan or Romanian."""
+    query = "Qui a inscrit les buts de la rencontre Inter - Genoa ?"
+    assert gap(query, {"fr": 50}, known=frozenset(words(query))) is None
+
+
+def test_characters_that_two_languages_share_do_not_tell_them_apart() -> None:
+    assert gap("東京大学", {"ja": 50}, known=frozenset()) is None
