@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-ACROSS_LANGUAGES = 5.0
+ACROSS_LANGUAGES = 2.5
 """How many times `nearness` counts where the words of the question are not those of the pages."""
 LONG_FROM, LONG_AT = 6, 16
 """Content words above which a question begins to count as long, and at which it is."""
@@ -22,7 +22,7 @@ class RankingWeights:
     """The weight of a cosine of 1 between question and chunk. 0 ignores meaning."""
     cosine_of_long: float = 0.6
     """Added to `cosine` for a long question: a vector sums up many words better than BM25 does."""
-    nearness: float = 0.5
+    nearness: float = 1.0
     """The weight of the nearest chunk by a transformer, instead of the two above. The scales of models differ, so its list is
     stretched to 0..1; static vectors are too coarse for that: their nearest chunk is often near nothing."""
     pages: float = 0.4
