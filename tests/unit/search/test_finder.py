@@ -510,6 +510,7 @@ async def test_a_foreign_question_is_answered_by_a_multilingual_embedder(tmp_pat
     answer = await base.finder.search(GERMAN)
     assert answer.hits[0].path == "decisions/0001-queue.md"
     assert (answer.scent.level, answer.note) == ("partial", None)
+    assert LOST_BELOW <= answer.hits[0].score < SUFFICIENT_FROM
     assert answer.scent.reason == "the question is in German and the pages are in English; found by meaning"
     assert answer.scent.next.startswith("kb_read(")
 
