@@ -41,7 +41,7 @@ from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
-LONGEST_COMPARED, MOST_PAGES = 1_500, 8
+LONGEST_COMPARED, MOST_PAGES = 1_500, 40
 """Characters of a text for which pages are looked up, and pages that are named."""
 LOOK_S = 0.02
 USUAL = 8

@@ -24,7 +24,8 @@ from knowledge.history.past_states import PastStates
 from knowledge.merge.damage import PageDamage, find_damage
 from knowledge.merge.document.units import first_heading
 from knowledge.merge.evidence.confidence import USER
-from knowledge.merge.evidence.place.page_choice import CandidatePage, UnplacedText, places_among_pages
+from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
+from knowledge.merge.evidence.place.page_signs import CandidatePage
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.model import OfferedPlace
 from knowledge.offload import CALLER, InlineRunner, StepRunner

@@ -126,6 +126,7 @@ PURE = [
     "knowledge/merge/evidence/weighing_state.py",
     "knowledge/merge/evidence/outcome.py",
     "knowledge/merge/evidence/place/vectors.py",
+    "knowledge/merge/evidence/place/page_signs.py",
     "knowledge/merge/evidence/place/page_choice.py",
     "knowledge/merge/evidence/weigh/prose.py",
     "knowledge/merge/evidence/weigh/blocks.py",

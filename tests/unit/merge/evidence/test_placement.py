@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, without_dates
 from knowledge.merge.document.units import cut, split_lines
-from knowledge.merge.evidence.place.page_choice import CandidatePage, UnplacedText, places_among_pages
+from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
+from knowledge.merge.evidence.place.page_signs import CandidatePage
 from knowledge.merge.evidence.place.placement import SURE, Placement, Placer, Similarity, sections_of
 from knowledge.merge.model import CutDocument
 
@@ -239,6 +240,64 @@ def test_of_pages_that_are_alike_the_one_that_search_has_first_is_first() -> Non
     pages = [CandidatePage(f"{n}.md", "# Backups\n\nA backup is restored.\n") for n in (3, 1, 2)]
     found = places_among_pages(UnplacedText("A backup can be restored.", pages))
     assert [place.path for place in found] == ["3.md", "1.md", "2.md"]
+
+
+def test_a_reference_link_belongs_to_the_page_that_defines_its_label() -> None:
+    text = "# Team\n\nWe meet on Mondays and share the minutes.\n"
+    pages = [CandidatePage("a.md", text), CandidatePage("b.md", f"{text}\n[handbook]: https://example.org/handbook\n")]
+    found = places_among_pages(UnplacedText("Minutes follow the [handbook].", pages))
+    assert found[0].path == "b.md"
+
+
+def test_definitions_of_links_belong_to_the_page_that_uses_them() -> None:
+    text = "# Team\n\nWe meet on Mondays and share the minutes.\n"
+    pages = [CandidatePage("a.md", text), CandidatePage("b.md", text.replace("minutes", "[minutes]"))]
+    found = places_among_pages(UnplacedText("[minutes]: https://example.org/minutes\n", pages))
+    assert found[0].path == "b.md"
+
+
+def test_a_relative_link_belongs_to_a_page_from_which_it_leads_somewhere() -> None:
+    pages = [
+        CandidatePage("a/team.md", "# Team\n\nWe meet on Mondays.\n"),
+        CandidatePage("b/team.md", "# Team\n\nWe meet on Mondays.\n"),
+        CandidatePage("b/minutes.md", "# Protocols\n\nEverything is written down.\n"),
+    ]
+    found = places_among_pages(UnplacedText("After we meet, read the [protocol](minutes.md).", pages))
+    assert found[0].path == "b/team.md"
+
+
+REPORT = """\
+# Report {0}
+
+## Health
+
+The group had {0} members at the end of the year. Four of them had joined in spring, when the second meeting was moved to
+another time zone. Attendance rose, and reviews took half as long as before. Two chairs stepped down after three years each.
+
+## Projects
+
+The scheduler became faster by reading its queue in batches. Work on drivers for network storage went on, with releases in
+March, July and November. Conformance tests were split into two suites, so that a failure names the component.
+
+## Operations
+
+- [x] The charter was reviewed
+- [x] Minutes of all meetings were published
+"""
+CHECK = "- [x] The list of leaders in the register is accurate and active\n"
+
+
+def test_a_part_of_a_template_belongs_to_the_page_that_lacks_it() -> None:
+    pages = [CandidatePage(f"report-{year}.md", REPORT.format(year) + CHECK) for year in (2021, 2022, 2023)]
+    pages.append(CandidatePage("report-2024.md", REPORT.format(2024)))
+    found = places_among_pages(UnplacedText(CHECK, pages))
+    assert (found[0].path, found[0].section) == ("report-2024.md", "Report 2024 > Operations")
+
+
+def test_a_text_that_one_page_has_belongs_to_that_page() -> None:
+    pages = [CandidatePage(f"report-{year}.md", REPORT.format(year)) for year in (2021, 2022)]
+    pages.append(CandidatePage("report-2023.md", REPORT.format(2023) + CHECK))
+    assert places_among_pages(UnplacedText(CHECK, pages))[0].path == "report-2023.md"
 
 
 def test_logs_are_told_from_pages() -> None:
