@@ -160,6 +160,15 @@ class EmbedderUnavailable(KnowledgeError):
         super().__init__(f"cannot get vectors from {embedder}: {reason}; {mend}")
 
 
+class RerankerUnavailable(KnowledgeError):
+    """The reranker can't be loaded or asked; `mend` says what to do about it."""
+
+    def __init__(self, reranker: str, reason: str, mend: str = "") -> None:
+        self.reranker, self.reason = reranker, reason
+        self.mend = mend or "choose another one, or none: knowledge-forge reranker use off"
+        super().__init__(f"the reranker {reranker} cannot be used: {reason}; {self.mend}")
+
+
 class EngineUnavailable(KnowledgeError):
     """A search server can't be asked now. Nothing was done; its index catches up later."""
 

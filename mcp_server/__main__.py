@@ -56,6 +56,7 @@ VERBS: Mapping[str, Verb] = {
     "index": Verb("search", "update the index and report what it took"),
     "search": Verb("search", "search from the terminal"),
     "embedder": Verb("embedder", "list models for semantic search, and change to another"),
+    "reranker": Verb("reranker", "show the model that reranks the first passages, and change it"),
     "eval": Verb("search", "measure search quality with queries whose answers you know"),
     "read": Verb("search", "read a page from the terminal"),
     "map": Verb("search", "show the map in the terminal"),

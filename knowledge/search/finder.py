@@ -36,6 +36,7 @@ from knowledge.search.ranking.explanation import Explainer, characters, fitted
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import LOST_BELOW, ShownChunk, at_place, judge, page_scores, signs_of
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
+from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
@@ -73,7 +74,9 @@ class Finder:
         answer_tokens: int,
         patience_s: float = 0.0,
         weights: WeightsOf = default_weights,
+        reranking: Reranking | None = None,
     ) -> None:
+        self._reranking = reranking
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
         self._places, self._router = Places(index), router or Router(index)
@@ -114,7 +117,7 @@ class Finder:
         most = USUAL if limit is None else limit
         # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
         scope = SearchScope(docs, chosen)
-        ranking = await self._ranker.rank(question, names, scope, room=len(seen) + most)
+        ranking = await self._ranked(question, names, scope, room=len(seen) + most)
         # After ranking, because routing uses the question's vector, which ranking has made.
         route = await self._route(query, mode, names, ranking)
         places = NamedPlaces()
@@ -231,6 +234,15 @@ class Finder:
             scores={**ranking.scores, seq: 1.0},
             exact=ranking.exact | {seq},
         )
+
+    async def _ranked(
+        self, question: SearchQuestion, names: Sequence[NameMatch], scope: SearchScope, *, room: int
+    ) -> Ranking:
+        """Return the best chunks, the first of them in the order of the reranker if there is one."""
+        if self._reranking is None:
+            return await self._ranker.rank(question, names, scope, room=room)
+        ranking = await self._ranker.rank(question, names, scope, room=max(room, self._reranking.depth))
+        return await self._reranking.of(ranking, question)
 
     async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:

@@ -26,6 +26,7 @@ from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.locks.page_locks import Locks, PageLocks
 from mcp_server import VERSION
 from mcp_server.app.factories.embedder import Embedding, embedding
+from mcp_server.app.factories.reranker import ChosenReranker
 from mcp_server.app.settings.settings import Settings
 from mcp_server.late_module import LateModule
 from mcp_server.workers.index_steps import PagesApart
@@ -202,6 +203,7 @@ async def open_base(
         vectors = Once(lambda: finders.vector_engine())  # noqa: PLW0108 - a late name is resolved when it is called
         qdrant = Once(lambda: servers.qdrant_index(settings, folder))
         meilisearch = Once(lambda: servers.meilisearch_index(settings, folder, index))
+        reranker = ChosenReranker(settings, models_below(folder, vault.root))
         embed = embedding(settings, index, models_below(folder, vault.root))
         workers = Workers()
         apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
@@ -214,7 +216,7 @@ async def open_base(
         outbox_locks = (
             shared_database.locks_on(state, outbox_here, of=f" {OUTBOX_LOCKS_FOLDER}") if shared else outbox_here
         )
-        for part in (keyword, vectors, qdrant, meilisearch, embed, workers, apart, locks, outbox_locks):
+        for part in (keyword, vectors, qdrant, meilisearch, embed, reranker, workers, apart, locks, outbox_locks):
             stack.push_async_callback(part.close)
 
         async def engines() -> Engines:
@@ -244,6 +246,7 @@ async def open_base(
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
                 weights=finders.stored_weights(folder),
+                reranker=reranker,
             )
 
         @cache

@@ -28,6 +28,7 @@ MOST_LISTED, MOST_LISTED_BY_SERVER = 10_000, 1_000
 DIGITS = 4
 EXACT, PRESENT, NEIGHBOURS = "exact name", "words present", "neighbours"
 BY_WORDS, BY_MEANING = "place by words", "place by meaning"
+RERANKED = "place by reranker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class Explainer:
             f"passages by words: {len(ranking.keyword)}",
             f"passages by meaning{embedder}: {len(ranking.vectors)}",
             joined,
+            *([f"the first passages are put in the order of {ranking.reranker}"] if ranking.reranker else []),
             *ranking.notes,
         ]
         filters = self._scope.filters
@@ -220,6 +222,8 @@ class Explainer:
         parts = {name: value * made.unit * made.scale for name, value in sums.items()}
         for name, value in zip((PRESENT, NEIGHBOURS), made.boosts.get(seq, ()), strict=False):
             parts[name] = value * made.scale
+        if ranking.reranker:
+            parts[RERANKED] = ranking.scores.get(seq, 0.0) - sum(parts.values())
         return {name: value for name, value in parts.items() if value}
 
     # --- which words ----------------------------------------------------------------------------------------------------
@@ -377,6 +381,7 @@ def _plain(part: str) -> str:
         BY_WORDS: "its place by words",
         BY_MEANING: "its place by meaning",
         EXACT: "its name, which is what was asked for",
+        RERANKED: "its place in the order of the reranker",
     }[part]
 
 

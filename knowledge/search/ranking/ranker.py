@@ -112,6 +112,8 @@ class Ranking:
     """For the first chunks: the share of the question's pairs of neighbours that they have, 0..1."""
     made: RankTrace | None = None
     """The numbers that `scores` were made from; None if nothing was searched."""
+    reranker: str = ""
+    """The model that has put the first chunks in order; then a score is that of a chunk's place."""
 
     @property
     def across_languages(self) -> bool:

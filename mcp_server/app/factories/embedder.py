@@ -98,8 +98,8 @@ def prefixes(settings: Settings) -> Prefixes:
     return Prefixes(settings.embedder_question_prefix, settings.embedder_passage_prefix)
 
 
-class _LiveSettings:
-    """The settings, with the embedder that the configuration file names now: `knowledge-forge embedder use` changes it."""
+class LiveSettings:
+    """The settings, with the embedder and the reranker that the configuration file names now: a command changes them."""
 
     def __init__(self, settings: Settings) -> None:
         self.now = settings
@@ -107,7 +107,7 @@ class _LiveSettings:
         self._seen: tuple[int, int] | None = (0, 0) if settings.file_place else None
 
     def refresh(self) -> bool:
-        """Read the file if it has changed, and return whether the embedder is another one now."""
+        """Read the file if it has changed, and return whether one of them is another now."""
         stamp = self._stamp()
         if stamp == self._seen:
             return False
@@ -130,7 +130,7 @@ class _EmbedderLoader:
     """Loads embedders by the identity that an index recorded."""
 
     def __init__(self, settings: Settings, index: IndexStore, models: Path) -> None:
-        self._live, self._index, self._models = _LiveSettings(settings), index, models
+        self._live, self._index, self._models = LiveSettings(settings), index, models
         self._wanted, self._looked_s = STATIC, -math.inf
         self._endpoint: EndpointEmbedders | None = None
         self._endpoints: list[EndpointEmbedders] = []

@@ -20,6 +20,8 @@ from knowledge.search.finder import Finder
 from knowledge.search.query.corrections import Vocabularies
 from knowledge.search.ranking.ranker import Engines
 from knowledge.search.ranking.weights import WeightsOf
+from knowledge.search.rerank.order import Reranking
+from knowledge.search.rerank.ports import RerankerChoice
 from knowledge.search.route.router import Router
 from knowledge.search.route.second_opinion import RouteAdviser
 from knowledge.search.use.recorder import UseRecorder
@@ -38,12 +40,20 @@ def finder_of(
     answer_tokens: int,
     patience_s: float,
     weights: WeightsOf,
+    reranker: RerankerChoice,
 ) -> Finder:
     """Return the search of a knowledge base, with the weights that `weights` returns at each search."""
     router = Router(index, partial(_root_front_matter, vault), adviser)
     vocabulary = Vocabularies(is_usual_word).near
     return Finder(
-        index, engines, vocabulary, router=router, answer_tokens=answer_tokens, patience_s=patience_s, weights=weights
+        index,
+        engines,
+        vocabulary,
+        router=router,
+        answer_tokens=answer_tokens,
+        patience_s=patience_s,
+        weights=weights,
+        reranking=Reranking(reranker),
     )
 
 

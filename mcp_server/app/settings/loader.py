@@ -89,12 +89,14 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
 
 
 def with_current_embedder(settings: Settings) -> Settings:
-    """Return `settings` with the embedder that the configuration file names now. The environment still wins over the file.
+    """Return `settings` with the embedder and the reranker that the configuration file names now.
+
+    The environment still wins over the file.
 
     Raises:
         BadSetting: the file cannot be used as it is now.
     """
-    variables = [v for v in VARIABLES if v.name.startswith("FORGE_EMBEDDER")]
+    variables = [v for v in VARIABLES if v.name.startswith(("FORGE_EMBEDDER", "FORGE_RERANKER"))]
     found: dict[str, object] = {}
     if (file := settings.file_place) is not None and file.is_file():
         _require_private(CONFIGURATION, file, "a configuration file")
@@ -160,14 +162,13 @@ def _read(variable: Variable, text: str, where: str, base: Path | None = None) -
 
 
 def _complete_embedder(values: dict[str, object]) -> None:
-    """Read the endpoint's key from its file, and check that an endpoint has an address."""
-    embedder = str(values.get("embedder", "static"))
-    if embedder.startswith("endpoint:") and "embedder_url" not in values:
-        raise BadSetting(
-            "FORGE_EMBEDDER_URL", "not set", f"FORGE_EMBEDDER={embedder} needs the address of the endpoint"
-        )
-    if "embedder_key" not in values and (found := key_in(values.get("embedder_key_file"), "FORGE_EMBEDDER_KEY_FILE")):
-        values["embedder_key"] = found
+    """Read the endpoints' keys from their files, and check that an endpoint has an address."""
+    for field in ("embedder", "reranker"):
+        variable, chosen = f"FORGE_{field.upper()}", str(values.get(field, ""))
+        if chosen.startswith("endpoint:") and f"{field}_url" not in values:
+            raise BadSetting(f"{variable}_URL", "not set", f"{variable}={chosen} needs the address of the endpoint")
+        if f"{field}_key" not in values and (found := key_in(values.get(f"{field}_key_file"), f"{variable}_KEY_FILE")):
+            values[f"{field}_key"] = found
 
 
 def key_in(file: object, name: str) -> str | None:

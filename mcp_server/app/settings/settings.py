@@ -153,6 +153,31 @@ class Settings:
         ),
         default="float",
     )
+    reranker: str | None = setting(
+        "FORGE_RERANKER",
+        values.reranker,
+        (
+            "A cross-encoder that puts the first 30 passages in order: `onnx:PATH`, `fastembed:MODEL`, or `endpoint:MODEL` at "
+            "FORGE_RERANKER_URL. `knowledge-forge reranker use` sets it."
+        ),
+        shown="off",
+    )
+    reranker_url: str | None = setting(
+        "FORGE_RERANKER_URL",
+        values.reranker_url,
+        "The address of a rerank endpoint, as of Cohere, Jina or text-embeddings-inference; `/rerank` is added.",
+        secret=True,
+    )
+    reranker_key: str | None = setting("FORGE_RERANKER_KEY", values.key, "The key for that endpoint.", secret=True)
+    reranker_key_file: Path | None = setting(
+        "FORGE_RERANKER_KEY_FILE", values.path, "A file that holds the key, instead of the key itself."
+    )
+    reranker_ms: int = setting(
+        "FORGE_RERANKER_MS",
+        values.milliseconds,
+        "Milliseconds that a search waits for the reranker. After that it answers without, and a note says so.",
+        default=2_000,
+    )
     meili_url: str | None = setting(
         "FORGE_MEILI_URL",
         values.meili_url,

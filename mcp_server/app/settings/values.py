@@ -135,6 +135,25 @@ def embedder(text: str) -> str:
     raise ValueError(f"{text!r} is not available; this version has: {known}")
 
 
+def reranker(text: str) -> str | None:
+    """Return the reranker's name, None for `off`."""
+    if text.strip().casefold() == "off":
+        return None
+    kind, colon, model = (part.strip() for part in text.strip().partition(":"))
+    if kind in KINDS and model:
+        if kind == "onnx" and not Path(model).expanduser().is_absolute():
+            raise ValueError(f"{model!r} is a relative path, and a host may start the server in any folder")
+        return f"{kind}{colon}{Path(model).expanduser() if kind == 'onnx' else model}"
+    raise ValueError(f"{text!r} is not available; this version has: off, onnx:PATH, fastembed:MODEL, endpoint:MODEL")
+
+
+def milliseconds(text: str) -> int:
+    """Return a time limit in milliseconds, from 50 to 60,000."""
+    if not text.strip().isdecimal() or not 50 <= int(text) <= 60_000:
+        raise ValueError(f"{text!r} is no whole number from 50 to 60000")
+    return int(text)
+
+
 def database_url(text: str) -> str:
     """Return `text` if it is a PostgreSQL URL that libpq can read.
 
@@ -195,6 +214,9 @@ def server_url(text: str, *, example: str, key: str, query: bool = False) -> str
 
 embedder_url = partial(
     server_url, example="https://HOST/v1 or http://localhost:11434/v1", key="FORGE_EMBEDDER_KEY", query=True
+)
+reranker_url = partial(
+    server_url, example="https://HOST/v1 or http://localhost:8080", key="FORGE_RERANKER_KEY", query=True
 )
 meili_url = partial(server_url, example="http://localhost:7700 or https://HOST", key="FORGE_MEILI_KEY")
 anthropic_url = partial(server_url, example="https://api.anthropic.com", key="ANTHROPIC_API_KEY")

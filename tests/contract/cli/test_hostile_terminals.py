@@ -50,6 +50,8 @@ VERBS: dict[str, list[list[str]]] = {
     "search": [["forty minutes"], ["forty minutes", "--json"], [ACTS]],
     "embedder list": [[], ["--json"]],
     "embedder use": [[ACTS], [f"/{ACTS}"], [f"endpoint:{ACTS}"], ["endpoint:m", "--url", ACTS], [f"fastembed:{ACTS}"]],
+    "reranker show": [[], ["--json"]],
+    "reranker use": [[ACTS], [f"/{ACTS}"], [f"endpoint:{ACTS}"], ["endpoint:m", "--url", ACTS], [f"fastembed:{ACTS}"]],
     "eval": [
         [f"no{ACTS}file"],
         ["--from-use", "--details"],

@@ -39,6 +39,7 @@ COMPOSITION = {
     "mcp_server.app.factories.keywords",
     "mcp_server.app.factories.postgres",
     "mcp_server.app.factories.embedder",
+    "mcp_server.app.factories.reranker",
     "mcp_server.app.factories.engines",
     "mcp_server.workers.index_steps",
     "mcp_server.app.factories.journey_store",

@@ -13,19 +13,18 @@ from tokenizers import Tokenizer
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.onnx.model_files import ModelFiles, Pooling, UnusableModel, find_model
+from knowledge.index.embed.onnx.session import NoRuntime, session_of, tokenizer_of
 from knowledge.index.embed.transformer import PoliteThreads, batches_of
 
 if TYPE_CHECKING:
     import onnxruntime
 
-INSTALL = "pip install 'knowledge-forge[onnx]'"
 REMEDY = "choose another model: knowledge-forge embedder list"
 NEW_VECTORS = "new vectors are being made; until then pages are found by keywords"
 BATCH_TOKENS = 512
 """Tokens, padding included, that go through the model together, in each thread. Memory grows with this and speed does not:
 with 8-bit MiniLM, 512 tokens took 100 MB and 1,024 took 200 MB, at 5,800 and 5,700 tokens for each second of a core."""
 BATCH_TEXTS = 64
-KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "position_ids"})
 ONE_VECTOR_A_TEXT = "sentence_embedding"
 TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
 
@@ -71,8 +70,7 @@ class OnnxModel:
         """
         with self._lock:
             if self._session is None:
-                self._tokenizer = self._load_tokenizer()
-                self._session = self._load_session()
+                self._session = self._open()
 
     @property
     def dimensions(self) -> int:
@@ -114,35 +112,14 @@ class OnnxModel:
         vectors = np.asarray(found, np.float32)
         return vectors if self._pooled else _pool(vectors, mask, self.files.pooling)
 
-    def _load_tokenizer(self) -> Tokenizer:
+    def _open(self) -> onnxruntime.InferenceSession:
         try:
-            tokenizer = Tokenizer.from_file(str(self.files.tokenizer))
-        except Exception as error:  # the library raises plain `Exception`
-            raise self.unavailable(f"its tokenizer cannot be read ({error})") from error
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(self.files.max_tokens)
-        return tokenizer
-
-    def _load_session(self) -> onnxruntime.InferenceSession:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise self.unavailable(f"onnxruntime cannot be loaded ({error})", INSTALL) from error
-        options = onnxruntime.SessionOptions()
-        # One thread for each run and several runs at a time: a question never waits for threads that give way, and
-        # nothing is lost to splitting small matrices.
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        # Plans of memory are kept for each shape of a batch, of which there are hundreds: 180 MB more.
-        options.enable_mem_pattern = False
-        options.log_severity_level = 4  # its warnings go around our log, unfiltered, to the terminal
-        try:
-            session = onnxruntime.InferenceSession(str(self.files.weights), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # the library raises its own types and the system's
-            raise self.unavailable(f"{self.files.weights.name} cannot be loaded ({type(error).__name__})") from error
-        inputs = {given.name: np.int32 if "int32" in given.type else np.int64 for given in session.get_inputs()}
-        if odd := inputs.keys() - KNOWN_INPUTS:
-            raise self.unavailable(f"it needs the input {', '.join(sorted(odd))}, which only texts cannot give")
-        self._inputs = inputs
+            self._tokenizer, session = tokenizer_of(self.files), session_of(self.files)
+        except NoRuntime as error:
+            raise self.unavailable(str(error), error.mend) from error
+        except UnusableModel as error:
+            raise self.unavailable(str(error)) from error
+        self._inputs = {given.name: np.int32 if "int32" in given.type else np.int64 for given in session.get_inputs()}
         self._output, self._pooled = self._vectors_of(session)
         return session
 

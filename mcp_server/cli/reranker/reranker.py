@@ -1,0 +1,183 @@
+"""`reranker show|use NAME`: see which cross-encoder reranks the first passages, and change it, with its price shown first."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import RerankerUnavailable
+from mcp_server.app.factories.reranker import ChosenReranker
+from mcp_server.app.knowledge_base import models_folder, open_base
+from mcp_server.app.settings.loader import key_in
+from mcp_server.app.settings.settings import BY_FIELD, Settings, handbook
+from mcp_server.cli.embedder.configuration import change_file
+from mcp_server.cli.embedder.estimate import sample_of, texts_below
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import WronglyAsked, add_actions, nonempty
+from mcp_server.cli.terminal.output import print_json, say
+
+NOT_DONE = 1
+MEASURED = 30
+"""Passages that are reranked to measure it: as many as a search has reranked."""
+QUESTION = "how is this set up, and what happens when it fails?"
+OFF = "off"
+ASK = "nothing was changed: answer at a terminal, or add --yes"
+
+Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions and their options."""
+    actions = add_actions(parser, ACTIONS, default="show")
+    using = actions["use"]
+    using.add_argument(
+        "name",
+        metavar="NAME",
+        type=nonempty,
+        help="off, the folder or .onnx file of a cross-encoder, fastembed:MODEL, or endpoint:MODEL",
+    )
+    using.add_argument(
+        "--url", metavar="URL", type=nonempty, help="the endpoint's address, such as http://localhost:8080"
+    )
+    using.add_argument("--key-file", metavar="FILE", type=nonempty, help="the file that holds the endpoint's key")
+    using.add_argument("--yes", action="store_true", help="don't ask")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Run the action; exit code 1 if nothing was changed."""
+    _, action = ACTIONS[args.action]
+    return anyio.run(action, args, settings)
+
+
+async def _show(_args: argparse.Namespace, settings: Settings) -> int:
+    if settings.json:
+        print_json({"reranker": settings.reranker or OFF, "limit_ms": settings.reranker_ms})
+        return 0
+    print(f"in use: {visible(settings.reranker or OFF)}")
+    if settings.reranker:
+        print(f"a search waits at most {settings.reranker_ms} ms for it (FORGE_RERANKER_MS)")
+    return 0
+
+
+async def _use(args: argparse.Namespace, settings: Settings) -> int:
+    file, values, new = await anyio.to_thread.run_sync(_chosen, args, settings)
+    measured_ms = None
+    if new.reranker is not None:
+        if not settings.json:
+            print(visible(new.reranker))
+            if new.reranker.startswith("endpoint:"):
+                print(f"  sends      every question and {MEASURED} passages to {visible(new.reranker_url or '')}")
+        measured_ms = await _measured_ms(new)
+        if not settings.json:
+            print(f"  takes      {measured_ms} ms for {MEASURED} passages, as measured here, for every search")
+            if measured_ms > new.reranker_ms:
+                print(f"  too slow   a search waits only {new.reranker_ms} ms for it: set FORGE_RERANKER_MS higher")
+        if not await _agreed(args):
+            return NOT_DONE
+    await anyio.to_thread.run_sync(change_file, file, values)
+    if settings.json:
+        print_json({"reranker": new.reranker or OFF, "file": str(file), "measured_ms": measured_ms})
+        return 0
+    print(f"{visible(new.reranker or OFF)} is set in {file}")
+    if new.reranker:
+        print("to see what it is worth: knowledge-forge eval, with it and without")
+        print("to take it back: knowledge-forge reranker use off")
+    return 0
+
+
+async def _agreed(args: argparse.Namespace) -> bool:
+    if args.yes:
+        return True
+    if not keyboard.is_terminal():
+        say(ASK)
+        return False
+    if await keyboard.confirms("Use it?"):
+        return True
+    say("nothing was changed")
+    return False
+
+
+def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping[str, str | int | None], Settings]:
+    """Return the configuration file, what has to be written to it, and the settings with that.
+
+    Raises:
+        WronglyAsked: there is none of that name, or the configuration file would not decide.
+    """
+    name: str = args.name
+    chosen = _setting_of(name)
+    at_endpoint = chosen is not None and chosen.startswith("endpoint:")
+    values: dict[str, str | int | None] = {"reranker": chosen}
+    if args.url:
+        values["reranker_url"] = args.url
+    if args.key_file:
+        values["reranker_key_file"] = str(Path(args.key_file).expanduser().absolute())
+    if (args.url or args.key_file) and not at_endpoint:
+        raise WronglyAsked("--url and --key-file are for endpoint:MODEL only")
+    if settings.file_place is None:
+        raise WronglyAsked("this account has no configuration folder; set FORGE_CONFIG to a file of yours")
+    if names := {f"FORGE_{key.upper()}" for key in values} & set(settings.in_environment):
+        raise WronglyAsked(
+            f"{', '.join(sorted(names))} is set in the environment, which wins over {settings.file_place}; remove it there, "
+            "and from the entry of each host that sets it, and try again"
+        )
+    fields: dict[str, object] = {}
+    for key, value in values.items():
+        try:
+            fields[key] = None if value is None else BY_FIELD[key].read(str(value))
+        except ValueError as error:
+            raise WronglyAsked(f"{key} cannot be used: {error}") from error
+    if args.key_file:
+        fields["reranker_key"] = key_in(fields["reranker_key_file"], "--key-file")
+    # While it is tried, the file still names the old one, which must not come back in between.
+    new = replace(settings, **fields, file_place=None)  # type: ignore[arg-type]  # every value was made by its variable's reader
+    if at_endpoint and not new.reranker_url:
+        raise WronglyAsked(f"{name} needs the address of the endpoint: --url URL")
+    return settings.file_place, values, new
+
+
+def _setting_of(name: str) -> str | None:
+    """Return the setting for what a person named, None for `off`."""
+    if name == OFF:
+        return None
+    kind, _, model = name.partition(":")
+    if kind in ("fastembed", "endpoint") and model:
+        return name
+    return f"onnx:{Path(model if kind == 'onnx' and model else name).expanduser().absolute()}"
+
+
+async def _measured_ms(settings: Settings) -> int:
+    """Return how many milliseconds the model takes for as many passages as a search gives it.
+
+    Raises:
+        WronglyAsked: it cannot be used.
+    """
+    texts: list[str] = []
+    if not (settings.reranker or "").startswith("endpoint:"):
+        async with open_base(replace(settings, reranker=None)) as base:
+            texts = list((await sample_of(base.index))[1])
+    # Nothing of the person's is sent before they agree.
+    texts = texts or list(await anyio.to_thread.run_sync(texts_below, handbook()))
+    choice = ChosenReranker(settings, models_folder(settings))
+    try:
+        reranker = choice.load()
+        await reranker.scores(QUESTION, texts[:1])  # loads it
+        began = time.perf_counter()
+        await reranker.scores(QUESTION, (texts * MEASURED)[:MEASURED])
+        return round((time.perf_counter() - began) * 1_000)
+    except RerankerUnavailable as error:
+        raise WronglyAsked(str(error)) from error
+    finally:
+        await choice.close()
+
+
+ACTIONS: Mapping[str, tuple[str, Action]] = {
+    "show": ("show the reranker in use", _show),
+    "use": ("change to another reranker; `off` takes it back", _use),
+}
