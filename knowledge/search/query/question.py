@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
-from knowledge.search.query.corrections import Correct, corrected_query, find_corrections, is_sure, spoken_languages
+from knowledge.search.query.corrections import (
+    Correct,
+    corrected_query,
+    find_corrections,
+    spoken_languages,
+    sure_corrections,
+)
 from knowledge.search.query.languages import (
     LanguageGap,
     QuestionLanguages,
@@ -22,7 +30,8 @@ from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48
 """Distinct words that are searched; from a longer question (a pasted log), the rarest."""
-TYPO_WEIGHT = 0.9
+LIKELY = 0.5
+"""The probability from which a correction decides what kind of word was misspelt."""
 PREFIX_WEIGHT = 0.6
 WHOLE_SHARE = 0.5
 """The share of a compound (`GitHub`, `front-matter`) that it has itself; its parts have the rest. Together they count as
@@ -83,28 +92,34 @@ class Questions:
             {} if gap else await find_corrections(self._index, self._correct, content, known=known, spoken=spoken)
         )
         # A misspelt stop word is still a stop word. As a word that no page has, it would say that the answer isn't here.
-        stopped = {word for word, near in corrections.items() if near and languages.is_stop_word(near[0])}
-        content = [word for word in content if word not in stopped] or content
+        likely = {word: near[0].word for word, near in corrections.items() if near and near[0].probability >= LIKELY}
+        content = [word for word in content if not languages.is_stop_word(likely.get(word, word))] or content
         # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() and not gap else ""
         completions = await self._completions(last)
-        shares = _shares(groups, known)
-        terms = tuple(
-            _term(word, languages, corrections.get(word, ()), completions if word == last else (), shares[word])
-            for word in content
-        )
-        language = languages.stop[0] if languages.stop else ""
-        best = {word: near[0] for word, near in corrections.items() if near and is_sure(word, near[0], language)}
+        shares = _shares(groups, known.keys(), likely.keys())
+        best = sure_corrections(query, corrections)
+        terms: list[QueryTerm] = []
+        for word in content:
+            # Square roots, so that a page that has a doubtful word is not far behind the pages that have the other words.
+            near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
+            sure = [(best[word], 1.0)] if word in best else []
+            unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
+            terms.append(_term([(word, 1.0), *sure, *near, *unfinished], languages, shares[word]))
+        # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
+        for whole, *parts in groups:
+            if whole in best:
+                best = {word: other for word, other in best.items() if word not in parts}
         corrected = corrected_query(query[:MOST_EMBEDDED], best) if best else None
         pairs = tuple(_pairs(groups, frozenset(content)))
         return SearchQuestion(
             tuple(content),
-            terms,
+            tuple(terms),
             corrected or query[:MOST_EMBEDDED],
             corrected,
             pairs,
             tuple(languages.weights),
-            corrections,
+            {word: [other.word for other in near] for word, near in corrections.items()},
             tuple(completions),
             gap,
         )
@@ -127,12 +142,14 @@ class Questions:
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
 
 
-def _shares(groups: Iterable[Sequence[str]], known: Mapping[str, int]) -> dict[str, float]:
+def _shares(groups: Iterable[Sequence[str]], known: AbstractSet[str], likely: AbstractSet[str]) -> dict[str, float]:
     """Return how much each word counts: 1, or for a compound and its parts their shares of 1."""
     shares: dict[str, float] = {}
     for whole, *parts in groups:
-        # A compound that no page has finds nothing, so its parts count in full.
-        own = 1.0 if not parts else WHOLE_SHARE if whole in known else 0.0
+        # A compound that no page has finds nothing, so its parts count in full, unless it is probably another word misspelt.
+        own = 1.0 if not parts else WHOLE_SHARE if whole in known or whole in likely else 0.0
+        if whole in likely and known.isdisjoint(parts):
+            own = 1.0
         shares[whole] = max(own, shares.get(whole, 0.0))
         for part in parts:
             shares[part] = max((1 - own) / len(parts), shares.get(part, 0.0))
@@ -148,13 +165,10 @@ def _pairs(groups: Sequence[Sequence[str]], content: frozenset[str]) -> list[tup
     return [pair for pair in dict.fromkeys(found) if pair[0] != pair[1]]
 
 
-def _term(
-    word: str, languages: QuestionLanguages, near: Sequence[str], completions: Sequence[str], share: float
-) -> QueryTerm:
-    """Return all indexed terms that count as `word`: its stem in each language, its corrections, its completions."""
-    forms = [(word, 1.0), *((n, TYPO_WEIGHT) for n in near), *((c, PREFIX_WEIGHT) for c in completions)]
+def _term(forms: Sequence[tuple[str, float]], languages: QuestionLanguages, share: float) -> QueryTerm:
+    """Return all indexed terms that count as the first of `forms`: the stems of each form in each language."""
     weights: dict[str, float] = {}
     for form, weight in forms:
         for term, of_language in languages.stems(form).items():
             weights[term] = max(share * weight * of_language, weights.get(term, 0.0))
-    return QueryTerm(word, tuple((term, weight) for term, weight in weights.items() if weight))
+    return QueryTerm(forms[0][0], tuple((term, weight) for term, weight in weights.items() if weight))

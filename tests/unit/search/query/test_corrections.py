@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
+from collections.abc import Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge.search.query.analysis import words
 from knowledge.search.query.corrections import Vocabulary
 
 
@@ -23,13 +27,18 @@ def distance(a: str, b: str) -> int:
 _WORD = st.text("abcé", min_size=3, max_size=13)
 
 
+def near(word: str, counts: Mapping[str, int], limit: int = 100) -> list[str]:
+    return [other.word for other in Vocabulary(list(counts.items())).near(word, limit)]
+
+
 @settings(max_examples=100)
 @given(_WORD, st.dictionaries(_WORD, st.integers(1, 5), max_size=60))
 def test_near_words_are_those_within_the_edits(word: str, counts: dict[str, int]) -> None:
-    edits = 0 if len(word) < 4 else 1 if len(word) < 9 else 2
-    close = [w for w in counts if w != word and distance(word, w) <= edits]
-    expected = sorted(close, key=lambda w: (distance(word, w), -counts[w], w))
-    assert Vocabulary(list(counts.items())).near(word, limit=100) == (expected if edits else [])
+    edits = 2 if len(word) >= 9 else 1
+    close = {w for w in counts if w != word and distance(word, w) <= edits}
+    if len(word) < 4:
+        close = {w for w in close if not Counter(word) - Counter(w)}
+    assert set(near(word, counts)) == close
 
 
 @settings(max_examples=100)
@@ -44,29 +53,69 @@ def test_every_single_edit_is_found_back(word: str, data: st.DataObject) -> None
         "swap": word[at + 1] + word[at] + word[at + 2 :],
     }[kind]
     typed = word[:at] + rest
-    if len(typed) >= 4 and typed != word:
-        assert Vocabulary([(word, 1)]).near(typed) == [word]
+    if typed != word:
+        assert near(typed, {word: 1}) == [word]
 
 
 def test_the_most_frequent_come_first_and_no_more_than_asked() -> None:
-    known = Vocabulary([("journey", 3), ("journeys", 9), ("jorney", 1), ("bourney", 2), ("kourney", 2)])
-    assert known.near("ourney") == ["journey", "bourney", "kourney"]
+    known = {"journey": 3, "journeys": 9, "jorney": 1, "bourney": 2, "kourney": 2}
+    assert near("ourney", known, 3) == ["journey", "bourney", "kourney"]
 
 
 def test_one_edit_comes_before_two_however_frequent_the_other_is() -> None:
-    assert Vocabulary([("relation", 900), ("relaxation", 2), ("delation", 5000)]).near("relaation") == [
+    assert near("relaation", {"relation": 900, "relaxation": 2, "delation": 5000}) == [
         "relation",
         "relaxation",
         "delation",
     ]
 
 
-def test_short_words_and_words_with_digits_have_no_neighbours() -> None:
-    known = Vocabulary([("the", 1), ("word", 1), ("version2", 1), ("abcde1", 1)])
-    assert known.near("teh") == []
-    assert known.near("wrod") == ["word"]
-    assert known.near("version1") == []
-    assert Vocabulary([]).near("words") == []
+@pytest.mark.parametrize(
+    ("typed", "meant", "other"),
+    [("presdent", "president", "present"), ("casues", "causes", "cases"), ("qule", "quel", "que")],
+)
+def test_a_lost_or_swapped_letter_is_likelier_than_an_invented_one(typed: str, meant: str, other: str) -> None:
+    """There are as many letters to lose as the word has, but 26 times as many to add."""
+    assert near(typed, {meant: 10, other: 100})[0] == meant
+
+
+def test_words_of_three_letters_lack_one_and_other_digits_are_other_names() -> None:
+    known = {"the": 1, "word": 1, "version2": 1, "abcde1": 1, "roam": 1, "to": 9}
+    assert near("teh", known) == ["the"]
+    assert near("rom", known) == ["roam"]
+    assert near("rox", known) == []
+    assert near("wrod", known) == ["word"]
+    assert near("version1", known) == []
+    assert near("verison2", known) == ["version2"]
+    assert near("12", known) == []
+    assert near("words", {}) == []
+
+
+_ENGLISH = dict.fromkeys(
+    words(
+        "connect connection connected connector disconnect disconnected selection collection section correct direct "
+        "direction contract extract instruct construct conduct product reduce produce protect"
+    ),
+    20,
+)
+
+
+def test_letters_that_seldom_follow_each_other_are_a_typing_error() -> None:
+    """`conduct` and `connduct` are as near to a known word as `collect` and `correct`, which look like other words."""
+    known = Vocabulary(list(_ENGLISH.items()))
+    (error,), (right,) = known.near("prqduct", 1), known.near("corect", 1)
+    assert error.word == "product"
+    assert error.probability > 0.9
+    unusual, usual = known.near("consuct", 1), known.near("conxuct", 1)
+    assert unusual[0].word == usual[0].word == "conduct"
+    assert unusual[0].probability < usual[0].probability
+    assert right.word == "correct"
+
+
+def test_a_frequent_word_is_likelier_to_have_been_meant() -> None:
+    rare, frequent = (Vocabulary([*_ENGLISH.items(), ("cluster", n)]).near("clustre", 1)[0] for n in (1, 500))
+    assert rare.word == frequent.word == "cluster"
+    assert rare.probability < frequent.probability
 
 
 def test_a_hundred_thousand_words_take_milliseconds() -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import word_groups, words
-from knowledge.search.query.corrections import Vocabulary, find_corrections, is_opposite, is_sure
+from knowledge.search.query.corrections import (
+    Candidate,
+    Vocabulary,
+    find_corrections,
+    is_opposite,
+    sure_corrections,
+)
 from knowledge.search.query.languages import common_languages, question_languages
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.state.ports import IndexStore
@@ -126,41 +131,59 @@ async def test_neither_opposites_nor_forms_are_candidates() -> None:
     await store.begin(IDENTITY)
     known = ["successful", "unsuccessfully", "preferes", "prefere"]
 
-    async def near(_index: IndexStore, word: str) -> list[str]:
+    async def near(_index: IndexStore, word: str) -> list[Candidate]:
         return Vocabulary([(other, 1) for other in known]).near(word)
 
     found = await find_corrections(store, near, ["unsuccessful", "sucessful"], known={}, spoken=("en",))
     assert found["unsuccessful"] == []
-    assert found["sucessful"] == ["successful"]
+    assert [other.word for other in found["sucessful"]] == ["successful"]
 
 
 @pytest.mark.parametrize(
-    ("word", "other", "language", "sure"),
+    ("query", "word", "other", "probability", "sure"),
     [
-        ("depoyment", "deployment", "en", True),
-        ("deploymetn", "deployment", "en", True),
-        ("edployment", "deployment", "en", True),
-        ("supposition", "opposition", "en", False),
-        ("repoussent", "repousser", "fr", False),
-        ("rpousser", "repousser", "fr", True),
-        ("comment", "nomment", "fr", False),
+        ("a depoyment here", "depoyment", "deployment", 0.9, True),
+        ("a supposition here", "supposition", "opposition", 0.4, False),
+        ("the HELPP syndrome", "helpp", "help", 0.99, False),
+        ("is the aHrold here", "ahrold", "harold", 0.9, True),
+        ("peri-sinusoidal cells", "peri-sinusoidal", "perisinusoidal", 0.99, False),
+        ("quién es", "quién", "quien", 0.99, False),
+        ("fsh", "fsh", "fish", 0.99, False),
+        ("ما المقال", "المقال", "المثال", 0.85, False),
+        ("ما منظقة", "منظقة", "منطقة", 0.95, True),
     ],
 )
 def test_a_question_is_put_with_another_word_only_where_that_is_likely(
-    word: str, other: str, language: str, *, sure: bool
+    query: str, word: str, other: str, probability: float, *, sure: bool
 ) -> None:
-    assert is_sure(word, other, language) is sure
+    found = sure_corrections(query, {word: [Candidate(other, probability)]})
+    assert found == ({word: other} if sure else {})
 
 
-async def test_a_doubtful_correction_is_searched_and_not_said() -> None:
+async def test_a_doubtful_correction_is_searched_by_its_probability_and_not_said() -> None:
     store = MemoryIndexStore()
     await store.begin(IDENTITY)
     await store.apply([page("a.md", "the opposition", language="en")], fence=1)
 
-    async def near(_index: IndexStore, word: str) -> list[str]:
-        return ["opposition"] if word == "supposition" else []
+    async def near(_index: IndexStore, word: str) -> list[Candidate]:
+        return [Candidate("opposition", 0.4)] if word == "supposition" else []
 
     question = await Questions(store, near).ask("a supposition here")
     assert question.corrected is None
     assert question.to_embed == "a supposition here"
-    assert any(isinstance(term, QueryTerm) and dict(term.alternatives).get("opposit") == 0.9 for term in question.terms)
+    (term,) = (term for term in question.terms if term.word == "supposition")
+    assert dict(term.alternatives) == {"supposit": 1.0, "opposit": pytest.approx(0.632, abs=0.001)}
+
+
+async def test_a_word_that_its_error_made_an_identifier_is_corrected_as_a_whole() -> None:
+    """The letters of `Harold` swapped are read as `a` and `Hrold`."""
+    store = MemoryIndexStore()
+    await store.begin(IDENTITY)
+    await store.apply([page("a.md", "the reign of Harold", language="en")], fence=1)
+
+    async def near(_index: IndexStore, word: str) -> list[Candidate]:
+        return [Candidate("harold", 0.95)] if word in {"ahrold", "hrold"} else []
+
+    question = await Questions(store, near).ask("the reign of aHrold")
+    assert question.corrected == "the reign of harold"
+    assert weights(question)["ahrold"] == 1.0
