@@ -40,6 +40,7 @@ from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
+from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
 LONGEST_COMPARED, MOST_PAGES = 1_500, 40
@@ -344,9 +345,12 @@ class Finder:
         if not name or len(name) > LONGEST_NAME:
             return ()
         found = [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
+        files = {match.doc for match in found if match.by == "path"}
+        records = await self._index.records(files) if files else {}
+        titled = {doc for doc, record in records.items() if name_key(record.title) == name_key(name)}
         # Titles are what people read, and many files have the same name (`index.md`, `faq.md`). A path that was given in full
         # stays first.
-        return sorted(found, key=lambda match: match.by != "title" and match.path != name)
+        return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)
 
 
 def _mark(row: ChunkRow) -> str:

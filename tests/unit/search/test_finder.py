@@ -23,7 +23,7 @@ from knowledge.search import RECIPE
 from knowledge.search.answers import SearchMode
 from knowledge.search.finder import Finder
 from knowledge.search.query.analysis import words
-from knowledge.search.query.corrections import Vocabulary
+from knowledge.search.query.corrections import Candidate, Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
 from knowledge.search.ranking.scent import LOST_BELOW, NAMED, SUFFICIENT_FROM
@@ -65,7 +65,7 @@ class Base:
         await self.indexer.reconcile(1)
 
 
-async def correct(index: IndexStore, word: str) -> Sequence[str]:
+async def correct(index: IndexStore, word: str) -> Sequence[Candidate]:
     return Vocabulary(await index.vocabulary()).near(word)
 
 
@@ -328,6 +328,18 @@ async def test_a_larger_limit_finds_every_page_that_a_smaller_one_finds(tmp_path
         now = {hit.path for hit in answer.hits}
         assert found <= now, limit
         found = now
+
+
+async def test_of_files_with_the_same_name_the_one_with_the_title_comes_first(tmp_path: Path) -> None:
+    pages = {
+        "a/faq.md": "# Questions about a\n\nNone.\n",
+        "b/faq.md": "# FAQ\n\nNone.\n",
+        "c/faq.md": "# Of c\n\nNone.\n",
+    }
+    base = Base(write(tmp_path / "kb", pages))
+    await base.index_all()
+    assert (await paths(base, "faq"))[0] == "b/faq.md"
+    assert (await paths(base, "c/faq.md"))[0] == "c/faq.md"
 
 
 async def test_a_title_comes_before_a_file_name_and_a_full_path_before_both(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.contract.index.test_index_store import IDENTITY, page
 from tests.support.state.memory.index import MemoryIndexStore
 
 
-async def nothing(_index: IndexStore, _word: str) -> tuple[str, ...]:
+async def nothing(_index: IndexStore, _word: str) -> tuple[Candidate, ...]:
     return ()
 
 
