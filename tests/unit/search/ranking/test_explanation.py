@@ -17,7 +17,7 @@ from knowledge.pages.vault import Vault
 from knowledge.search import RECIPE
 from knowledge.search.finder import Finder
 from knowledge.search.query.analysis import stem
-from knowledge.search.query.corrections import Vocabulary
+from knowledge.search.query.corrections import Candidate, Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer
 from knowledge.search.ranking.ranker import Engines, Ranker, SearchScope
@@ -66,8 +66,8 @@ class Base:
     async def load(self, _: IndexIdentity) -> MemoryEmbedder:
         return self.embedder
 
-    async def near(self, *_: object) -> list[str]:
-        return list(Vocabulary(await self.index.vocabulary()).near(str(_[1])))
+    async def near(self, *_: object) -> list[Candidate]:
+        return Vocabulary(await self.index.vocabulary()).near(str(_[1]))
 
 
 @pytest.fixture(params=["tantivy", "fts5", "memory", "ranks"])
