@@ -19,6 +19,7 @@ import pytest
 from knowledge.index.engines.codes import CodesVectorIndex
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.index.vector_renewal import packed
+from knowledge.search.query.corrections import Candidate
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines, Ranker, SearchScope
 from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, IndexStore
@@ -90,7 +91,7 @@ class Searcher:
         self.searches += 1
 
 
-async def uncorrected(_index: IndexStore, _word: str) -> Sequence[str]:
+async def uncorrected(_index: IndexStore, _word: str) -> Sequence[Candidate]:
     return ()
 
 
