@@ -192,6 +192,11 @@ class World:
         gone = self.rooms.pop(self.room(name).id)
         self.said = {number: said for number, said in self.said.items() if said.room != gone.id}
 
+    def rename(self, name: str, new: str) -> None:
+        """Give a channel another name."""
+        room = self.room(name)
+        room.name = room.record["name"] = new
+
     def say(self, sender: str, channel: str, topic: str, text: str) -> int:
         """Let a user write to a channel; return the id of the message."""
         return self.send(self.user(sender), self.room(channel), topic, (), text).id

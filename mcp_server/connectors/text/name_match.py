@@ -39,11 +39,18 @@ Rule = Callable[[str, str], bool]
 
 
 def chosen(
-    service: str, kind: str, asked: str, things: Iterable[Thing], names_of: Callable[[Thing], Sequence[str]]
+    service: str,
+    kind: str,
+    asked: str,
+    things: Iterable[Thing],
+    names_of: Callable[[Thing], Sequence[str]],
+    *,
+    near: bool = True,
 ) -> Thing:
     """Return the one thing that `asked` names.
 
-    `names_of` returns every name of a thing (names, keys, addresses, ids); people are shown the first.
+    `names_of` returns every name of a thing (names, keys, addresses, ids); people are shown the first. Without `near` only case,
+    spacing and accents may differ. Every act is chosen that way: a message cannot be taken out of a wrong channel unread.
 
     Raises:
         UnknownName: nothing matches; its candidates are all things, the most similar first.
@@ -51,7 +58,7 @@ def chosen(
     """
     candidates = [_Candidate(thing, tuple(name for name in names_of(thing) if name)) for thing in things]
     wanted = asked.strip()
-    for rule in _rules_for(wanted):
+    for rule in _rules_for(wanted, near=near):
         matches = [one for one in candidates if any(rule(wanted, name) for name in one.names)]
         if len(matches) == 1:
             return matches[0].thing
@@ -68,11 +75,17 @@ def folded(name: str) -> str:
 
 
 @lru_cache(maxsize=CACHED_NAMES)
+def unaccented(name: str) -> str:
+    """Return the folded name without accents: `Zoë  Müller` is `zoe muller`."""
+    return "".join(
+        letter for letter in unicodedata.normalize("NFKD", folded(name)) if not unicodedata.combining(letter)
+    )
+
+
+@lru_cache(maxsize=CACHED_NAMES)
 def loosened(name: str) -> str:
     """Return the words of the name, letters and digits only and without accents: `🚀 In-Progrèss` is `in progress`."""
-    plain = unicodedata.normalize("NFKD", folded(name))
-    letters = (letter for letter in plain if not unicodedata.combining(letter))
-    return " ".join("".join(letter if letter.isalnum() else " " for letter in letters).split())
+    return " ".join("".join(letter if letter.isalnum() else " " for letter in unaccented(name)).split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +98,14 @@ class _Candidate(Generic[Thing]):
         return self.names[0] if self.names else ""
 
 
-def _rules_for(wanted: str) -> Sequence[Rule]:
+def _rules_for(wanted: str, *, near: bool) -> Sequence[Rule]:
     if not wanted:
         return ()
     strict: tuple[Rule, ...] = (_is_exact, _is_folded)
     # An address or id that is nearly right belongs to somebody else. "@" at the front is only how people are mentioned.
     if "@" in wanted[1:] or IDENTIFIER.fullmatch(wanted):
         return strict
-    return (*strict, _is_loosened, _is_beginning, _is_typo)
+    return (*strict, _is_unaccented, *((_is_loosened, _is_beginning, _is_typo) if near else ()))
 
 
 def _is_exact(wanted: str, name: str) -> bool:
@@ -101,6 +114,10 @@ def _is_exact(wanted: str, name: str) -> bool:
 
 def _is_folded(wanted: str, name: str) -> bool:
     return folded(wanted) == folded(name)
+
+
+def _is_unaccented(wanted: str, name: str) -> bool:
+    return unaccented(wanted) == unaccented(name)
 
 
 def _is_loosened(wanted: str, name: str) -> bool:

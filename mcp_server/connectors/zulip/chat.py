@@ -113,8 +113,8 @@ class Chat:
         # `direct` on the list allows conversations, not a channel of that name.
         return not ({folded(channel_word(name)), folded(name)} - {DIRECT}).isdisjoint(self._allowed)
 
-    async def channel(self, asked: str) -> Channel:
-        """Return the channel by name, `#name`, id or address.
+    async def channel(self, asked: str, *, to_act: bool = False) -> Channel:
+        """Return the channel by name, `#name`, id or address; `to_act`: only by its exact name, as Zulip has it now.
 
         Raises:
             UnknownName, AmbiguousServiceName: none or several could be meant.
@@ -126,13 +126,17 @@ class Chat:
             if link is None or (link.channel_id is None and link.channel is None):
                 raise Unclear(f"that address names no channel of {self.site}; copy one from a channel's menu there")
             name = str(link.channel_id) if link.channel_id is not None else str(link.channel)
+        if to_act:
+            return self._choose_channel(
+                name, await self._channels.get("", self.client.channels, at_most_s=0), near=False
+            )
         try:
             return self._choose_channel(name, await self._all_channels())
         except (UnknownName, NotAllowed):
             # It may be new, or renamed to an allowed name, since the names were cached.
             return self._choose_channel(name, await self._all_channels(fresh=True))
 
-    def _choose_channel(self, asked: str, channels: Sequence[Channel]) -> Channel:
+    def _choose_channel(self, asked: str, channels: Sequence[Channel], *, near: bool = True) -> Channel:
         usable = [channel for channel in channels if self._may_use(channel.name)]
         # The same refusal whether or not such a channel exists.
         not_allowed = NotAllowed(SERVICE, f"channel {asked[:60]!r}", CHANNELS_SETTING)
@@ -141,7 +145,7 @@ class Chat:
             # Before the search below would take the name for a typo of an allowed one.
             raise not_allowed
         try:
-            return chosen(SERVICE, "channel", asked, usable, lambda channel: (channel.name, str(channel.id)))
+            return chosen(SERVICE, "channel", asked, usable, lambda channel: (channel.name, str(channel.id)), near=near)
         except UnknownName:
             if self._allowed is None:
                 raise
@@ -178,22 +182,27 @@ class Chat:
         """Return everybody by name, those with deactivated accounts too."""
         return await self._people.get("", self.client.people, at_most_s=JUST_ASKED_S if fresh else None)
 
-    async def person(self, asked: str, *, active: bool = False) -> ZulipUser:
+    async def person(self, asked: str, *, to_act: bool = False) -> ZulipUser:
         """Return the user by name, `@name`, e-mail, id, or `me`; those with active accounts first.
+
+        `to_act`: only by the exact name, as Zulip has it now.
 
         Raises:
             UnknownName, AmbiguousServiceName: nobody or several could be meant.
-            Deactivated: with `active`, if only somebody with a deactivated account has that name.
+            Deactivated: with `to_act`, if only somebody with a deactivated account has that name.
         """
         name = _unmarked(_PERSON_MARKS, asked)
         if folded(name) == ME:
             return await self.me()
+        if to_act:
+            people = await self._people.get("", self.client.people, at_most_s=0)
+            return _choose_person(name, people, to_act=True)
         try:
-            return _choose_person(name, await self.people(), active=active)
+            return _choose_person(name, await self.people())
         except UnknownName:
-            return _choose_person(name, await self.people(fresh=True), active=active)
+            return _choose_person(name, await self.people(fresh=True))
 
-    async def recipients(self, asked: Sequence[str], *, active: bool = False) -> tuple[ZulipUser, ...]:
+    async def recipients(self, asked: Sequence[str], *, to_act: bool = False) -> tuple[ZulipUser, ...]:
         """Return these people, each once, by id. The bot itself takes part anyway, and is named only if nobody else is.
 
         Raises:
@@ -202,7 +211,7 @@ class Chat:
         if not self.direct_allowed:
             raise NotAllowed(SERVICE, "a direct conversation", CHANNELS_SETTING)
         # Sorted by id: the same people in another order are the same conversation, and the same act.
-        found = {person.id: person for person in [await self.person(one, active=active) for one in asked]}
+        found = {person.id: person for person in [await self.person(one, to_act=to_act) for one in asked]}
         me = (await self.me()).id
         return tuple(found[number] for number in sorted(found) if number != me or len(found) == 1)
 
@@ -266,16 +275,17 @@ def _unmarked(marks: re.Pattern[str], asked: str) -> str:
     return (match["marked"] or match["bare"] or "").strip() if match else asked.strip()
 
 
-def _choose_person(asked: str, people: Sequence[ZulipUser], *, active: bool) -> ZulipUser:
+def _choose_person(asked: str, people: Sequence[ZulipUser], *, to_act: bool = False) -> ZulipUser:
+    active = [person for person in people if person.active]
     try:
-        return chosen(SERVICE, "person", asked, [person for person in people if person.active], _person_names)
+        return chosen(SERVICE, "person", asked, active, _person_names, near=not to_act)
     except UnknownName:
         gone = [person for person in people if not person.active]
         # Somebody who left is never taken for a typo.
         exactly = [person for person in gone if folded(asked) in {folded(name) for name in _person_names(person)}]
         if not exactly:
             raise
-    if active:
+    if to_act:
         raise Deactivated(exactly[0].name)
     return chosen(SERVICE, "person", asked, exactly, _person_names)
 

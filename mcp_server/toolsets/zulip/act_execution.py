@@ -27,7 +27,8 @@ from mcp_server.connectors.outbox_dispatcher import (
 )
 from mcp_server.connectors.page_mentions import remember_mentions
 from mcp_server.connectors.zulip.chat import Chat, chat_of
-from mcp_server.connectors.zulip.model import ChatPlace, Queue
+from mcp_server.connectors.zulip.model import ChatPlace, Message, Queue
+from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import ServiceAct, repetition_note
@@ -304,6 +305,8 @@ async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed) -> Mes
         for number, message_id in enumerate(answer.message_ids[:MOST_READ_BACK]):
             message = await chat.client.message(message_id) if number else first
             sent = plan.parts[number] if number < len(plan.parts) else ""
+            if (place := await _moved_to(chat, plan, message)) is not None:
+                notes.append(f"message {message.id} is in {place}, not where it was sent to: look at it now")
             if message.topic != (plan.where.topic or ""):
                 notes.append(f"Zulip has message {message.id} under the topic {message.topic!r}")
             if message.text != sent:
@@ -313,6 +316,17 @@ async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed) -> Mes
     except ConnectorError:
         notes.append(NOT_READ_BACK)
     return replace(answer, note="; ".join(notes) or None)
+
+
+async def _moved_to(chat: Chat, plan: MessagePlan, message: Message) -> str | None:
+    """Return the channel or conversation that Zulip has the message in, if its name or its people are not those of the plan."""
+    if (channel := plan.where.channel) is not None:
+        same = (message.channel_id, message.channel) == (channel.id, channel.name)
+    else:
+        me = (await chat.me()).id
+        meant = {person.id for person in plan.where.people}
+        same = message.channel_id is None and {person.id for person in message.people} | {me} == meant | {me}
+    return None if same else place_name(replace(await chat.place_of(message), topic=None))
 
 
 def _around(where: ChatPlace) -> ChatPlace:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,11 +13,6 @@ from mcp_server.toolsets.service_act import EarlierAct, digest_of
 from mcp_server.toolsets.zulip.schemas import MessageActed
 
 LONGEST_SENTENCE = 240
-MOST_MENTIONED = 5
-_EVERYBODY = re.compile(r"@\*\*(?:all|everyone|channel|stream|topic)\*\*", re.IGNORECASE)
-# Names in Zulip have at most 100 characters and no asterisk. A number after a bar distinguishes people of one name.
-_PERSON = re.compile(r"@\*\*([^*|\n]{1,100})(?:\|\d+)?\*\*")
-_GROUP = re.compile(r"@\*([^*\n]{1,100})\*(?!\*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +30,8 @@ class MessagePlan:
 
     `place` is where, as people write it; `url` is where they see it. `halted` is the answer of a call that is not carried out: a
     dry run, or nothing to do. `quotes` are the origins of text that the preview holds, such as the names of topics.
-    `among_reviews`: it goes to the topic in which the server announces proposals.
+    `among_reviews`: it goes to the topic in which the server announces proposals. `notifies` says in words whom its mentions notify,
+    `to_everybody` that it is everybody in the channel.
     """
 
     site: str
@@ -51,6 +45,8 @@ class MessagePlan:
     arguments_hash: str = ""
     quotes: tuple[str, ...] = ()
     among_reviews: bool = False
+    notifies: tuple[str, ...] = ()
+    to_everybody: bool = False
 
     @property
     def destination(self) -> str:
@@ -132,29 +128,6 @@ def sentence(plan: MessagePlan) -> str:
         text = f"{verb} :{emoji}: {to} message {message.id} of {message.sender} in {place}"
         return one_line(text, LONGEST_SENTENCE)
     what = "a message" if len(plan.parts) == 1 else f"{len(plan.parts)} messages"
-    notified = "; ".join(_notified("\n".join(plan.parts)))
+    notified = "; ".join(plan.notifies)
     # Whom it notifies comes before the place: a long topic's name must not cut it off.
     return one_line(f"send {what}{f' ({notified})' if notified else ''} to {place}", LONGEST_SENTENCE)
-
-
-def _notified(text: str) -> Sequence[str]:
-    """Return the people that the text's mentions notify.
-
-    Source: https://zulip.com/help/mention-a-user-or-group; silent mentions (`@_`) notify nobody.
-    """
-    notes = []
-    everybody = dict.fromkeys(_EVERYBODY.findall(text))
-    if everybody:
-        notes.append(f"notifies everybody there by {', '.join(everybody)}")
-    groups = list(dict.fromkeys(_GROUP.findall(text)))
-    if groups:
-        notes.append(f"notifies the group{'s' if len(groups) > 1 else ''} {_first(groups)}")
-    people = list(dict.fromkeys(_PERSON.findall(_EVERYBODY.sub("", text))))
-    if people:
-        notes.append(f"mentions {_first(people)}")
-    return notes
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_MENTIONED} more" if len(names) > MOST_MENTIONED else ""
-    return ", ".join(names[:MOST_MENTIONED]) + more

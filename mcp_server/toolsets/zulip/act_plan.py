@@ -12,6 +12,7 @@ from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.model import Channel, ChatPlace, ZulipServer
 from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link_to_topic
+from mcp_server.connectors.zulip.text.mentions import mentions_in
 from mcp_server.connectors.zulip.text.message_parts import Unsplittable, split
 from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_name, topic_names
 from mcp_server.toolsets.spec import ToolSpec
@@ -63,12 +64,17 @@ async def plan_message(chat: Chat, arguments: SendArguments) -> MessagePlan:
         url = link_to_topic(chat.site, server, where.channel, where.topic)
     else:
         url = link_to_people(chat.site, server, where.people)
+    mentions = mentions_in(parts)
+    notifies = tuple(mentions.sentences(await chat.people() if mentions.people else ()))
+    notes += notifies
     plan = MessagePlan(
         site=chat.site,
         where=where,
         place=place_name(where),
         url=url,
         parts=parts,
+        notifies=notifies,
+        to_everybody=bool(mentions.everybody) and where.channel is not None,
         note="; ".join(notes) or None,
         arguments_hash=ToolSpec.hash_of(arguments),
         quotes=quotes,
@@ -151,8 +157,8 @@ async def _where(chat: Chat, arguments: SendArguments, server: ZulipServer) -> t
     if arguments.people:
         if arguments.topic is not None:
             raise Unclear("a message to people has no topic; leave it out, or name a channel")
-        return ChatPlace(people=await chat.with_unique_names(await chat.recipients(arguments.people, active=True))), []
-    channel = await chat.channel(arguments.channel or "")
+        return ChatPlace(people=await chat.with_unique_names(await chat.recipients(arguments.people, to_act=True))), []
+    channel = await chat.channel(arguments.channel or "", to_act=True)
     topic = " ".join((arguments.topic or "").split())
     if not topic:
         raise Unclear(f"a message to #{channel.name} needs a topic; zulip_list_channels lists the existing ones")

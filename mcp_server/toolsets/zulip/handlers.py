@@ -102,8 +102,9 @@ def _call_plan(services: ActServices, plan: MessagePlan) -> CallPlan[MessageActe
             documents=(),  # none: of two messages to one topic, the newer does not replace the older
             files=changes(plan),
         ),
-        # Where people decide on proposals, the bot's name is the server's: a host must not speak in it.
-        level=Trust.HIGH_STAKES if plan.among_reviews else Trust.NONE,
+        # Where people decide on proposals, the bot's name is the server's: a host must not speak in it. And a message that calls
+        # everybody in a channel cannot be taken back.
+        level=Trust.HIGH_STAKES if plan.among_reviews or plan.to_everybody else Trust.NONE,
         origins=plan.quotes,
         destination=plan.destination,
     )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server.connectors.errors import AmbiguousServiceName, UnknownName
-from mcp_server.connectors.text.name_match import chosen, loosened
+from mcp_server.connectors.text.name_match import chosen, loosened, unaccented
 
 Person = tuple[str, ...]
 ANNA = ("Anna Keller", "anna", "anna@example.com", "11")
@@ -122,6 +122,30 @@ def test_two_matches_lead_to_a_question(asked: str, things: Sequence[Person], ca
         found(asked, things)
     assert set(ambiguous.value.candidates) == candidates
     assert len(str(ambiguous.value)) <= 280
+
+
+@pytest.mark.parametrize("asked", ["Keller", "anna kel", "Anna Kellre", "anna-keller", "@anna", "Anna Keller!"])
+def test_an_act_takes_no_near_name(asked: str) -> None:
+    with pytest.raises(UnknownName) as unknown:
+        chosen("Plane", "member", asked, PEOPLE, lambda thing: thing, near=False)
+    assert unknown.value.candidates[0] == "Anna Keller"
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("ANNA  keller", ANNA), ("zoe muller", ZOE), ("Борис Елкин", BORIS), ("anna@EXAMPLE.com", ANNA)],
+)
+def test_an_act_takes_a_name_in_other_case_spacing_and_accents(asked: str, meant: Person) -> None:
+    assert chosen("Plane", "member", asked, PEOPLE, lambda thing: thing, near=False) == meant
+
+
+@given(st.lists(names.filter(str.strip), min_size=1, max_size=8, unique_by=lambda name: name.strip()), names)
+def test_an_act_never_takes_what_is_spelt_otherwise(shown: list[str], asked: str) -> None:
+    try:
+        (name,) = chosen("Plane", "member", asked, [(name,) for name in shown], lambda thing: thing, near=False)
+    except (UnknownName, AmbiguousServiceName):
+        return
+    assert unaccented(asked) == unaccented(name)
 
 
 def test_an_exact_name_wins_over_a_similar_one() -> None:

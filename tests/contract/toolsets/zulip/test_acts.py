@@ -22,6 +22,7 @@ from mcp_server.app.composition import listed
 from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, outbox_entry_for
+from mcp_server.connectors.text.name_match import unaccented
 from mcp_server.connectors.zulip.chat import chat_of
 from mcp_server.connectors.zulip.evidence import fetch
 from mcp_server.gate.caller import Call
@@ -47,7 +48,7 @@ from tests.doubles.serving import (
 )
 from tests.doubles.zulip import Zulip
 from tests.support.hosts.reviewers import reviewing
-from tests.support.hosts.writers import writing
+from tests.support.hosts.writers import Refused, writing
 from tests.support.knowledge_bases.folders import write
 from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, at_once, chatting, held, zulip_settings
 from tests.support.zulip.servers import ALL, ground
@@ -119,18 +120,16 @@ async def test_a_long_text_is_split_and_its_parts_come_in_order(here: ZulipHost,
 
 
 async def test_naming_the_bot_among_others_means_the_same_conversation(here: ZulipHost) -> None:
-    first = await here.call(SEND, people=["hamlet", "Iago"], text="x")
-    again = await here.call(SEND, people=["me", "Iago", "hamlet"], text="x")
+    first = await here.call(SEND, people=["King Hamlet", "Iago"], text="x")
+    again = await here.call(SEND, people=["me", "Iago", "King Hamlet"], text="x")
     assert (again["status"], again["place"]) == ("unchanged", first["place"])
     assert (await here.call(SEND, people=["me"], text="x"))["place"] == f"direct/{BOT}"
 
 
-async def test_a_recreated_channel_is_found_after_one_error(here: ZulipHost) -> None:
+async def test_a_channel_that_was_archived_and_created_again_is_found(here: ZulipHost) -> None:
     await here.call(SEND, **PLAIN)
     here.world.archive("drawing")
     here.world.channel("drawing", BOT)
-    told = await here.refused(SEND, **PLAIN | {"text": "again"})
-    assert "no channel of that id that this key can see; zulip_list_channels says which there are" in told
     assert (await here.call(SEND, **PLAIN | {"text": "again"}))["status"] == "done"
 
 
@@ -186,6 +185,110 @@ async def test_a_new_topic_that_may_be_a_slip_is_sent_and_said(here: ZulipHost) 
     assert (await here.call(SEND, **PLAIN | {"topic": "Quite another"}))["note"] is None
 
 
+NEAR: list[tuple[dict[str, Any], str]] = [
+    ({"channel": "finance"}, "finance-public"),
+    ({"channel": "board-minutes"}, "board-minute"),
+    ({"channel": "drawin"}, "drawing"),
+    ({"channel": "boardminute"}, "board-minute"),
+    ({"people": ["Hamlet"]}, "King Hamlet"),
+    ({"people": ["King Hamlte"]}, "King Hamlet"),
+    ({"people": ["Iago", "hamlet"]}, "King Hamlet"),
+    ({"people": ["Ann"]}, "Anna Ødegård"),
+]
+
+
+async def test_a_near_name_is_answered_with_the_nearest_and_nothing_is_sent(here: ZulipHost) -> None:
+    for name in ("finance-public", "board-minute"):
+        here.world.channel(name, BOT)
+    here.world.person("Anna Ødegård", "anna@example.com")
+    for near, nearest in NEAR:
+        topic = {"topic": "merge"} if "channel" in near else {}
+        error = await here.refused(SEND, **near, **topic, text="x")
+        assert " in Zulip; there are" in error
+        assert nearest in error
+    assert here.sent == 0
+    for where in ({"channel": "#Finance-Public", "topic": "merge"}, {"people": ["king  hamlet"]}):
+        assert (await here.call(SEND, **where, text="x"))["status"] == "done"
+
+
+def spelt_otherwise(draw: random.Random, name: str) -> str:
+    """Return the name as somebody may write it by mistake, or rightly in other case."""
+    at = draw.randrange(len(name))
+    return draw.choice(
+        [
+            name.upper(),
+            f"  {name} ",
+            name[: at + 1],
+            name[at:],
+            name[:at] + name[at + 1 :],
+            name[:at] + draw.choice("aeo-") + name[at:],
+            name[:at] + name[at : at + 2][::-1] + name[at + 2 :],
+            f"{name}-{draw.choice(('public', 'private', '2'))}",
+            name.replace("-", " "),
+            name.replace("e", "é"),
+        ]
+    )
+
+
+@pytest.mark.slow
+async def test_of_500_names_none_leads_to_another_channel(here: ZulipHost) -> None:
+    draw = random.Random(24)  # noqa: S311 - no secret
+    stems = [
+        f"{one}-{other}"
+        for one in ("finance", "board", "design", "release", "Später")
+        for other in ("minutes", "ops", "x")
+    ]
+    for name in [*stems, *(f"{stem}-public" for stem in stems), *(f"{stem}2" for stem in stems)]:
+        here.world.channel(name, *([BOT] if draw.random() < 0.8 else []), private=draw.random() < 0.3)
+    names = {unaccented(room.name): room.name for room in here.world.rooms.values()}
+    went = 0
+    for number in range(500):
+        asked = spelt_otherwise(draw, draw.choice(stems))
+        if number % 20 == 0:
+            here.world.rename(draw.choice(list(names.values())), f"renamed-{number}")
+            names = {unaccented(room.name): room.name for room in here.world.rooms.values()}
+        before = set(here.world.said)
+        try:
+            await here.call(SEND, channel=asked, topic="t", text=f"message {number}")
+        except Refused:
+            assert set(here.world.said) == before
+            continue
+        (new,) = set(here.world.said) - before
+        room = here.world.rooms[here.world.said[new].room or 0]
+        assert room.name == names[unaccented(asked)]
+        went += 1
+    assert went > 50
+
+
+async def test_accents_and_case_do_not_keep_a_person_from_a_message(here: ZulipHost) -> None:
+    here.world.person("Zoë Müller", "zoe@example.com")
+    assert (await here.call(SEND, people=["zoe muller"], text="x"))["place"] == "direct/Zoë Müller"
+    here.world.person("Zoe Muller", "other@example.com")
+    assert (await here.call(SEND, people=["Zoe Muller"], text="y"))["place"] == "direct/Zoe Muller"
+    assert "is ambiguous" in await here.refused(SEND, people=["zoé muller"], text="z")
+
+
+async def test_a_name_is_looked_up_again_before_each_message(here: ZulipHost) -> None:
+    await here.call(SEND, **PLAIN)
+    here.world.rename("drawing", "painting")
+    here.world.channel("drawing", BOT)
+    await here.call(SEND, **PLAIN | {"text": "for the new channel"})
+    assert said(here) == ["for the new channel"]
+    assert here.world.texts("painting", "merge") == [PLAIN["text"]]
+
+
+async def test_a_message_whose_channel_is_renamed_as_it_is_sent_is_said_to_be_there(here: ZulipHost) -> None:
+    def plan(method: str, path: str, _number: int) -> Fault | None:
+        if (method, path) == ("POST", MESSAGES):
+            here.world.rename("drawing", "board-private")
+        return None
+
+    here.served.plan = plan
+    answer = await here.call(SEND, **PLAIN)
+    assert answer["status"] == "done"
+    assert "is in board-private, not where it was sent to" in answer["note"]
+
+
 async def test_zulips_version_of_a_message_is_in_the_answer(here: ZulipHost) -> None:
     await here.call(SEND, **PLAIN)
     here.world.longest_message, here.world.longest_topic = 200, 10
@@ -221,7 +324,12 @@ async def test_below_the_level_a_person_sees_the_message_and_whom_it_notifies(tm
         assert (await here.call(SEND, **PLAIN | {"text": text}))["proposal"]["id"] == waits["proposal"]["id"]
         proposal = await person.only()
         shown = json.loads(proposal.preview)
-        for word in ("#drawing > merge", "everybody there by @**all**", "the group support", "mentions King Hamlet"):
+        for word in (
+            "#drawing > merge",
+            "everybody in the channel by @**all**",
+            "the group support",
+            "mentions King Hamlet",
+        ):
             assert word in shown["sentence"]
         assert "+<script>alert(1)</script>" in shown["files"][0]["diff"]
         done = await person.approve(proposal.id)
@@ -232,6 +340,24 @@ async def test_below_the_level_a_person_sees_the_message_and_whom_it_notifies(tm
         assert (again["status"], again["message_ids"], again["proposal"]) == ("unchanged", ids, None)
         assert "was approved on" in again["note"]
         assert (await here.call(SEND, **PLAIN | {"text": f"{text} Now!"}))["status"] == "proposed"
+
+
+async def test_who_calls_everybody_needs_one_level_more(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as here:
+        for word in ("all", "everyone", "channel"):
+            waits = await here.call(SEND, **PLAIN | {"text": f"@**{word}** the merge is ready"})
+            assert (waits["status"], here.sent) == ("proposed", 0)
+            assert f"notifies everybody in the channel by @**{word}**" in waits["note"]
+        quiet = await here.call(SEND, **PLAIN | {"text": "write `@**all**` to call everybody"})
+        assert (quiet["status"], quiet["note"]) == ("done", None)
+        assert (await here.call(SEND, people=["King Hamlet"], text="@**all** of you"))["status"] == "done"
+
+
+async def test_whom_a_message_notifies_is_in_the_rehearsal_and_in_the_answer(here: ZulipHost) -> None:
+    text = {"text": "@**King Hamlet** and @**Nobody Here**, see `@**Iago**`"}
+    note = "mentions King Hamlet; mentions nobody by 'Nobody Here': no active account has that name"
+    assert (await here.call(SEND, **PLAIN | text, dry_run=True))["note"] == note
+    assert (await here.call(SEND, **PLAIN | text))["note"] == note
 
 
 async def test_messages_to_different_places_wait_side_by_side(tmp_path: Path) -> None:
