@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -35,6 +36,8 @@ LISTING_S = 30.0
 MOST_COMMENTS = 1_000
 AGED_S = 2.0
 """Names younger than this are not requested again because one of them is unknown."""
+MOST_VERSIONS = 500
+"""Values of tasks, as they were read, that are kept to tell what was changed since."""
 MOST_LOOKED_THROUGH = 30
 """Projects in which a task is searched by its id alone; Plane allows 60 requests a minute."""
 ALLOWED = "PLANE_PROJECTS"
@@ -72,13 +75,13 @@ class ProjectNames(Generic[N]):
             return known
         return {thing.id: thing for thing in await self._get(project, at_most_s=LISTING_S)}
 
-    async def named(self, project: Project, asked: str) -> N:
-        """Return the thing of that name.
+    async def named(self, project: Project, asked: str, *, near: bool = True) -> N:
+        """Return the thing of that name; with `near` it may be mistyped or shortened.
 
         Raises:
             UnknownName, AmbiguousServiceName: with the things that match, or all.
         """
-        return await self.chosen(project, lambda things: _by_name(self._kind, asked, things))
+        return await self.chosen(project, lambda things: _by_name(self._kind, asked, things, near=near))
 
     async def chosen(self, project: Project, choose: Callable[[Sequence[N]], T]) -> T:
         """Return the result of `choose`. A name that it does not find may be new: then they are requested once more."""
@@ -95,7 +98,7 @@ class ProjectNames(Generic[N]):
 
 
 class Board:
-    """The projects of one workspace. Names may be mistyped."""
+    """The projects of one workspace. Names may be mistyped or shortened, but not in acts, which ask with `near=False`."""
 
     def __init__(
         self,
@@ -109,6 +112,7 @@ class Board:
         self._web = web_address(access.base_url)
         self._projects: ReplyCache[tuple[Project, ...]] = ReplyCache(monotonic, longest_s=NAMES_S)
         self._me: ReplyCache[PlaneMember] = ReplyCache(monotonic, longest_s=NAMES_S)
+        self._versions: dict[tuple[str, datetime], Mapping[str, str]] = {}
         self._tasks: ReplyCache[Listing[PlaneTask]] = ReplyCache(monotonic, longest_s=LISTING_S)
         self.states: ProjectNames[State] = ProjectNames("state", monotonic, client.states)
         self.people: ProjectNames[PlaneMember] = ProjectNames("member", monotonic, client.members)
@@ -120,7 +124,7 @@ class Board:
         """Return the projects that may be used, by key: allowed, not archived, and the key's owner belongs to them."""
         return tuple(project for project in await self._all_projects() if self._closed(project) is None)
 
-    async def project(self, asked: str) -> Project:
+    async def project(self, asked: str, *, near: bool = True) -> Project:
         """Return the project of that key, name or id.
 
         Raises:
@@ -128,9 +132,11 @@ class Board:
             NotAllowed: it is outside of PLANE_PROJECTS.
             ClosedProject: it is archived, or the key's owner does not belong to it.
         """
-        return await self._project(asked, lambda usable: chosen(SERVICE, "project", asked, usable, _names_of_project))
+        return await self._project(
+            asked, lambda usable: chosen(SERVICE, "project", asked, usable, _names_of_project, near=near)
+        )
 
-    async def state(self, project: Project, asked: str) -> State:
+    async def state(self, project: Project, asked: str, *, near: bool = True) -> State:
         """Return the state of that name, or the group's only state.
 
         Raises:
@@ -144,7 +150,7 @@ class Board:
                 return among[0]
             # With the group as a further name, the states of a group with several are ambiguous.
             group = () if meant is None else (asked,)
-            return chosen(SERVICE, "state", asked, among, lambda state: (state.name, state.id, *group))
+            return chosen(SERVICE, "state", asked, among, lambda state: (state.name, state.id, *group), near=near)
 
         return await self.states.chosen(project, choose)
 
@@ -161,7 +167,7 @@ class Board:
 
         return await self.states.chosen(project, choose)
 
-    async def person(self, project: Project, asked: str) -> PlaneMember:
+    async def person(self, project: Project, asked: str, *, near: bool = True) -> PlaneMember:
         """Return the member of the project by name, full name, e-mail or id; `me` is the owner of the key.
 
         Raises:
@@ -172,7 +178,7 @@ class Board:
 
         def choose(people: Sequence[PlaneMember]) -> PlaneMember:
             if my_id is None:
-                return chosen(SERVICE, "member", asked, people, _names_of_person)
+                return chosen(SERVICE, "member", asked, people, _names_of_person, near=near)
             for person in people:
                 if person.id == my_id:
                     return person
@@ -260,6 +266,24 @@ class Board:
                 continue
         raise Missing(SERVICE, f"task {task_id}", "look for it with plane_query_tasks")
 
+    def remember(self, task: PlaneTask) -> None:
+        """Record the task's values at this moment, for `changed_since`."""
+        self._versions.pop((task.id, task.updated_at), None)
+        self._versions[task.id, task.updated_at] = _fingerprints(task)
+        while len(self._versions) > MOST_VERSIONS:
+            del self._versions[next(iter(self._versions))]
+
+    def changed_since(self, task: PlaneTask, seen: datetime, fields: Collection[str]) -> bool:
+        """Return whether one of the fields may have another value than at `seen`.
+
+        Plane moves `updated_at` for a comment or another field, too. Earlier values are known if this process read them.
+        """
+        then = self._versions.get((task.id, seen))
+        if task.updated_at == seen or then is None:
+            return task.updated_at != seen
+        now = _fingerprints(task)
+        return any(now[name] != then[name] for name in fields)
+
     async def comments(self, project: Project, task: PlaneTask) -> Listing[Comment]:
         """Return the comments on the task, oldest first; if there are very many, the newest of them."""
         listing = await read_all(lambda cursor: self.client.comments(project.id, task.id, cursor), most=MOST_COMMENTS)
@@ -325,8 +349,22 @@ class Board:
         return None
 
 
-def _by_name(kind: str, asked: str, things: Sequence[N]) -> N:
-    return chosen(SERVICE, kind, asked, things, lambda thing: (thing.name, thing.id))
+def _fingerprints(task: PlaneTask) -> Mapping[str, str]:
+    """Return a value for each field that an act can set; a description may be long, so its hash."""
+    return {
+        "name": task.name,
+        "state": str(task.state_id),
+        "priority": task.priority,
+        "assignees": repr(sorted(task.assignee_ids)),
+        "labels": repr(sorted(task.label_ids)),
+        "start": str(task.starts),
+        "due": str(task.due),
+        "description": hashlib.sha256((task.html or "").encode()).hexdigest(),
+    }
+
+
+def _by_name(kind: str, asked: str, things: Sequence[N], *, near: bool = True) -> N:
+    return chosen(SERVICE, kind, asked, things, lambda thing: (thing.name, thing.id), near=near)
 
 
 def _by_key(asked: str, usable: Sequence[Project]) -> Project:

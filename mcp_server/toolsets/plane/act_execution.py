@@ -18,6 +18,7 @@ from mcp_server.connectors.plane.model import CLEAR, Clear, Comment, KeyTaken, P
 from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.plane.act_model import LONG, FieldName, Kind, TaskPlan, answered
+from mcp_server.toolsets.plane.queries import exact
 from mcp_server.toolsets.plane.readback import (
     ReadbackDifference,
     difference,
@@ -212,9 +213,9 @@ async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskAct
     answer = TaskActed(delivered.status, None, result.get("task_id"), key, plan.project.id, url)
     if delivered.status == "unchanged":
         return await still_there(board, plan, replace(answer, note=repetition_note(delivered.outbox_entry)))
-    notes = [*plan.corrections, *([LATE] if delivered.found else [])]
+    notes = [LATE] if delivered.found else []
     try:
-        number_now, found = await _read_back(board, plan, result)
+        number_now, found, updated_at = await _read_back(board, plan, result)
     except ConnectorError:  # it is done, whether it can be read back or not
         return replace(answer, note="; ".join([*notes, NOT_READ_BACK]))
     return replace(
@@ -224,6 +225,7 @@ async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskAct
         dropped=found.dropped,
         differs=found.differs,
         note="; ".join(notes) or None,
+        updated_at=updated_at,
     )
 
 
@@ -241,16 +243,19 @@ async def still_there(board: Board, plan: TaskPlan, answer: TaskActed) -> TaskAc
     return replace(answer, key=board.key(plan.project, task), url=board.url(plan.project, task.number))
 
 
-async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | None]) -> tuple[int, ReadbackDifference]:
-    """Return the task's number, and how it or its new comment differs from what was sent."""
+async def _read_back(
+    board: Board, plan: TaskPlan, result: Mapping[str, str | None]
+) -> tuple[int, ReadbackDifference, str | None]:
+    """Return the task's number, how it or its new comment differs from what was sent, and when the task was changed."""
     task_id, comment_id = result.get("task_id") or "", result.get("comment_id")
     if comment_id and plan.task:
         comment = await board.client.comment(plan.project.id, task_id, comment_id)
         sent = plan.text("comment") or ""
         differs = await to_thread.run_sync(text_difference, "comment", sent, comment.html)
-        return plan.task.number, ReadbackDifference(differs=differs)
+        return plan.task.number, ReadbackDifference(differs=differs), None
     task = await board.client.task(plan.project.id, task_id)
+    board.remember(task)
     # The task may have an assignee whom the plan does not name, such as the project's default one.
     if not set(task.assignee_ids) <= set(plan.names):
         plan = replace(plan, names={**await board.names_of_people(plan.project), **plan.names})
-    return task.number, await to_thread.run_sync(difference, plan, task)
+    return task.number, await to_thread.run_sync(difference, plan, task), exact(task.updated_at)

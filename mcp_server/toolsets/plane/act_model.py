@@ -29,8 +29,7 @@ class TaskField:
     """A field that an act sets.
 
     `before` and `after` are what Plane has and gets: ids (sorted), HTML, dates. `was` and `will_be` are the same for people:
-    names, Markdown. `flattens` says which parts of a text become plain words: mentions, and whatever else an editor puts there
-    that Markdown has no form for.
+    names, Markdown. `loses` says which forms of Plane's editor a changed text no longer has: colours, callouts, merged cells.
     """
 
     name: FieldName
@@ -38,7 +37,7 @@ class TaskField:
     after: Value
     was: str
     will_be: str
-    flattens: str = ""
+    loses: str = ""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -57,7 +56,7 @@ class TaskPlan:
 
     `task` is the one to change or comment on. `names` are those of people, labels and states by id. `halted` is the answer of a
     call that is not carried out: a dry run, a conflict, or nothing to do. `quotes`: the preview holds text of the task, which
-    nobody vouches for. `corrections` say how misspelt names were understood.
+    nobody vouches for.
     """
 
     kind: Kind
@@ -68,7 +67,6 @@ class TaskPlan:
     url: str | None = None
     halted: TaskActed | None = None
     quotes: bool = False
-    corrections: tuple[str, ...] = ()
     arguments_hash: str = ""
 
     @property
@@ -174,7 +172,7 @@ def sentence(plan: TaskPlan) -> str:
         if one.name in QUOTABLE:
             moves.append(f"{one.name} from {one.was or 'none'} to {one.will_be or 'none'}")
         else:
-            others.append(f"{one.name} ({one.flattens})" if one.flattens else one.name)
+            others.append(f"{one.name} ({one.loses})" if one.loses else one.name)
     return one_line(f"change task {plan.key} in Plane: {', '.join([*moves, *others])}", LONGEST_SENTENCE)
 
 

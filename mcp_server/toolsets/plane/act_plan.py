@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TypeGuard, TypeVar
@@ -13,12 +13,11 @@ from anyio import to_thread
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.model import Label, PlaneMember, PlaneTask, Project, State
-from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
+from mcp_server.connectors.plane.text.edit import edited, lost
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.markdown import html_of
 from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.connectors.text.dates import in_utc
-from mcp_server.connectors.text.name_match import folded
 from mcp_server.gate.caller import Call
 from mcp_server.toolsets.plane.act_model import FieldName, TaskField, TaskPlan, answered
 from mcp_server.toolsets.plane.readback import UNKNOWN
@@ -28,12 +27,10 @@ from mcp_server.toolsets.spec import ToolSpec
 EMPTY = "<p></p>"
 """Plane's form of a description without text; it refuses HTML that is empty."""
 LONGEST_CURRENT = 20_000  # characters of the present values that the answer of a conflict has
-LONGEST_SHOWN = 40  # characters of a misspelt name in a note
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 FIELDS = ("name", "state", "priority", "assignees", "labels", "start", "due", "description")
 REHEARSED = "a dry run: nothing was sent"
 T = TypeVar("T")
-Found = TypeVar("Found", PlaneMember, Label)
 
 
 class Unfit(ConnectorError):
@@ -49,9 +46,8 @@ async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
     Raises:
         UnknownName, AmbiguousServiceName, NotAllowed, Unfit: it cannot be carried out.
     """
-    project = await board.project(arguments.project)
+    project = await board.project(arguments.project, near=False)
     names = _FieldNames(board, project)
-    names.note_correction(arguments.project, (project.key, project.name, project.id))
     fields = await _fields_named(names, None, arguments)
     _require_order({one.name: one.after for one in fields})
     plan = TaskPlan(
@@ -59,7 +55,6 @@ async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
         project,
         tuple(fields),
         names.known,
-        corrections=tuple(names.corrections),
         arguments_hash=ToolSpec.hash_of(arguments),
     )
     return _halted_if_dry_run(plan, arguments)
@@ -88,7 +83,7 @@ async def plan_comment(board: Board, arguments: CommentArguments) -> TaskPlan:
 
 
 async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> TaskPlan:
-    """Return which fields of the task would change. With `seen_at` none does if the task was changed since.
+    """Return which fields of the task would change. With `seen_at` none does if one of them was changed since.
 
     Without `seen_at` no description is replaced, so that nobody's words are lost; for any other field the last writer wins.
 
@@ -109,7 +104,6 @@ async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> T
         names.known,
         task=task,
         url=board.url(project, task.number),
-        corrections=tuple(names.corrections),
         arguments_hash=ToolSpec.hash_of(arguments),
     )
     if not fields:
@@ -120,8 +114,10 @@ async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> T
     text = plan.field("description")
     # An empty description may be filled without having read it.
     replaces_words = text is not None and bool(text.was)
-    if (replaces_words or arguments.seen_at is not None) and _seen(plan, arguments.seen_at) != task.updated_at:
-        return _conflict(plan, task)
+    if replaces_words or arguments.seen_at is not None:
+        seen = _seen(plan, arguments.seen_at)
+        if board.changed_since(task, seen, [one.name for one in fields]):
+            return _conflict(plan, task)
     # The preview shows a person the task's name, or the text that is replaced. A trusted caller gets none.
     quotes = not call.trusted and any(one.was if one.name == "description" else True for one in fields)
     return _halted_if_dry_run(replace(plan, quotes=quotes), arguments)
@@ -141,15 +137,15 @@ async def _fields_named(
         if current and arguments.state.strip().casefold() == current.group.casefold() != current.name.casefold():
             wanted = current
         else:
-            wanted = await board.state(project, arguments.state)
-        fields.append(names.state(task.state_id if task else None, wanted, arguments.state))
+            wanted = await board.state(project, arguments.state, near=False)
+        fields.append(names.state(task.state_id if task else None, wanted))
     if arguments.priority is not None:
         fields.append(_plain("priority", task.priority if task else None, arguments.priority))
     if _is_named(arguments.assignees, task):
-        people = await names.find(arguments.assignees, board.person)
+        people = [await board.person(project, one, near=False) for one in arguments.assignees]
         fields.append(names.several("assignees", task.assignee_ids if task else (), people))
     if _is_named(arguments.labels, task):
-        labels = await names.find(arguments.labels, board.labels.named)
+        labels = [await board.labels.named(project, one, near=False) for one in arguments.labels]
         fields.append(names.several("labels", task.label_ids if task else (), labels))
     days: tuple[tuple[FieldName, str | None, date | None], ...] = (
         ("start", arguments.start, task.starts if task else None),
@@ -171,16 +167,16 @@ def _is_named(value: T | None, task: PlaneTask | None) -> TypeGuard[T]:
 
 
 def _description(task: PlaneTask | None, markdown: str, people: Mapping[str, str]) -> TaskField:
-    html = html_of(markdown)
     if task is None:
+        html = html_of(markdown)
         return TaskField("description", None, html, "", markdown_of(html))
     current = task.html or ""
-    html = with_pictures(html or EMPTY, current)
-    was, will_be = markdown_of(current, people), markdown_of(html)
+    html = edited(current, markdown, people) or EMPTY
+    was, will_be = markdown_of(current, people), markdown_of(html, people)
     if was == will_be:
         # The same text in other HTML is no change: Plane's own HTML would lose its details for nothing.
         return TaskField("description", current, current, was, will_be)
-    return TaskField("description", current, html, was, will_be, flattened(current, html))
+    return TaskField("description", current, html, was, will_be, lost(current, html))
 
 
 class _FieldNames:
@@ -191,7 +187,6 @@ class _FieldNames:
         self.known: dict[str, str] = {}
         self.people: dict[str, str] = {}
         self.states: Mapping[str, State] = {}
-        self.corrections: list[str] = []
 
     async def load(self) -> None:
         """Load the names of the project, to show what a task has already."""
@@ -201,24 +196,8 @@ class _FieldNames:
         self.known |= {id_: state.name for id_, state in self.states.items()}
         self.known |= {id_: label.name for id_, label in labels.items()} | self.people
 
-    def note_correction(self, asked: str, names: Sequence[str]) -> None:
-        """Record how a name was understood if nothing has exactly that name: the caller may have meant something else."""
-        if folded(asked) not in {folded(name) for name in names}:
-            self.corrections.append(f"{' '.join(asked.split())[:LONGEST_SHOWN]!r} was taken for {names[0]}")
-
-    async def find(self, asked: Sequence[str], find: Callable[[Project, str], Awaitable[Found]]) -> list[Found]:
-        """Return the people or labels with these names."""
-        found = [await find(self.project, name) for name in asked]
-        for name, one in zip(asked, found, strict=True):
-            if isinstance(one, Label):
-                self.note_correction(name, (one.name, one.id))
-            elif folded(name) != "me":
-                self.note_correction(name, (_display_name(one), one.full_name, one.email, one.id))
-        return found
-
-    def state(self, before: str | None, after: State, asked: str) -> TaskField:
+    def state(self, before: str | None, after: State) -> TaskField:
         """Return the field of the state."""
-        self.note_correction(asked, (after.name, after.id))
         self.known[after.id] = after.name
         return TaskField("state", before, after.id, self._shown([before]) if before else "", after.name)
 
@@ -237,7 +216,10 @@ def _display_name(one: PlaneMember | Label) -> str:
 
 
 def _halted_if_dry_run(plan: TaskPlan, arguments: CreateArguments | UpdateArguments | CommentArguments) -> TaskPlan:
-    return replace(plan, halted=answered(plan, "analysis", REHEARSED)) if arguments.dry_run else plan
+    if not arguments.dry_run:
+        return plan
+    note = "; ".join([REHEARSED, *(f"{one.name}: {one.loses}" for one in plan.fields if one.loses)])
+    return replace(plan, halted=answered(plan, "analysis", note))
 
 
 def _seen(plan: TaskPlan, seen_at: str | None) -> datetime:

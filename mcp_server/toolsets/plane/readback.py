@@ -91,7 +91,7 @@ def difference(plan: TaskPlan, task: PlaneTask) -> ReadbackDifference:
             differing += [f"{one.name}: also {plan.names.get(id_, UNKNOWN)}" for id_ in sorted(has - wanted)]
         elif one.name == "description":
             differing += text_difference(one.name, one.text or "", task.html or "")
-            differing += [f"{one.name}: {one.flattens}"] if one.flattens else []
+            differing += [f"{one.name}: {one.loses}"] if one.loses else []
         elif value != one.after and one.name == "name":
             differing.append("name: it is not what was sent")
         elif value != one.after:

@@ -196,7 +196,8 @@ class TaskActed:
     """The outcome of an act on a task.
 
     `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names values that Plane did
-    not take, `differs` those that it stored differently; both come from reading the task back.
+    not take, `differs` those that it stored differently; both come from reading the task back, as does `updated_at`, the `seen_at` of
+    a next update.
     """
 
     status: ActStatus
@@ -209,3 +210,4 @@ class TaskActed:
     differs: Sequence[str] = ()
     preview: str | None = None
     note: str | None = None
+    updated_at: str | None = None

@@ -260,6 +260,7 @@ async def get_task(board: Board, arguments: GetArguments, pages_of: PagesOf) -> 
         BadReference, Missing, UnknownName, NotAllowed, ClosedProject: as for `Board.task`.
     """
     project, task = await board.task(arguments.task)
+    board.remember(task)
     # Parts of a text that was changed in between would not fit together, so the cursor belongs to this version of the task.
     key = question({"task": task.id, "at": exact(task.updated_at), "include": sorted(set(arguments.include))})
     start = _start(arguments.cursor, key)

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server.connectors.plane.model import CLEAR, PlaneTask, Project, TaskFields
-from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
+from mcp_server.connectors.plane.text.edit import edited, lost
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
-from mcp_server.connectors.plane.text.markdown import html_of
 from mcp_server.toolsets.plane.act_execution import fields_of
 from mcp_server.toolsets.plane.act_model import (
     FieldName,
@@ -137,26 +136,15 @@ MENTION = '<mention-component id="x" entity_identifier="u-2" entity_name="user_m
 SHOT = '<image-component src="0b9c4f1e-asset" width="300" height="200"></image-component>'
 
 
-def test_a_picture_stored_by_plane_stays_one_and_lost_markup_is_reported() -> None:
-    """Plane's editor has elements without a Markdown form.
-
-    A caller who rewrites a text has seen them as words and links.
-    """
+def test_what_a_changed_description_loses_is_in_the_sentence_and_in_the_answer() -> None:
     before = f"<div><p>Ask {MENTION} or {MENTION}</p>{SHOT}<p>End.</p></div>"
     seen = markdown_of(before, {"u-2": "mel"})
-    after = with_pictures(html_of(seen.replace("End.", "The end.")), before)
-    assert after.count("<image-component") == 1
+    after = edited(before, seen.replace("or @mel", "or nobody"), {"u-2": "mel"})
     assert SHOT in after
-    assert "<img" not in after
-    assert markdown_of(after) == seen.replace("End.", "The end.")
-    assert flattened(before, after) == "2 mentions of Plane's kept as plain text"
-    assert flattened(before, before) == flattened("<p>x</p>", "<p>y</p>") == ""
-    twice = with_pictures(html_of(f"{seen}\n\n![](0b9c4f1e-asset)"), before)
-    assert twice.count("<image-component") == 1
-    told = updating(replace(TEXT, flattens=flattened(before, after)))
-    assert sentence(told) == "change task KB-7 in Plane: description (2 mentions of Plane's kept as plain text)"
+    told = updating(replace(TEXT, loses=lost(before, after)))
+    assert sentence(told) == "change task KB-7 in Plane: description (1 mention lost: Markdown has no form for that)"
     kept = difference(told, replace(TASK, html="<p>New text.</p>"))
-    assert kept.differs == ("description: 2 mentions of Plane's kept as plain text",)
+    assert kept.differs == ("description: 1 mention lost: Markdown has no form for that",)
 
 
 def test_others_names_cannot_pass_for_another_field() -> None:

@@ -239,10 +239,30 @@ def _parts(element: Element) -> list[Element | list[Element | str]]:
     parts: list[Element | list[Element | str]] = []
     for is_line, children in groupby(element.children, key=_is_inline):
         if is_line:
-            parts.append(list(children))
+            parts += _lines(list(children), apart=element.tag not in ("p", *HEADINGS))
         else:
-            parts += [child for child in children if isinstance(child, Element)]
+            for child in children:
+                if isinstance(child, Element) and child.tag == "div":
+                    # What is in it follows what is before it: two lists in a row must be told apart there, too.
+                    parts += _parts(child)
+                elif isinstance(child, Element):
+                    parts.append(child)
     return parts
+
+
+def _lines(children: Sequence[Element | str], *, apart: bool) -> Iterable[list[Element | str]]:
+    """Yield the stretches of a line; with `apart` each picture by itself, as the editor has them between blocks."""
+    line: list[Element | str] = []
+    for child in children:
+        if apart and isinstance(child, Element) and child.tag == "image-component":
+            if line:
+                yield line
+            yield [child]
+            line = []
+        else:
+            line.append(child)
+    if line:
+        yield line
 
 
 def _is_inline(child: Element | str) -> bool:

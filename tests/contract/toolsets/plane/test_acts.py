@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ WHOLE = {
     "description": "# Why\n\nThey are *old*: see kb:guides/deploy.md.\n\n```sh\nrotate --all\n```",
     "priority": "high",
     "assignees": ["MEL", "admin@example.com"],
-    "state": "in progres",
+    "state": "in progress",
     "labels": ["Bug"],
     "start": "2026-11-20",
     "due": "2026-12-01",
@@ -52,7 +53,7 @@ async def test_a_task_has_the_requested_fields_under_our_key_and_the_answer_has_
         assert (answer["status"], answer["task_id"], answer["key"]) == ("done", task["id"], "KB-5")
         assert (answer["project_id"], answer["url"]) == (task["project"], f"{host.served.address}/acme/browse/KB-5/")
         assert (answer["dropped"], answer["differs"], answer["proposal"]) == ([], [], None)
-        assert answer["note"] == "'in progres' was taken for In Progress"
+        assert answer["note"] is None
 
         assert set(task["assignees"]) == {MEL.id, host.plane.task("KB-1")["created_by"]}
         assert (task["priority"], task["start_date"], task["target_date"]) == ("high", "2026-11-20", "2026-12-01")
@@ -75,15 +76,25 @@ async def test_the_same_call_again_creates_nothing_and_answers_the_first_task(tm
         assert (other["status"], other["key"]) == ("done", "KB-6")
 
 
-async def test_an_unknown_name_is_answered_with_its_candidates(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("near", "nearest"),
+    [
+        ({"project": "knowlege base"}, "KB"),
+        ({"state": "In  progres"}, "In Progress"),
+        ({"labels": ["bugs"]}, "bug"),
+        ({"assignees": ["me", "admin"]}, "ada"),
+    ],
+)
+async def test_an_act_takes_no_near_name_and_lists_the_nearest(
+    tmp_path: Path, near: Mapping[str, object], nearest: str
+) -> None:
     async with working(tmp_path) as host:
-        odd = {"project": "knowlege base", "state": "In  progres", "labels": ["BUG"], "assignees": ["me", "admin"]}
-        answer = await host.call("plane_create_task", name="Rotate the keys", **odd)
-        assert answer["note"] == (
-            "'knowlege base' was taken for KB; 'In progres' was taken for In Progress; 'admin' was taken for ada"
-        )
-        plain = {"project": "kb", "state": "in progress", "labels": ["Bug"], "assignees": ["Ada"]}
-        assert (await host.call("plane_create_task", name="Rotate the locks", **plain))["note"] is None
+        named = {"project": "kb", "state": "in  progress", "labels": ["BUG"], "assignees": ["Ada"], "name": "Rotate"}
+        error = await host.refused("plane_create_task", **{**named, **near})
+        assert "in Plane; there are" in error
+        assert nearest in error
+        assert host.written == 0
+        assert (await host.call("plane_create_task", **named))["status"] == "done"
 
 
 @pytest.mark.parametrize("level", [4, 2])
@@ -263,6 +274,22 @@ async def test_with_seen_at_nobody_assigned_since_is_removed(tmp_path: Path) -> 
         now = late["note"].rpartition("seen_at=")[2]
         asked = {"task": "KB-1", "assignees": ["ada", "mel"], "seen_at": now}
         assert (await host.call("plane_update_task", **asked))["status"] == "done"
+
+
+async def test_a_comment_or_another_field_since_is_no_conflict(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        seen = (await host.call("plane_get_task", task="KB-1"))["updated_at"]
+        host.plane.change_task("KB-1", by=MEL, priority="low")
+        first = await host.call("plane_update_task", task="KB-1", description="Mine.", seen_at=seen)
+        assert first["status"] == "done"
+        assert host.plane.task("KB-1")["updated_at"] == first["updated_at"]
+        again = await host.call("plane_update_task", task="KB-1", description="Next.", seen_at=first["updated_at"])
+        assert again["status"] == "done"
+        late = await host.call("plane_update_task", task="KB-1", description="Late.", seen_at=seen)
+        assert late["status"] == "conflict"
+        host.plane.change_task("KB-1", by=MEL, priority="high")
+        unknown = await host.call("plane_update_task", task="KB-1", description="X.", seen_at="2026-11-01T00:00:00Z")
+        assert unknown["status"] == "conflict"
 
 
 async def test_of_two_concurrent_descriptions_the_second_gets_an_error_and_overwrites_nothing(tmp_path: Path) -> None:
