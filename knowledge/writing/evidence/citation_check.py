@@ -97,7 +97,8 @@ class CitationCheck:
                     return False  # a page can't corroborate itself
                 text = text_of(path, (await anyio.to_thread.run_sync(self._vault.read, path)).raw)
             elif self._sources.knows(source):
-                text = (await self._sources.fetch(source)).text
+                fetched = await self._sources.fetch(source)
+                text = fetched.statements or fetched.text
             else:
                 return False
         except KnowledgeError:

@@ -12,7 +12,8 @@ class Fetched:
     """The current content of a source. `at` is when it was written, aware UTC; `title` and `url` are for people.
 
     `source` is its canonical name, whatever it was requested by: several names of one source must not count as several sources.
-    Nothing in it was written after `latest`. `text` was written by others; `own`: this server wrote all of it.
+    Nothing in it was written after `latest`. `text` was written by others; `own`: this server wrote all of it. `statements` is the
+    text without the names of those who wrote it, which would be a part of their first sentences; "" where it has none.
     """
 
     text: str
@@ -22,6 +23,7 @@ class Fetched:
     source: str
     latest: datetime
     own: bool = False
+    statements: str = ""
 
 
 class Sources(Protocol):

@@ -100,4 +100,5 @@ async def _fetched(chat: Chat, channel: Channel, messages: Sequence[Message], ur
         source=f"zulip:{channel_word(channel.name)}/{_unresolved(newest.topic)}{behind}",
         latest=newest.at,
         own=not others,
+        statements="\n\n".join(message.text for message in others),
     )
