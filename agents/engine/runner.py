@@ -1,6 +1,6 @@
 """Leading journeys: the one place where agents, the record, and the data behind conditions come together.
 
-Every answer can be computed from the record alone, so a lost answer can be asked for again, in any process.
+Every answer can be computed from the record alone, so a lost answer can be asked for again, from any host and process.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Runner:
     async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record work, move to where its conditions lead, and return the new position.
 
-        Retrying the same submission at the same version changes nothing and returns the same result, if the same caller does it.
+        Retrying the same submission at the same version changes nothing and returns the same result.
 
         Raises:
             StaleJourney: somebody else moved the journey first.
@@ -216,7 +216,8 @@ class Runner:
         excess += submit_excess(submission.signals, submission.usage, submission.conversation)
         if excess:
             raise BadWork(journey, PRESENT, excess)
-        key = step_key(journey, version, by, _content(submission))
+        # Without the caller: any host may continue a journey, so it may also retry work whose answer another one lost.
+        key = step_key(journey, version, "", _content(submission))
         # A retry names the version from before its first attempt, so it is answered before versions are compared.
         here, repeated = await self._load(journey, key)
         if repeated:

@@ -172,9 +172,7 @@ async def test_an_acts_answer_is_the_recorded_state(place: Place) -> None:
     for version, act in enumerate(acts, 1):
         if isinstance(act, Submission):
             told = await here.submit(journey, version, act, by=ADA)
-            again = await there.submit(journey, version, act, by=ADA)
-            with pytest.raises(StaleJourney):
-                await there.submit(journey, version, act, by="another")
+            again = await there.submit(journey, version, act, by="another")
         else:
             told = await here.decide(journey, version, act, by=ADA)
             again = await there.decide(journey, version, act, by=ADA)
