@@ -41,13 +41,11 @@ def readable(name: str) -> str:
 
 
 def shortened_entry(entry: MapEntry) -> MapEntry:
-    """Return the entry with a short summary."""
-    return replace(entry, summary=_cut(entry.summary))
+    """Return the entry with a short summary; the entry itself if it has one."""
+    return entry if len(entry.summary) <= SHORT_SUMMARY else replace(entry, summary=_cut(entry.summary))
 
 
 def _cut(summary: str) -> str:
-    if len(summary) <= SHORT_SUMMARY:
-        return summary
     head = summary[: SHORT_SUMMARY - 3]
     return head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
 

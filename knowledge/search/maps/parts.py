@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Final
 
 from knowledge.pages.map_view import MapEntry, shortened_entry
@@ -23,6 +23,11 @@ MOST_NAMED = 3
 LONGEST_NAMED = 60
 LONGEST_SEARCHED = 100
 """A longer path is not repeated in the note."""
+
+
+# `json.dumps` would make an encoder for each entry.
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_FIELDS = tuple(one.name for one in fields(MapEntry))
 
 
 @dataclass
@@ -57,7 +62,9 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
         if not part.complete:
             break
     cursor = cursor_of(part.end, view.path, depth) if part.end and not part.complete else None
-    as_they_are = sum(map(_cost, part.shown)) + len(cursor or "") <= part.room
+    shortened = [(entry, short) for entry in part.shown if (short := shortened_entry(entry)) is not entry]
+    more = sum(_cost(entry) - _cost(short) for entry, short in shortened)
+    as_they_are = part.cost + more + len(cursor or "") <= part.room
     return replace(
         view,
         children=_parents_first(part.shown if as_they_are else [shortened_entry(entry) for entry in part.shown]),
@@ -131,8 +138,9 @@ def _nested(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]
 
 
 def _cost(entry: MapEntry) -> int:
-    return _json_length(asdict(entry)) + 1
+    # Without `asdict`, which copies every value: a map counts each of its entries.
+    return _json_length({name: getattr(entry, name) for name in _FIELDS}) + 1
 
 
 def _json_length(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return len(_JSON.encode(value))
