@@ -1,7 +1,7 @@
 """Carries an edit of a text, made in Markdown, over into the HTML that Plane stores. Pure.
 
 The Markdown that a caller read has no form for much of what Plane's editor knows: callouts, colours, alignment, merged cells,
-embedded tasks. So the stored HTML is not written anew. Each block of the new Markdown is compared with what each block of the
+embedded tasks. So the stored HTML is edited, not replaced. Each block of the new Markdown is compared with what each block of the
 HTML reads as; those that are the same keep their bytes, also items of lists, rows of tables and blocks in quotes and callouts.
 Only the others are made from Markdown. What is lost with them is counted by `lost`.
 """
@@ -17,7 +17,7 @@ from html.parser import HTMLParser
 from typing import Literal
 
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
-from mcp_server.connectors.plane.text.html_tree import INLINE, LONGEST_HTML, VOID
+from mcp_server.connectors.plane.text.html_tree import DEEPEST, INLINE, LONGEST_HTML, VOID
 from mcp_server.connectors.plane.text.markdown import html_of, markdown_parser
 
 LISTS = ("ul", "ol")
@@ -147,6 +147,9 @@ class _Reader(HTMLParser):
         self._open[-1].children.append(node)
         if tag not in VOID:
             self._open.append(node)
+        # Strangers write these texts, and the functions below call themselves at each level.
+        if len(self._open) > DEEPEST:
+            raise NotEditable
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in VOID:
