@@ -155,6 +155,7 @@ def test_what_a_change_loses_is_counted(html: str, markdown: str, losses: str) -
         "",
         "<p></p>",
         "text alone",
+        "<div>" * 5_000 + "x" + "</div>" * 5_000,
         "</p>",
     ],
 )
