@@ -1,9 +1,9 @@
 """Carries an edit of a text, made in Markdown, over into the HTML that Plane stores. Pure.
 
 The Markdown that a caller read has no form for much of what Plane's editor knows: callouts, colours, alignment, merged cells,
-embedded tasks. So the stored HTML is edited, not replaced. Each block of the new Markdown is compared with what each block of the
-HTML reads as; those that are the same keep their bytes, also items of lists, rows of tables and blocks in quotes and callouts.
-Only the others are made from Markdown. What is lost with them is counted by `lost`.
+embedded tasks. So the stored HTML is edited, not replaced. The blocks of the new Markdown are matched with the Markdown
+of the HTML's blocks. Blocks that match keep their bytes, as do list items, table rows, and blocks in quotes and callouts. Only the
+others are made from Markdown, and `lost` counts which of Plane's forms that costs.
 """
 
 from __future__ import annotations
