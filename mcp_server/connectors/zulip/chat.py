@@ -54,6 +54,8 @@ class Chat:
         self._channels = ReplyCache[Sequence[Channel]](monotonic, longest_s=NAMES_S)
         self._people = ReplyCache[Sequence[ZulipUser]](monotonic, longest_s=NAMES_S)
         self._me = ReplyCache[ZulipUser](monotonic, longest_s=NAMES_S)
+        self.listening = 0
+        """How many waits for messages hold a connection for events."""
         self._namesakes: tuple[Sequence[ZulipUser], dict[int, ZulipUser], Counter[str]] | None = None
 
     @property

@@ -17,6 +17,7 @@ from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.message_time import LAST_ID, messages_since
 from mcp_server.connectors.zulip.model import ChatPlace, Message, MessageWindow
+from mcp_server.connectors.zulip.reading.replies import wait_for_messages
 from mcp_server.connectors.zulip.text.links import link_to, number_of, read_link
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import Anchor
@@ -42,6 +43,12 @@ NOTHING_UNREAD = (
 HIDDEN = "older messages are hidden by the organisation's plan"
 MORE_OLDER, NO_OLDER = "next_cursor continues with older ones", "there are no older ones"
 MORE_NEWER, NO_NEWER = "next_cursor continues with newer ones", "there are no newer ones"
+WAIT_AGAIN = "next_cursor with wait_seconds continues to wait"
+NO_NEWER_YET = f"there are no newer ones yet; {WAIT_AGAIN}"
+CANNOT_WAIT = (
+    "wait_seconds waits for newer messages, and this cursor continues with older ones: leave the cursor out, and give the id of "
+    "the last message you know as anchor"
+)
 
 Direction = Literal["older", "newer", "around"]
 
@@ -84,6 +91,8 @@ async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:
     """
     named = arguments.model_dump(include={"channel", "topic", "people", "anchor", "since"})
     key = question({"of": "messages", **named})
+    if arguments.wait_seconds:
+        return await _read_when_there(chat, arguments, key)
     start = await _start(chat, arguments)
     direction, anchor = _from_cursor(arguments.cursor, key) if arguments.cursor else (start.direction, start.anchor)
     if arguments.cursor is None and start.since is not None:
@@ -108,6 +117,43 @@ async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:
         edge = kept[0] if direction == "older" else kept[-1]
         cursor = seal(key, ("older" if direction == "older" else "newer", edge.id))
     return await _messages(chat, kept, cursor, notes)
+
+
+async def _read_when_there(chat: Chat, arguments: ReadMessagesArguments, key: str) -> Messages:
+    """Return the messages after an anchor or cursor as soon as there are some. Messages sent by this server's bot don't count."""
+    start = await _start(chat, arguments)
+    direction, after = _from_cursor(arguments.cursor, key) if arguments.cursor else ("newer", 0)
+    if direction == "older":
+        raise Unclear(CANNOT_WAIT)
+    asked = start.anchor if isinstance(start.anchor, int) else None
+    if not arguments.cursor:
+        if arguments.since is not None or start.anchor in ("oldest", "first_unread"):
+            there = await read(chat, arguments.model_copy(update={"wait_seconds": 0}))
+            if there.messages:
+                return there
+        if asked is not None:
+            after = asked
+        else:
+            newest = await chat.client.messages(start.where, anchor="newest", before=1)
+            after = newest.messages[-1].id if newest.messages else 0
+    me = await chat.me()
+    window = await wait_for_messages(
+        chat,
+        start.where,
+        after,
+        longest_s=arguments.wait_seconds,
+        limit=arguments.limit,
+        counts=lambda message: not (me.bot and message.sender_id == me.id),
+        # A message without a channel means the place where that message is, also after somebody moves it.
+        beside=asked if arguments.channel is None and not arguments.people else None,
+    )
+    kept = [message for message in window.messages if chat.allows(message)]
+    if not kept:
+        notes = [f"nothing came within {arguments.wait_seconds} s; {WAIT_AGAIN}"]
+    else:
+        notes = [NO_NEWER_YET if window.found_newest else MORE_NEWER]
+    # Always a cursor: there may be messages after these at any time.
+    return await _messages(chat, kept, seal(key, ("newer", kept[-1].id if kept else after)), notes)
 
 
 async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:

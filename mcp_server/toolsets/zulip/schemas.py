@@ -12,6 +12,9 @@ from mcp_server.toolsets.spec import ActStatus, Arguments, Cursor, DryRun, InJou
 
 LONGEST_TEXT = 100_000
 MOST_PEOPLE = 20
+LONGEST_WAIT_S = 50
+"""Hosts give up on a call after a minute."""
+_WAIT = "Wait for messages after the anchor or cursor."
 
 People = Annotated[list[str], Field(max_length=MOST_PEOPLE, description="Direct message: names or email addresses.")]
 
@@ -33,6 +36,7 @@ class ReadMessagesArguments(Arguments):
     since: Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")] = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: Cursor = None
+    wait_seconds: Annotated[int, Field(ge=0, le=LONGEST_WAIT_S, description=_WAIT)] = 0
     journey_id: InJourney = None
 
 
