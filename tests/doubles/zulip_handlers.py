@@ -29,6 +29,8 @@ from tests.doubles.zulip_world import (
 MOST_MESSAGES = 5_000
 LOOK_S = 0.005
 DATED_ANCHOR = 445
+MESSAGES_BY_ID = 300
+"""Source: https://zulip.com/api/changelog."""
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
 
@@ -165,6 +167,8 @@ class Handlers:
 
     def _messages(self, user: User, asked: Parameters) -> Answer:
         """Source: https://zulip.com/api/get-messages, messages_*.json."""
+        if "message_ids" in asked and self.world.level >= MESSAGES_BY_ID:
+            return self._messages_by_id(user, asked)
         before, after = int(_needed(asked, "num_before")), int(_needed(asked, "num_after"))
         if before + after > MOST_MESSAGES:
             raise Refusal(f"Too many messages requested (maximum {MOST_MESSAGES}).")
@@ -186,6 +190,16 @@ class Handlers:
             "history_limited": False,
             "anchor": anchor,
         }
+
+    def _messages_by_id(self, user: User, asked: Parameters) -> Answer:
+        """Source: get_messages_backend in zerver/views/message_fetch.py of github.com/zulip/zulip."""
+        if {"anchor", "num_before", "num_after"} & asked.keys():
+            raise Refusal("Unsupported parameter combination: num_before, num_after, anchor, message_ids")
+        found = [self.world.said[number] for number in json.loads(asked["message_ids"]) if number in self.world.said]
+        marked = asked.get("apply_markdown", "true") != "false"
+        told = [self.world.message_of(said, user, markdown=marked) for said in found if self.world.may_read(user, said)]
+        ends = {"found_anchor": False, "found_oldest": False, "found_newest": False, "history_limited": False}
+        return {"messages": told, **ends}
 
     def _hit(self, said: Said, user: User, *, marked: bool, sought: bool) -> Answer:
         told = self.world.message_of(said, user, markdown=marked)
@@ -339,6 +353,8 @@ class Handlers:
         state: Answer = {}
         if "message" in kinds:
             state["max_message_id"] = self._me(user, {})["max_message_id"]
+        if {"message", "update_message_flags"} <= {*kinds}:
+            state["unread_msgs"] = self.world.unread_of(user)
         if "realm" in kinds:
             state |= {"realm_name": "Zulip Dev", "max_stream_name_length": 60}
             state |= {"max_message_length": self.world.longest_message, "max_topic_length": self.world.longest_topic}

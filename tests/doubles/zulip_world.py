@@ -300,7 +300,9 @@ class World:
         said = Said(self._take_id(), sender.id, text, self.now(), room.id if room else None, topic, everyone, received)
         said.versions.append((text, said.at))
         self.said[said.id] = said
-        sender.read.add(said.id)
+        # A message that a program sends is unread for its sender, too. Source: https://zulip.com/api/send-message (read_by_sender).
+        if not sender.bot:
+            sender.read.add(said.id)
         if room is not None and room.record["first_message_id"] is None:
             room.record["first_message_id"] = said.id
         self._announce(said, queue, local_id)
@@ -387,6 +389,30 @@ class World:
             told["user"] = {"email": user.email, "user_id": user.id, "full_name": user.name}
         return told | {"user_id": user_id}
 
+    def unread_of(self, user: User) -> dict[str, Any]:
+        """Return the ids of a user's unread messages by place, as a register request gets them.
+
+        Source: aggregate_unread_data in zerver/lib/message.py of github.com/zulip/zulip.
+        """
+        places: dict[tuple[Any, ...], list[int]] = {}
+        for said in sorted(self.said.values(), key=lambda said: said.id):
+            if said.id in user.read or user.id not in said.received:
+                continue
+            if said.room is not None and said.room not in user.subscribed:
+                continue
+            topic = ("topic", said.room, self._shown_topic(said))
+            places.setdefault(topic if said.room is not None else ("people", *said.people), []).append(said.id)
+        told: dict[str, Any] = {"streams": [], "pms": [], "huddles": [], "mentions": [], "old_unreads_missing": False}
+        for (kind, *key), ids in places.items():
+            if kind == "topic":
+                told["streams"].append({"stream_id": key[0], "topic": key[1], "unread_message_ids": ids})
+            elif len(key) > 2:
+                told["huddles"].append({"user_ids_string": ",".join(map(str, key)), "unread_message_ids": ids})
+            else:
+                other = next((number for number in key if number != user.id), user.id)
+                told["pms"].append({"other_user_id": other, "sender_id": other, "unread_message_ids": ids})
+        return told | {"count": sum(map(len, places.values()))}
+
     def matching(self, user: User, narrow: Sequence[Mapping[str, Any]]) -> list[Said]:
         """Return the messages of a narrow that a user may read, oldest first.
 
@@ -417,6 +443,8 @@ class World:
                 return lambda said: said.room == room.id
             case "streams" | "channels":
                 return lambda said: said.room is not None and not self.rooms[said.room].private
+            case "is" if operand == "unread":
+                return lambda said: said.id not in user.read
             case "is":
                 return lambda said: said.room is None
             case "topic" | "subject":
@@ -436,7 +464,7 @@ class World:
 
     def _known(self, operator: str) -> None:
         words = {"stream": 0, "streams": 0, "topic": 0, "subject": 0, "sender": 0, "id": 0, "search": 0, "pm-with": 0}
-        words |= {"dm": 177, "is:private": 0, "is:dm": 177, "channel": 250, "channels": 250}
+        words |= {"dm": 177, "is:private": 0, "is:unread": 0, "is:dm": 177, "channel": 250, "channels": 250}
         old = {"stream", "streams", "pm-with", "subject", "is:private"}
         if self.level < words.get(operator, BEYOND) or (self.modern and operator in old):
             desc = f"unknown operator {operator}"
@@ -467,7 +495,7 @@ class World:
             event: dict[str, Any] = {
                 "type": "message",
                 "message": self.message_of(said, None, markdown=queue.markdown, flags=False),
-                "flags": ["read"] if said.sender == user.id else self._mentioned(said, user),
+                "flags": ["read"] if said.id in user.read else self._mentioned(said, user),
             }
             queue.push(event | ({"local_message_id": local_id} if queue.id == sending and local_id else {}))
 

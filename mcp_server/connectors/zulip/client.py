@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -19,6 +19,7 @@ from mcp_server.connectors.zulip.model import (
     Queue,
     QueueEvents,
     Topic,
+    UnreadMessages,
     ZulipServer,
     ZulipUser,
 )
@@ -107,6 +108,25 @@ class ZulipClient:
             return window
         # Servers below feature level 155 include the anchor all the same.
         return replace(window, messages=[message for message in window.messages if message.id != anchor])
+
+    async def times(self, where: ChatPlace, message_ids: Sequence[int]) -> Mapping[int, datetime]:
+        """Return when these messages of `where`, the newest first, were sent.
+
+        Some of the older ones are missing if there are more than 1,000, or if the server has to be asked for the newest messages
+        there, because it does not return messages by their ids.
+        """
+        if not message_ids:
+            return {}
+        if (await self.server()).level >= wire.MESSAGES_BY_ID:
+            return await self._do(wire.messages_by_id(message_ids[: wire.MOST_MESSAGES]), wire.read_times)
+        newest = await self.messages(where, before=wire.MOST_MESSAGES)
+        return {message.id: message.at for message in newest.messages}
+
+    async def unread(self) -> tuple[Sequence[UnreadMessages], bool]:
+        """Return the unread messages by topic and conversation, and whether these are all; the server lists the newest 50,000."""
+        queue, places, complete = await self._queue(wire.unread(), wire.read_unread)
+        await self.drop(queue)  # the register request that returns them makes a queue that nobody needs
+        return places, complete
 
     async def message(self, message_id: int) -> Message:
         """Return a message.

@@ -40,8 +40,21 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadMessages:
+    """Unread messages, by id, of a topic, or of the conversation with `people`, by id (the key's owner may be among them)."""
+
+    message_ids: frozenset[int]
+    channel_id: int | None = None
+    topic: str = ""
+    people: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class ZulipUser:
-    """A user. `email` is the address that the API takes; `delivery_email` the real one, if the bot may see it."""
+    """A user. `email` is the address that the API takes; `delivery_email` the real one, if the bot may see it.
+
+    `role` is a word such as "member"; "" if the server does not say it.
+    """
 
     id: int
     name: str
@@ -49,6 +62,7 @@ class ZulipUser:
     delivery_email: str | None = None
     bot: bool = False
     active: bool = True
+    role: str = ""
 
     @property
     def mailboxes(self) -> frozenset[str]:
@@ -109,8 +123,8 @@ class MessageWindow:
 class ChatPlace:
     """Where a message goes or is searched: a channel and perhaps a topic, or a conversation between people.
 
-    Only for searching: all `public` channels with their whole history, or all `direct` messages. With nothing set it is the
-    user's own history: messages from the time when it was subscribed.
+    Only for searching: all `public` channels with their whole history, all `direct` messages, or those that are `unread`. With
+    nothing set it is the user's own history: messages from the time when it was subscribed.
     """
 
     channel: Channel | None = None
@@ -118,6 +132,7 @@ class ChatPlace:
     people: tuple[ZulipUser, ...] = ()
     public: bool = False
     direct: bool = False
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

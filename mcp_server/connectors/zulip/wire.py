@@ -33,6 +33,7 @@ from mcp_server.connectors.zulip.model import (
     QueueEvents,
     Reaction,
     Topic,
+    UnreadMessages,
     ZulipServer,
     ZulipUser,
 )
@@ -53,6 +54,8 @@ CHANNEL_TYPE = 248
 """From this feature level on a message to a channel is sent as `channel`; before it as `stream`."""
 DATED_ANCHOR = 445
 """From this feature level on messages can be requested around a point in time."""
+MESSAGES_BY_ID = 300
+"""From this feature level on several messages can be requested by their ids."""
 LONG_POLL_S = 120.0
 """The server answers a wait for events after about a minute, with a heartbeat if nothing happened."""
 SET_KEY = "set ZULIP_EMAIL and ZULIP_API_KEY to those of an active bot"
@@ -63,6 +66,14 @@ UNICODE_EMOJI = "unicode_emoji"
 EVERYBODY_POSTS = 1
 """Source: https://zulip.com/api/get-streams (`stream_post_policy`)."""
 
+_ROLES: Mapping[object, str] = {
+    100: "owner",
+    200: "administrator",
+    300: "moderator",
+    400: "member",
+    600: "guest",
+}
+"""Source: https://zulip.com/api/get-users (`role`)."""
 Anchor = int | Literal["newest", "oldest", "first_unread"] | datetime
 _T = TypeVar("_T")
 _KEY_CODES = frozenset({"UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED", "INVALID_API_KEY"})
@@ -164,6 +175,11 @@ def messages(
     return _get("/messages", query)
 
 
+def messages_by_id(message_ids: Sequence[int]) -> ServiceRequest:
+    """Ask for these messages, at most `MOST_MESSAGES`. Source: https://zulip.com/api/get-messages#parameter-message_ids."""
+    return _get("/messages", {"message_ids": _json(list(message_ids)), "apply_markdown": "false"})
+
+
 def message(message_id: int) -> ServiceRequest:
     """Ask for one message. Source: https://zulip.com/api/get-message, message_by_id.json."""
     return _get(f"/messages/{message_id}", {"apply_markdown": "false"})
@@ -240,6 +256,16 @@ def limits() -> ServiceRequest:
     return ServiceRequest("POST", f"{API}/register", form=form, repeatable=True)
 
 
+def unread() -> ServiceRequest:
+    """Ask for the ids of all unread messages. Only a register request returns them; it makes a queue, too, to be dropped.
+
+    Source: https://zulip.com/api/register-queue (`unread_msgs`; it needs both of these types).
+    """
+    fetched = ["message", "update_message_flags"]
+    form = {"event_types": _json(["restart"]), "fetch_event_types": _json(fetched)}
+    return ServiceRequest("POST", f"{API}/register", form=form, repeatable=True)
+
+
 def events(queue: Queue, after: int, *, block: bool) -> ServiceRequest:
     """Ask for the events of a queue after one; `block` waits until there are some.
 
@@ -268,6 +294,8 @@ def _narrow(server: ZulipServer, where: ChatPlace, search: str, sender: ZulipUse
         terms.append(("topic", where.topic))
     if where.public:
         terms.append((f"{channel_term(server)}s", "public"))
+    if where.unread:
+        terms.append(("is", "unread"))
     if where.direct:
         terms.append(("is", "dm" if server.level >= DIRECT_WORD else "private"))
     if where.people:
@@ -409,6 +437,26 @@ def read_limits(body: Mapping[str, Any]) -> tuple[Queue, int | None, int | None]
 
 
 @_reader
+def read_unread(body: Mapping[str, Any]) -> tuple[Queue, Sequence[UnreadMessages], bool]:
+    """Return the queue that was made, the unread messages by place, and whether these are all (Zulip lists the newest 50,000)."""
+    found = body["unread_msgs"]
+    places = [
+        UnreadMessages(_ids(one), channel_id=int(one["stream_id"]), topic=str(one["topic"])) for one in found["streams"]
+    ]
+    places += [UnreadMessages(_ids(one), people=frozenset({int(one["other_user_id"])})) for one in found["pms"]]
+    for one in found["huddles"]:
+        people = frozenset(int(number) for number in str(one["user_ids_string"]).split(","))
+        places.append(UnreadMessages(_ids(one), people=people))
+    return _queue(body), places, not found.get("old_unreads_missing", False)
+
+
+@_reader
+def read_times(body: Mapping[str, Any]) -> Mapping[int, datetime]:
+    """Return when each message was sent."""
+    return {message.id: message.at for message in map(_message, body["messages"])}
+
+
+@_reader
 def read_users(body: Mapping[str, Any]) -> Sequence[ZulipUser]:
     """Return all users by name, the deactivated ones too."""
     return sorted((_user(user) for user in body["members"]), key=lambda user: (user.name.casefold(), user.id))
@@ -463,6 +511,10 @@ def _queue(body: Mapping[str, Any]) -> Queue:
     return Queue(str(body["queue_id"]), int(body["last_event_id"]))
 
 
+def _ids(unread: Mapping[str, Any]) -> frozenset[int]:
+    return frozenset(int(number) for number in unread["unread_message_ids"])
+
+
 def _user(user: Mapping[str, Any]) -> ZulipUser:
     delivery = user.get("delivery_email")
     return ZulipUser(
@@ -472,6 +524,7 @@ def _user(user: Mapping[str, Any]) -> ZulipUser:
         delivery_email=str(delivery) if delivery else None,
         bot=_boolean(user, "is_bot"),
         active=_boolean(user, "is_active"),
+        role=_ROLES.get(user.get("role"), ""),
     )
 
 

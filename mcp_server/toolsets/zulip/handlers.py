@@ -14,7 +14,7 @@ from mcp_server.gate.policy import Trust
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
-from mcp_server.toolsets.zulip import SEND, TOOLSET, message_views
+from mcp_server.toolsets.zulip import SEND, TOOLSET, channel_views, message_views
 from mcp_server.toolsets.zulip.act_execution import message_act
 from mcp_server.toolsets.zulip.act_model import MessagePlan, answered, changes, sent_before, sentence
 from mcp_server.toolsets.zulip.act_plan import plan_message, plan_reaction
@@ -33,7 +33,7 @@ from mcp_server.toolsets.zulip.schemas import (
 
 async def channels(services: ActServices, _call: Call, arguments: ChannelsArguments) -> Channels:
     """Answer zulip_list_channels."""
-    return await message_views.channels(chat_of(services), arguments.channel)
+    return await channel_views.channels(chat_of(services), arguments.channel, unread=arguments.unread)
 
 
 async def read(services: ActServices, _call: Call, arguments: ReadMessagesArguments) -> Messages:
@@ -58,7 +58,12 @@ async def read_from(_services: ActServices, _call: Call, answer: Messages | Chan
     """Return the origin of the text in an answer."""
     if isinstance(answer, Messages):
         return tuple(dict.fromkeys(f"{TOOLSET}:{line.place}" for line in answer.messages))
-    return tuple(f"{TOOLSET}:{channel_word(line.name)}" for line in answer.channels) if answer.tainted else ()
+    if not answer.tainted:
+        return ()
+    places = [line.place for line in answer.places]
+    return tuple(
+        dict.fromkeys(f"{TOOLSET}:{one}" for one in (*(channel_word(c.name) for c in answer.channels), *places))
+    )
 
 
 async def plan_send(services: ActServices, call: Call, arguments: SendArguments) -> CallPlan[MessageActed]:

@@ -1,4 +1,4 @@
-"""The answers of the reading tools: channels, and messages that are read or searched."""
+"""The answers of the tools that read, search and wait for messages."""
 
 from __future__ import annotations
 
@@ -21,25 +21,20 @@ from mcp_server.connectors.zulip.reading.replies import wait_for_messages
 from mcp_server.connectors.zulip.text.links import link_to, number_of, read_link
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import Anchor
+from mcp_server.toolsets.zulip.channel_views import NOTHING_UNREAD
 from mcp_server.toolsets.zulip.schemas import (
-    ChannelLine,
-    Channels,
     MessageLine,
     Messages,
     ReadMessagesArguments,
     SearchMessagesArguments,
 )
 
-MOST_TOPICS = 200
 MOST_CHARACTERS = 40_000
 """Of all texts in one answer; if there are more, each message gets an equal share."""
 MOST_AT_ONCE = 4
 """Channels that are searched at the same time."""
 ENDS = ("newest", "oldest", "first_unread")
 NOTHING = "no messages there"
-NOTHING_UNREAD = (
-    "nothing unread there: the bot is up to date, or gets no messages of a channel that it is not subscribed to"
-)
 HIDDEN = "older messages are hidden by the organisation's plan"
 MORE_OLDER, NO_OLDER = "next_cursor continues with older ones", "there are no older ones"
 MORE_NEWER, NO_NEWER = "next_cursor continues with newer ones", "there are no newer ones"
@@ -61,25 +56,6 @@ class _Start:
     direction: Direction
     anchor: Anchor
     since: datetime | None = None
-
-
-async def channels(chat: Chat, asked: str | None) -> Channels:
-    """Return the channels that may be used, or one with its description and topics.
-
-    The list has names only: choosing between channels must not bring in texts that strangers wrote.
-    """
-    if asked is None:
-        lines = [ChannelLine(one.name, "", one.private) for one in await chat.channels(fresh=True)]
-        return Channels(lines, (), tainted=False, note=None if lines else "there are no channels that may be used")
-    found = await chat.channel(asked)
-    topics = [topic.name for topic in await chat.topics(found)]
-    left = len(topics) - MOST_TOPICS
-    return Channels(
-        [ChannelLine(found.name, found.description, found.private)],
-        topics[:MOST_TOPICS],
-        tainted=True,
-        note=f"{left} older topics are left out" if left > 0 else None,
-    )
 
 
 async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:

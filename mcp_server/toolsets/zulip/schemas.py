@@ -23,6 +23,7 @@ class ChannelsArguments(Arguments):
     """Arguments of zulip_list_channels."""
 
     channel: Annotated[str | None, Field(description="Only this channel, with its topics.")] = None
+    unread: Annotated[bool, Field(description="Only places with unread messages, direct ones too.")] = False
     journey_id: InJourney = None
 
 
@@ -86,11 +87,22 @@ class ChannelLine:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceLine:
+    """A topic (`channel/topic`) or conversation, the time of its newest message ("" if it is not known), and unread messages."""
+
+    place: str
+    at: str
+    unread: int
+    resolved: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Channels:
-    """Channels by name; topics, newest first, only if one channel was asked for."""
+    """Channels by name; topics, newest first, only if one channel was asked for. `places` are these topics, or all unread places."""
 
     channels: Sequence[ChannelLine]
     topics: Sequence[str]
+    places: Sequence[PlaceLine]
     tainted: bool
     note: str | None = None
 

@@ -23,7 +23,7 @@ TOOLS = (
     read(
         name="zulip_list_channels",
         title="Channels in Zulip",
-        description="Lists the channels you may use; with channel, also its topics, newest first.",
+        description="Lists the channels you may use; with channel, its topics, newest first, with dates and unread counts.",
         arguments=schemas.ChannelsArguments,
         result=schemas.Channels,
         answer=handlers.channels,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +25,8 @@ from tests.support.knowledge_bases.folders import write
 BOT = "Zulip Default Bot"
 HAMLET = "King Hamlet"
 LEVELS = (RECORDED_LEVEL, NEWER_LEVEL)
+SOON_S = 5.0
+"""Far more than any answer of the double takes."""
 BEGUN = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 
 
@@ -72,6 +74,18 @@ class ZulipHost:
     def sent(self) -> int:
         """Return how many messages arrived."""
         return self.served.count("POST", "/api/v1/messages")
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Return once it holds; the double runs in a thread of its own."""
+    with anyio.fail_after(SOON_S):
+        while not holds():  # noqa: ASYNC110 - it comes in another thread
+            await anyio.sleep(0.01)
+
+
+async def until_dropped(here: ZulipHost) -> None:
+    """Return once no queue of events is left."""
+    await until(lambda: not here.world.queues)
 
 
 async def at_once(_seconds: float) -> None:

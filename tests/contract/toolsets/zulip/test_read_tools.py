@@ -14,7 +14,7 @@ from knowledge.writing.evidence.sources import Fetched
 from mcp_server.connectors.zulip.chat import chat_of
 from mcp_server.connectors.zulip.evidence import fetch
 from tests.doubles.serving import before
-from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, chatting, held
+from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, chatting, held, until_dropped
 
 CHANNELS, READ, SEARCH = "zulip_list_channels", "zulip_read_messages", "zulip_search_messages"
 
@@ -56,6 +56,46 @@ async def test_channels_are_listed_by_name_and_one_with_its_purpose_and_topics(h
     assert [line["description"] for line in one["channels"]] == ["How things look and work"]
     assert one["topics"] == ["second", "first", "stream events"]
     assert one["tainted"] is True
+
+
+async def test_topics_have_the_time_of_their_newest_message_and_their_unread_messages(both: ZulipHost) -> None:
+    """Zulip counts what a bot sends as unread for the bot; that is news to nobody."""
+    first = both.said("old", topic="✔ first")
+    both.said("second")
+    read = both.said("newer")
+    both.said("from here", by=BOT)
+    at = datetime.fromtimestamp(both.clock.at, UTC).isoformat()
+    both.world.user(BOT).read.update({first, read})
+    answer = await both.call(CHANNELS, channel="drawing")
+    assert [line["place"] for line in answer["places"]] == [f"drawing/{topic}" for topic in answer["topics"]]
+    newest, older = answer["places"][:2]
+    assert newest == {"place": "drawing/merge", "at": at, "unread": 1, "resolved": False}
+    assert (older["place"], older["unread"], older["resolved"]) == ("drawing/✔ first", 0, True)
+    assert older["at"] < at
+    only = await both.call(CHANNELS, channel="drawing", unread=True)
+    assert "merge" in only["topics"]
+    assert "✔ first" not in only["topics"]
+    await until_dropped(both)
+
+
+async def test_unread_messages_are_listed_by_place_without_ones_own(both: ZulipHost) -> None:
+    bot = both.world.user(BOT)
+    bot.read.update(both.world.said)
+    nothing = await both.call(CHANNELS, unread=True)
+    assert (nothing["places"], nothing["channels"], nothing["tainted"]) == ([], [], False)
+    assert nothing["note"].startswith("nothing unread there")
+    both.said("one", channel="team")
+    both.said("two", channel="team")
+    both.said("my own", channel="drawing", by=BOT)
+    both.said("not subscribed", channel="lobby")
+    both.world.tell(HAMLET, [BOT], "for the bot")
+    both.world.tell(HAMLET, [BOT, "Iago"], "for both")
+    answer = await both.call(CHANNELS, unread=True)
+    found = [(line["place"], line["unread"]) for line in answer["places"]]
+    assert found == [(f"direct/Iago, {HAMLET}", 1), (f"direct/{HAMLET}", 1), ("team/merge", 2)]
+    assert all(line["at"] for line in answer["places"])
+    assert ([line["name"] for line in answer["channels"]], answer["topics"], answer["tainted"]) == (["team"], [], True)
+    await until_dropped(both)
 
 
 async def test_a_message_is_shown_with_its_place_writer_time_reactions_and_address(both: ZulipHost) -> None:
@@ -266,6 +306,8 @@ async def test_nothing_of_other_channels_comes_out(fenced: ZulipHost) -> None:
         hidden = told.replace(anchor.rpartition("/")[2], "0")
         assert hidden == (await fenced.refused(READ, anchor="999999")).replace("999999", "0")
     assert "ZULIP_CHANNELS" in await fenced.refused(READ, people=[HAMLET])
+    unread = await fenced.call(CHANNELS, unread=True)
+    assert {line["place"].partition("/")[0] for line in unread["places"]} == {"drawing"}
     around = await fenced.call(READ, channel="drawing", anchor=str(other), limit=50)
     assert {line["place"].partition("/")[0] for line in around["messages"]} == {"drawing"}
     found = await fenced.call(SEARCH, query="lobster")

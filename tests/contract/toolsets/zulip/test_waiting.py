@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,9 @@ from mcp_server.connectors.zulip.chat import Chat, chat_of
 from mcp_server.connectors.zulip.reading import replies
 from mcp_server.connectors.zulip.reading.replies import reply_to
 from tests.doubles.serving import for_requests, status
-from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, chatting, held
+from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, SOON_S, ZulipHost, chatting, held, until, until_dropped
 
 READ = "zulip_read_messages"
-SOON_S = 5.0
-"""Far less than the waits below, and far more than a reply takes."""
 
 
 @pytest.fixture(params=LEVELS)
@@ -27,21 +25,9 @@ async def here(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield found
 
 
-async def until(holds: Callable[[], object]) -> None:
-    """Return once it holds; the double runs in a thread of its own."""
-    with anyio.fail_after(SOON_S):
-        while not holds():  # noqa: ASYNC110 - it comes in another thread
-            await anyio.sleep(0.01)
-
-
 async def until_listening(here: ZulipHost) -> None:
     """Return once a call waits for events."""
     await until(lambda: here.zulip.waiting)
-
-
-async def until_dropped(here: ZulipHost) -> None:
-    """Return once no queue of events is left."""
-    await until(lambda: not here.world.queues)
 
 
 async def waited(here: ZulipHost, **arguments: Any) -> dict[str, Any]:

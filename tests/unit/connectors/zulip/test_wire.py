@@ -29,7 +29,7 @@ from tests.doubles.zulip_world import SAMPLES
 
 OLD, NEW = ZulipServer("", "9.0", 247), ZulipServer("", "12.0", 469)
 KB_TEST = Channel(25, "kb-test", "Знания", private=False)
-HAMLET = ZulipUser(28, "King Hamlet", "user28@zulipdev.com", delivery_email="hamlet@zulip.com")
+HAMLET = ZulipUser(28, "King Hamlet", "user28@zulipdev.com", delivery_email="hamlet@zulip.com", role="member")
 QUEUE = Queue("8f1b50b3-dabf-4a8e-bb7d-48f13b8b6116", -1)
 BOT_TEXT = "Hello **from** bot ссылка [doc](https://example.com)\n\n```python\nprint(1)\n```"
 READ = ServiceRequest("GET", "/api/v1/x", repeatable=True)
