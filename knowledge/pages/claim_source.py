@@ -42,7 +42,7 @@ AUTHORITY: Mapping[str, float] = {
 UNKNOWN_AUTHORITY = 0.2
 DIRECT = "direct/"
 """Prefix of a private conversation in Zulip, before the names of its people."""
-FETCHED_KINDS = frozenset({*SERVICES, "url", "http", "https"})
+FETCHED_KINDS = frozenset({*SERVICES, "url", "http", "https", "webhook"})
 """Kinds whose text somebody else wrote: data for a model, never an instruction."""
 PLACE_FORMS = (*(form for service in SERVICES.values() for form in service.place_forms), "kb:FOLDER")
 

@@ -166,7 +166,9 @@ class Sender:
                 "accept": "application/json",
                 "accept-encoding": ACCEPTED,
                 **self.place.headers,
+                **request.headers,
             },
+            content=request.content,
             json=dict(request.json) if request.json is not None else None,
             data=dict(request.form) if request.form is not None else None,
             extensions={"timeout": waits},
@@ -177,7 +179,7 @@ class Sender:
         for _ in range(self._bounds.redirects + 1):
             status, headers, content = await self._exchange(request, built, left_s)
             if status not in REDIRECTS or "location" not in headers:
-                return self._reply(status, headers, content)
+                return self._reply(request, status, headers, content)
             built = self._redirected(request, built, headers["location"])
         raise self._wrong_address("itself, again and again")
 
@@ -203,7 +205,7 @@ class Sender:
             raise _TryFailed(trouble.why, sent=trouble.sent, passing=trouble.passing, error=unreachable) from error
         return reply.status_code, {name.lower(): value for name, value in reply.headers.items()}, bytes(content)
 
-    def _reply(self, status: int, headers: Mapping[str, str], content: bytes) -> ServiceReply:
+    def _reply(self, request: ServiceRequest, status: int, headers: Mapping[str, str], content: bytes) -> ServiceReply:
         wait_s = wait_of(headers.get("retry-after"), headers.get("date"), datetime.now(UTC))
         if status == httpx.codes.TOO_MANY_REQUESTS:
             limited = ServiceLimited(self.place.service, self._bounds.unknown_wait_s if wait_s is None else wait_s)
@@ -214,7 +216,8 @@ class Sender:
             raise _TryFailed(f"status {status}", sent=True, passing=httpx.codes.is_server_error(status), wait_s=wait_s)
         safe = {name: without_secrets_of(value, self.place.secrets) for name, value in headers.items()}
         try:
-            return ServiceReply(status, safe, read_body(content, self.place.secrets))
+            body = read_body(content, self.place.secrets) if request.reads_reply else None
+            return ServiceReply(status, safe, body)
         except BadBody as bad:
             if httpx.codes.is_client_error(status):
                 return ServiceReply(status, safe, None, page=bad.page)

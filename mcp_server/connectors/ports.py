@@ -14,7 +14,7 @@ class Connector(Protocol):
     """A service as the settings let it be used.
 
     Its folder here also has an `evidence.py`, whose `fetch(connector, locator)` returns what a source says that begins with the
-    folder's name, such as `plane:KB-12`.
+    folder's name, such as `plane:KB-12`. Everything that a service must bring is in the handbook's guide "Add a service".
     """
 
     def citation(self, mention: Mention) -> Citing | None:

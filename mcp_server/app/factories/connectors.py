@@ -1,19 +1,23 @@
-"""Builds the connectors of Plane and Zulip. Loaded with the first call that needs one. Nothing is contacted here."""
+"""Builds the connectors of the configured services. Loaded with the first call that needs one. Nothing is contacted here."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
-from mcp_server.app.settings.services import PlaneAccess, ServiceAccess, ZulipAccess
+from mcp_server.app.settings.services import PlaneAccess, ServiceAccess, WebhookAccess, ZulipAccess
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.http import Sender, ServiceAddress, make_clients
 from mcp_server.connectors.plane import wire as plane_wire
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.ports import Connector
+from mcp_server.connectors.webhook import wire as webhook_wire
+from mcp_server.connectors.webhook.receivers import Receivers
 from mcp_server.connectors.zulip import wire as zulip_wire
 from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.client import ZulipClient
@@ -29,6 +33,8 @@ def connector(access: ServiceAccess, stack: AsyncExitStack, now: Clock, sleep: S
             return board(access, stack, now, sleep)
         case ZulipAccess():
             return chat(access, stack, now, sleep)
+        case WebhookAccess():
+            return receivers(access, stack, now, sleep)
 
 
 def board(access: PlaneAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Board:
@@ -57,6 +63,27 @@ def chat(access: ZulipAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -
     )
     client = ZulipClient(_sender(address, access.ca, stack, sleep), monotonic=time.monotonic)
     return Chat(client, access, now=now, monotonic=time.monotonic, sleep=sleep)
+
+
+def receivers(access: WebhookAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Receivers:
+    """Return the receivers of webhooks."""
+    senders, paths = dict[str, Sender](), dict[str, str]()
+    for target in access.targets:
+        parts = urlsplit(target.url)
+        # Paths and queries of receivers often hold a key, so an address in a message ends with the host, and a receiver that
+        # redirects must not bring them back.
+        paths[target.name] = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        words = sorted(re.split(r"[/?&=]", paths[target.name]), key=len, reverse=True)
+        address = ServiceAddress(
+            f"the receiver {target.name}",
+            f"{parts.scheme}://{parts.netloc}",
+            webhook_wire.SETTING,
+            {},
+            (*target.secrets, *words),
+            ca_setting="FORGE_WEBHOOK_CA",
+        )
+        senders[target.name] = _sender(address, access.ca, stack, sleep)
+    return Receivers(access, senders, paths, now=now)
 
 
 def _sender(address: ServiceAddress, ca: Path | None, stack: AsyncExitStack, sleep: Sleep) -> Sender:

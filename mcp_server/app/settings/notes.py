@@ -24,7 +24,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
         if name.startswith("FORGE_"):
             notes.append(f"{name} is not a setting of knowledge-forge{f'; did you mean {near[0]}?' if near else ''}")
         elif (
-            name.startswith(tuple(f"{service.upper()}_" for service in SERVICE_VARIABLES))
+            name.startswith(tuple(its.prefix for its in SERVICE_VARIABLES.values()))
             and (ours := next(iter(difflib.get_close_matches(name, known, n=1, cutoff=LIKELY_OURS)), None))
             and not environ.get(ours)
         ):
@@ -37,7 +37,8 @@ def unlimited_services(environ: Mapping[str, str], values: Mapping[str, Any]) ->
     return [
         f"{its.limit} is set but empty, which sets no limit: all {its.limited} that the key can see may be used; name some"
         for service, its in SERVICE_VARIABLES.items()
-        if environ.get(its.limit) == ""
+        if its.limit
+        and environ.get(its.limit) == ""
         and values.get(its.limit.lower()) is None
         and not missing_for_service(service, values)
     ]

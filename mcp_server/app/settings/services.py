@@ -38,28 +38,53 @@ class ZulipAccess:
     reviewers: tuple[str, ...] = ()
 
 
-ServiceAccess = PlaneAccess | ZulipAccess
+@dataclass(frozen=True, slots=True)
+class WebhookTarget:
+    """A receiver of webhooks: the name that hosts call it by, its address, and the secrets (`whsec_...`) that sign what it gets.
+
+    A person who changes the secret gives the new one first and the old one after it: both sign until the receiver has the new one.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAccess:
+    """The receivers that webhooks may go to."""
+
+    targets: tuple[WebhookTarget, ...]
+    read_only: bool = False
+    ca: Path | None = None
+
+
+ServiceAccess = PlaneAccess | ZulipAccess | WebhookAccess
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceVariables:
     """The environment variables of a service, for notes on the settings.
 
-    `required` configure it, and `key_source` says where a person gets the key. `limit` restricts hosts to some of its `limited`
-    things, such as projects. `certificates` names its file of certificates.
+    They begin with `prefix`. `required` configure it, and `key_source` says where a person gets the key. `limit` restricts hosts to
+    some of its `limited` things, such as projects; "" if there is nothing to restrict. `certificates` names its file of certificates.
+    `read`: hosts read text there that others wrote, so a person can trust its places, and merges can cite it.
     """
 
     title: str
+    prefix: str
     required: tuple[str, ...]
     key_source: str
-    limit: str
-    limited: str
     certificates: str
+    limit: str = ""
+    limited: str = ""
+    read: bool = True
 
 
 SERVICE_VARIABLES: Final[Mapping[str, ServiceVariables]] = {
     "plane": ServiceVariables(
         title="Plane",
+        prefix="PLANE_",
         required=("PLANE_BASE_URL", "PLANE_API_KEY", "PLANE_WORKSPACE"),
         key_source="a key is made in Plane under Profile settings > Personal access tokens",
         limit="PLANE_PROJECTS",
@@ -68,6 +93,7 @@ SERVICE_VARIABLES: Final[Mapping[str, ServiceVariables]] = {
     ),
     "zulip": ServiceVariables(
         title="Zulip",
+        prefix="ZULIP_",
         required=("ZULIP_SITE", "ZULIP_EMAIL", "ZULIP_API_KEY"),
         key_source=(
             "a bot and its key are made in Zulip under Settings > Personal > Bots, or name its zuliprc in ZULIP_CONFIG"
@@ -75,6 +101,14 @@ SERVICE_VARIABLES: Final[Mapping[str, ServiceVariables]] = {
         limit="ZULIP_CHANNELS",
         limited="channels",
         certificates="ZULIP_CERT_BUNDLE",
+    ),
+    "webhook": ServiceVariables(
+        title="Webhook",
+        prefix="FORGE_WEBHOOK",
+        required=("FORGE_WEBHOOKS",),
+        key_source="the receiver shows its address and its secret, which begins with whsec_",
+        certificates="FORGE_WEBHOOK_CA",
+        read=False,
     ),
 }
 """By toolset. `Settings` has a property of the same name for each, which returns its access."""

@@ -15,7 +15,15 @@ from typing import Any, Literal
 from knowledge.state.quota.bounds import Quotas
 from mcp_server.app.settings import values
 from mcp_server.app.settings.access import ModelAccess
-from mcp_server.app.settings.services import SERVICE_VARIABLES, TOOLSETS, PlaneAccess, ServiceAccess, ZulipAccess
+from mcp_server.app.settings.services import (
+    SERVICE_VARIABLES,
+    TOOLSETS,
+    PlaneAccess,
+    ServiceAccess,
+    WebhookAccess,
+    WebhookTarget,
+    ZulipAccess,
+)
 from mcp_server.app.settings.values import HttpAddress, LanguageModelName, ModelPrice
 
 
@@ -308,6 +316,23 @@ class Settings:
         default=(),
         shown="none: reactions decide nothing",
     )
+    webhooks: tuple[WebhookTarget, ...] = setting(
+        "FORGE_WEBHOOKS",
+        values.webhooks,
+        (
+            "Receivers of webhooks, comma-separated: `NAME=URL SECRET`, for example `releases=https://hooks.example.com/forge "
+            "whsec_...`. With it, the toolset `webhook` is listed."
+        ),
+        default=(),
+        shown="none: no webhooks",
+        secret=True,
+    )
+    webhook_ca: Path | None = setting(
+        "FORGE_WEBHOOK_CA",
+        values.path,
+        "A file of certificates (PEM) to trust for these receivers, instead of the usual ones.",
+        shown="the usual ones",
+    )
     model: LanguageModelName | None = setting(
         "FORGE_MODEL",
         values.model_name,
@@ -533,6 +558,11 @@ class Settings:
             reviews=None if read_only else self.zulip_reviews,
             reviewers=self.zulip_reviewers,
         )
+
+    @property
+    def webhook(self) -> WebhookAccess | None:
+        """How to reach the receivers of webhooks; None if there are none."""
+        return WebhookAccess(self.webhooks, self.read_only, self.webhook_ca) if self.webhooks else None
 
     @property
     def services(self) -> Mapping[str, ServiceAccess]:

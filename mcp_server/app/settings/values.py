@@ -17,7 +17,7 @@ from typing import Final
 
 from knowledge.index.embed.identity import KINDS
 from knowledge.pages.claim_source import trusted_place
-from mcp_server.app.settings.services import TOOLSETS
+from mcp_server.app.settings.services import TOOLSETS, WebhookTarget
 from mcp_server.connectors.zulip.mailbox import mailbox
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -283,6 +283,48 @@ def channel_and_topic(text: str) -> tuple[str, str]:
     if not (channel and slash and topic):
         raise ValueError("it is not CHANNEL/TOPIC, for example team/reviews")
     return channel, topic
+
+
+WEBHOOK_SECRET: Final = re.compile(r"whsec_[A-Za-z0-9+/]+={0,2}")
+WEBHOOK_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
+SHORTEST_SECRET, LONGEST_SECRET = 24, 64
+"""Bytes of a secret that signs webhooks. Source: Standard Webhooks, "Signature scheme"."""
+_WEBHOOK = "NAME=URL SECRET, for example releases=https://hooks.example.com/forge whsec_..."
+
+
+def webhooks(text: str) -> tuple[WebhookTarget, ...]:
+    """Return the receivers in a list of `NAME=URL SECRET`. A message names only a receiver: its address may be secret, too."""
+    targets = tuple(_webhook(entry.strip()) for entry in text.split(",") if entry.strip())
+    if not targets:
+        raise ValueError(f"it is empty; write {_WEBHOOK}, or remove the setting")
+    if doubles := {one.name for one in targets if sum(one.name == other.name for other in targets) > 1}:
+        raise ValueError(f"two receivers are called {min(doubles)}; give each a name of its own")
+    return targets
+
+
+def _webhook(entry: str) -> WebhookTarget:
+    name, _, rest = (part.strip() for part in entry.partition("="))
+    url, *secrets = rest.split() or [""]
+    if not WEBHOOK_NAME.fullmatch(name):
+        raise ValueError(
+            f"it is not a list of {_WEBHOOK}; a name has small letters, digits, - and _, and a comma in an address is written %2C"
+        )
+    server_url(url, example="https://hooks.example.com/forge", key="its secret", query=True)
+    # A signature hides nothing from others on the way, and only a certificate proves who receives the text.
+    if url.startswith("http:") and not re.match(r"http://(127\.0\.0\.1|localhost|\[::1\])[:/]", f"{url}/"):
+        raise ValueError(f"the address of {name} begins with http; use https")
+    if not secrets or not all(map(_is_signing_secret, secrets)):
+        raise ValueError(
+            f"{name} lacks a secret: whsec_ and the base64 of {SHORTEST_SECRET} to {LONGEST_SECRET} random bytes, after the address"
+        )
+    return WebhookTarget(name, url, tuple(secrets))
+
+
+def _is_signing_secret(text: str) -> bool:
+    encoded = text.removeprefix("whsec_").rstrip("=")
+    size = len(encoded) * 3 // 4
+    # One letter left over encodes less than a byte.
+    return bool(WEBHOOK_SECRET.fullmatch(text)) and len(encoded) % 4 != 1 and SHORTEST_SECRET <= size <= LONGEST_SECRET
 
 
 @dataclass(frozen=True, slots=True)

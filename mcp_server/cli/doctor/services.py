@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import cache
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 import anyio
 
 from agents.engine.work.markdown import counted
 from knowledge.errors import KnowledgeError
 from knowledge.state.ownership import others_could_read
-from mcp_server.app.factories.connectors import board, chat
+from mcp_server.app.factories.connectors import board, chat, receivers
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.notes import listed, missing_for_service
 from mcp_server.app.settings.services import SERVICE_VARIABLES, PlaneAccess, ZulipAccess
@@ -80,14 +81,14 @@ def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:
 def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
     """Yield the files with a key that other accounts can read."""
     model = settings.provider
-    keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key, "model": model and model.key}
+    keys = [("plane", settings.plane_api_key), ("zulip", settings.zulip_api_key), ("model", model and model.key)]
+    keys += [("webhook", secret) for target in settings.webhooks for secret in target.secrets]
     for file in filter(None, (settings.file, settings.zulip_config, settings.model_key_file)):
         with suppress(OSError):
             if exposed := others_could_read(file):
                 text = file.read_text(encoding="utf-8", errors="replace")
-                for service, key in keys.items():
-                    if key and key in text:
-                        yield note(service, f"{exposed.problem}, which holds its key", exposed.mend)
+                for service in dict.fromkeys(service for service, key in keys if key and key in text):
+                    yield note(service, f"{exposed.problem}, which holds its key", exposed.mend)
 
 
 # --- Plane ------------------------------------------------------------------------------------------------------------
@@ -190,6 +191,24 @@ def _reviewer(address: str, people: Sequence[ZulipUser], me: ZulipUser) -> Itera
         yield bad("zulip", f"ZULIP_REVIEWERS: {why}", mend)
 
 
+# --- webhooks ---------------------------------------------------------------------------------------------------------
+
+
+async def _check_webhooks(settings: Settings, stack: AsyncExitStack, sleep: Sleep) -> list[DoctorFinding]:
+    """Return which receivers there are. Nothing is sent: a receiver would take it for an event."""
+    if settings.webhook is None:
+        return []
+    try:
+        receivers(settings.webhook, stack, utc_now, sleep)
+    except KnowledgeError as error:  # the file of certificates cannot be read
+        return [bad("webhook", str(error), "correct FORGE_WEBHOOK_CA")]
+    targets = ", ".join(f"{one.name} ({urlsplit(one.url).hostname})" for one in settings.webhook.targets)
+    findings = [ok("webhook", f"{counted(len(settings.webhook.targets), 'receiver')}, not contacted: {targets}")]
+    if settings.webhook.read_only:
+        findings.append(note("webhook", "its tool is not listed: only reading is allowed", "unset FORGE_READ_ONLY"))
+    return findings
+
+
 # --- all --------------------------------------------------------------------------------------------------------------
 
 
@@ -236,4 +255,5 @@ def _fault(service: str, address: str, setting: str, error: KnowledgeError) -> D
 CHECKS: Mapping[str, Callable[[Settings, AsyncExitStack, Sleep], Awaitable[list[DoctorFinding]]]] = {
     "plane": _check_plane,
     "zulip": _check_zulip,
+    "webhook": _check_webhooks,
 }

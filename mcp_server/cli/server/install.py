@@ -52,7 +52,7 @@ VOUCHING = (
 )
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
 SERVICES = (
-    *(f"{service.upper()}_" for service in SERVICE_VARIABLES),
+    *(its.prefix for its in SERVICE_VARIABLES.values()),
     "FORGE_MODEL",
     "FORGE_RUN_",
     "ANTHROPIC_",
@@ -165,13 +165,14 @@ def _default_state_dir(kb: Path) -> Path | None:
 
 
 async def _unvouched(settings: Settings) -> tuple[str, ...]:
-    """Return the configured services none of whose places is trusted yet."""
-    if not settings.services:
+    """Return the configured services that hosts read, none of whose places is trusted yet."""
+    read = [name for name in settings.services if SERVICE_VARIABLES[name].read]
+    if not read:
         return ()
     async with open_state(settings) as state:
         places = [*settings.trusted_places, *(one.place for one in await state.trust.trusted_places())]
     known = {source_kind(place) for place in places}
-    return tuple(name for name in settings.services if name not in known)
+    return tuple(name for name in read if name not in known)
 
 
 def launch_of_this_program(executable: str | None = None) -> Launch:

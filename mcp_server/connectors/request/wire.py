@@ -13,8 +13,10 @@ Method = Literal["GET", "POST", "PATCH", "DELETE"]
 class ServiceRequest:
     """One request to the configured service. `path` begins with `/` and follows the configured address.
 
-    A body is JSON (`json`) or a form (`form`), never both. Only a `repeatable` request is ever retried: doing it twice has the
-    same result as doing it once, because it only reads, sets a value, or carries a key of ours that the service honours.
+    A body is JSON (`json`), a form (`form`) or bytes (`content`), one of these. `headers` go with this request besides those of the
+    service. Without `reads_reply` only the status of the reply counts, and its body is not returned. Only a `repeatable` request is
+    ever retried: doing it twice has the same result as doing it once, because it only reads, sets a value, or carries a key of ours
+    that the service honours.
     `patience_s` is how long the service may hold the reply back where it is meant to (long polling); None for the usual limit.
     """
 
@@ -23,6 +25,9 @@ class ServiceRequest:
     query: Mapping[str, str] = field(default_factory=dict)
     json: Mapping[str, Any] | None = None
     form: Mapping[str, str] | None = None
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    reads_reply: bool = True
     repeatable: bool = False
     patience_s: float | None = None
 

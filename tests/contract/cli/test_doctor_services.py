@@ -81,13 +81,29 @@ def told(findings: list[DoctorFinding]) -> list[tuple[str, str]]:
 
 
 async def test_unconfigured_services_are_reported_with_their_settings_and_nothing_is_contacted(site: Site) -> None:
-    plane, zulip = await examined(site.settings("nothing"))
+    plane, zulip, webhook = await examined(site.settings("nothing"))
     assert (plane.health, plane.found) == ("note", "Plane is not configured, so its tools are not listed")
     assert (zulip.health, zulip.found) == ("note", "Zulip is not configured, so its tools are not listed")
     assert all(name in plane.mend for name in (*PLANE, "forge.toml", "Personal access tokens"))
     assert all(name in zulip.mend for name in (*ZULIP, "ZULIP_CONFIG", "Bots"))
+    assert (webhook.found, "FORGE_WEBHOOKS" in webhook.mend) == (
+        "Webhook is not configured, so its tools are not listed",
+        True,
+    )
     assert not site.served["plane"].seen
     assert not site.served["zulip"].seen
+
+
+async def test_receivers_of_webhooks_are_named_by_their_host_and_not_contacted(site: Site) -> None:
+    address = f"{site.served['plane'].address}/5ecr37"
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - it signs nothing
+    settings = site.settings("nothing", FORGE_WEBHOOKS=f"releases={address} {secret}")
+    (found,) = [one for one in await examined(settings) if one.what == "webhook"]
+    assert (found.health, found.found) == ("ok", "1 receiver, not contacted: releases (127.0.0.1)")
+    assert not site.served["plane"].seen
+    missing = replace(settings, webhook_ca=site.folder / "none.pem")
+    (found,) = [one for one in await examined(missing) if one.what == "webhook"]
+    assert (found.health, found.mend) == ("bad", "correct FORGE_WEBHOOK_CA")
 
 
 async def test_a_service_without_a_check_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +114,7 @@ async def test_a_service_without_a_check_is_named(site: Site, monkeypatch: pytes
 
 async def test_half_a_configuration_is_reported_with_the_missing_half(site: Site) -> None:
     settings = replace(site.settings("plane"), plane_workspace=None)
-    plane, _ = await examined(settings)
+    plane, *_ = await examined(settings)
     assert plane.found.startswith("Plane is not configured completely")
     assert plane.mend.startswith("set PLANE_WORKSPACE, in")
 
@@ -143,7 +159,7 @@ async def test_a_key_file_that_others_can_read_is_reported(site: Site, mode: int
     found = await examined(load({"kb": site.folder}, {"FORGE_CONFIG": str(toml)}, cwd=site.folder))
     assert [one.health for one in found if one.health != "note"] == ["ok", "ok"]
     assert [one.what for one in found if "other accounts can read" in one.found] == notes
-    assert all(one.mend.startswith("chmod 600") for one in found if one.health == "note")
+    assert all(one.mend.startswith("chmod 600") for one in found if one.health == "note" and one.what != "webhook")
 
 
 # --- Plane ------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from knowledge.pages import claim_source
 from mcp_server.app.composition import listed
 from mcp_server.app.settings.loader import BadSetting, load
 from mcp_server.app.settings.reference_pages import settings_page
-from mcp_server.app.settings.services import SERVICE_VARIABLES, PlaneAccess, ZulipAccess
+from mcp_server.app.settings.services import SERVICE_VARIABLES, PlaneAccess, WebhookAccess, WebhookTarget, ZulipAccess
 from mcp_server.app.settings.settings import VARIABLES, Settings
 
 KEY = "plane_api_0123456789abcdef"
@@ -261,6 +261,49 @@ def test_a_topic_may_have_slashes_and_a_channel_its_mark(given: Given) -> None:
     assert settings.zulip_reviews == ("team", "reviews/forge")
 
 
+# --- webhooks ---------------------------------------------------------------------------------------------------------
+
+SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+HOOK = "https://hooks.example.com/T0/forge/?token=5ecr37"
+
+
+def test_receivers_of_webhooks_are_named_in_one_setting_and_nothing_private_is_printed(given: Given) -> None:
+    text = f"releases={HOOK} {SIGNING} {SIGNING}AAAA, local=http://127.0.0.1:9000 {SIGNING}"
+    settings = given.settings({"FORGE_WEBHOOKS": text, "FORGE_WEBHOOK_CA": "/etc/hooks.pem"})
+    assert settings.webhook == WebhookAccess(
+        (
+            WebhookTarget("releases", HOOK, (SIGNING, f"{SIGNING}AAAA")),
+            WebhookTarget("local", "http://127.0.0.1:9000", (SIGNING,)),
+        ),
+        ca=Path("/etc/hooks.pem"),
+    )
+    assert [spec.name for spec in listed(settings) if spec.toolset == "webhook"] == ["webhook_send"]
+    assert not re.search("whsec_|5ecr37|T0", f"{settings!r} {settings.webhook!r} {settings.notes}")
+    toml = f'webhooks = ["releases={HOOK} {SIGNING}"]\n'
+    assert given.settings({}, toml).webhook == WebhookAccess((WebhookTarget("releases", HOOK, (SIGNING,)),))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{HOOK} {SIGNING}", "it is not a list of NAME=URL SECRET"),
+        (f"releases=hooks.example.com {SIGNING}", "it is not like https://hooks.example.com/forge"),
+        (f"releases=http://hooks.example.com {SIGNING}", "the address of releases begins with http; use https"),
+        (f"releases=http://localhost.example.com {SIGNING}", "begins with http; use https"),
+        (f"releases=https://x:{SIGNING}@hooks.example.com {SIGNING}", "put the key into its secret instead"),
+        (f"releases={HOOK}", "releases lacks a secret"),
+        (f"releases={HOOK} whsec_c2hvcnQ=", "releases lacks a secret"),
+        (f"releases={HOOK} {SIGNING} 5ecr37", "releases lacks a secret"),
+        (f"a={HOOK} {SIGNING},a={HOOK} {SIGNING}", "two receivers are called a"),
+        (" , ", "it is empty"),
+    ],
+)
+def test_a_receiver_that_cannot_be_used_stops_the_start_and_is_not_repeated(given: Given, text: str, says: str) -> None:
+    shown = given.refused({"FORGE_WEBHOOKS": text})
+    assert says in shown
+    assert not re.search("MfKQ|5ecr37|T0", shown.partition("FORGE_WEBHOOKS (environment)")[2])
+
+
 # --- telling people in Zulip ------------------------------------------------------------------------------------------
 
 REVIEWS = {"ZULIP_REVIEWS": "team/reviews"}
@@ -315,7 +358,8 @@ def test_the_reference_has_every_variable_and_no_value_of_this_machine(monkeypat
 
 def test_text_of_every_service_counts_as_written_by_others() -> None:
     """A merge that cites a service missing there would let its text pass as the host's own."""
-    assert set(claim_source.SERVICES) == set(SERVICE_VARIABLES), "add the service to SERVICES in claim_source.py"
+    read = {name for name, its in SERVICE_VARIABLES.items() if its.read}
+    assert set(claim_source.SERVICES) == read, "add the service to SERVICES in claim_source.py"
     assert set(SERVICE_VARIABLES) <= claim_source.FETCHED_KINDS
 
 
@@ -323,7 +367,9 @@ def test_text_of_every_service_counts_as_written_by_others() -> None:
 def test_every_service_can_be_configured_and_cited(service: str) -> None:
     declared = SERVICE_VARIABLES[service]
     named = {variable.name for variable in VARIABLES}
-    assert {*declared.required, declared.limit, declared.certificates} <= named, "declare these in settings.py"
+    variables = {*declared.required, declared.certificates, *([declared.limit] if declared.limit else [])}
+    assert variables <= named, "declare these in settings.py"
+    assert all(name.startswith(declared.prefix) for name in variables)
     assert hasattr(Settings, service), f"Settings needs a property `{service}` that returns how to reach it"
     evidence = import_module(f"mcp_server.connectors.{service}.evidence")
     assert inspect.iscoroutinefunction(evidence.fetch)

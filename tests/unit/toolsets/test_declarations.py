@@ -121,7 +121,7 @@ def test_tools_of_another_service_are_listed_only_where_it_is_configured() -> No
     assert {s.toolset for s in chosen(declared(), configured=["zulip"])} == ours | {"zulip"}
     assert [s.name for s in chosen(declared(), toolsets=["plane"], configured=())] == TRUST
     assert {s.toolset for s in chosen(declared(), configured=["runs"])} == ours | {"runs"}
-    assert chosen(declared(), configured=["runs", "plane", "zulip"]) == tuple(declared())
+    assert chosen(declared(), configured=["runs", "plane", "zulip", "webhook"]) == tuple(declared())
 
 
 def test_read_only_lists_only_reading_tools() -> None:

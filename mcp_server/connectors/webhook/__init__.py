@@ -1,0 +1,1 @@
+"""Webhooks: signed messages to receivers that a person configured. Nothing is read from there."""
