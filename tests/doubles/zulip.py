@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from tests.doubles.zulip_handlers import Answer, Handlers, Parameters
+from tests.doubles.zulip_handlers import TEMPORARY, Answer, Handlers, Parameters
 from tests.doubles.zulip_world import RECORDED_LEVEL, Refusal, User, World
 
 ALLOWED_A_MINUTE = 200
@@ -58,6 +58,7 @@ class Zulip(Handlers):
             r"/streams/(\d+)": {"GET": self._stream},
             r"/streams/(\d+)/members": {"GET": self._members},
             r"/get_stream_id": {"GET": self._stream_id},
+            r"/user_uploads/(\d+/.+)": {"GET": self._file_url},
             r"/bots": {"GET": self._bots, "POST": self._create_bot},
             r"/register": {"POST": self._register},
             r"/events": {"GET": self._events, "DELETE": self._drop},
@@ -81,8 +82,13 @@ class Zulip(Handlers):
         if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
             asked |= dict(parse_qsl(content.decode(), keep_blank_values=True))
         status, body, extra = await self._answered(scope["method"], scope["path"], headers, asked)
-        text = body.encode() if isinstance(body, str) else json.dumps(body, ensure_ascii=False).encode()
-        kind = "text/html; charset=utf-8" if isinstance(body, str) or status == 405 else "application/json"
+        if isinstance(body, bytes):
+            text, kind = body, "application/octet-stream"
+        elif isinstance(body, str):
+            text, kind = body.encode(), "text/html; charset=utf-8"
+        else:
+            text = json.dumps(body, ensure_ascii=False).encode()
+            kind = "text/html; charset=utf-8" if status == 405 else "application/json"
         out = {"content-type": kind, "content-length": str(len(text)), "content-language": "en", **extra}
         await send(
             {
@@ -95,7 +101,10 @@ class Zulip(Handlers):
 
     async def _answered(
         self, method: str, path: str, headers: Mapping[str, str], asked: Parameters
-    ) -> tuple[int, Answer | str, dict[str, str]]:
+    ) -> tuple[int, Answer | str | bytes, dict[str, str]]:
+        if path.startswith(TEMPORARY):
+            content = self.world.files.get(path.removeprefix(TEMPORARY))
+            return (200, content, {}) if content is not None else (404, PAGE, {})
         found = next(((m, ways) for route, ways in self._routes if (m := route.fullmatch(path))), None)
         if found is None:
             return 404, PAGE, {}
@@ -117,7 +126,9 @@ class Zulip(Handlers):
         return 200, {"result": "success", "msg": "", **body}, extra
 
     @staticmethod
-    def _refused(refusal: Refusal, extra: dict[str, str]) -> tuple[int, Answer, dict[str, str]]:
+    def _refused(refusal: Refusal, extra: dict[str, str]) -> tuple[int, Answer | str, dict[str, str]]:
+        if refusal.page:
+            return refusal.status, f"<p>{refusal}</p>", extra
         if refusal.status == 401:
             extra = {"www-authenticate": 'Basic realm="zulip"'}
         if refusal.status == 429:
@@ -150,7 +161,8 @@ class Zulip(Handlers):
         """Count the request. Sources: err_429.json, and the headers of every sample."""
         if user.id in self.world.exhausted:
             wait = self.world.exhausted[user.id]
-            raise Refusal("API usage exceeded rate limit", "RATE_LIMIT_HIT", 429, **{"retry-after": wait})
+            more: dict[str, Any] = {"retry-after": wait}
+            raise Refusal("API usage exceeded rate limit", "RATE_LIMIT_HIT", 429, **more)
         self._used[user.id] = self._used.get(user.id, 0) + 1
         left = max(0, ALLOWED_A_MINUTE - self._used[user.id])
         reset = str(int(self.world.now()) + 60)

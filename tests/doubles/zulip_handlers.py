@@ -31,6 +31,7 @@ LOOK_S = 0.005
 DATED_ANCHOR = 445
 MESSAGES_BY_ID = 300
 """Source: https://zulip.com/api/changelog."""
+TEMPORARY = "/user_uploads/temporary/"
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
 
@@ -314,6 +315,15 @@ class Handlers:
         self.world.reacted(user, self._readable(user, number), _needed(asked, "emoji_name"), remove=True)
         return {}
 
+    def _file_url(self, user: User, _asked: Parameters, path: str) -> Answer:
+        """Source: serve_file in zerver/views/upload.py of github.com/zulip/zulip; both refusals are pages."""
+        if path not in self.world.files:
+            raise Refusal("This file does not exist or has been deleted.", status=404, page=True)
+        users = (said for said in self.world.said.values() if path in said.text)
+        if not any(self.world.may_read(user, said) for said in users):
+            raise Refusal("You are not authorized to view this file.", status=403, page=True)
+        return {"url": TEMPORARY + path}
+
     def _flags(self, user: User, asked: Parameters) -> Answer:
         numbers = json.loads(_needed(asked, "messages"))
         user.read.update(numbers if asked.get("flag") == "read" else [])
@@ -355,6 +365,8 @@ class Handlers:
             state["max_message_id"] = self._me(user, {})["max_message_id"]
         if {"message", "update_message_flags"} <= {*kinds}:
             state["unread_msgs"] = self.world.unread_of(user)
+        if "realm_user_groups" in kinds:
+            state["realm_user_groups"] = self.world.groups
         if "realm" in kinds:
             state |= {"realm_name": "Zulip Dev", "max_stream_name_length": 60}
             state |= {"max_message_length": self.world.longest_message, "max_topic_length": self.world.longest_topic}

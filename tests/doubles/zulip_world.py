@@ -55,7 +55,10 @@ CODES = {
 class Refusal(Exception):
     """The request is answered with this error."""
 
-    def __init__(self, msg: str, code: str = "BAD_REQUEST", status: int = 400, **more: Any) -> None:
+    def __init__(
+        self, msg: str, code: str = "BAD_REQUEST", status: int = 400, *, page: bool = False, **more: Any
+    ) -> None:
+        self.page = page
         self.status, self.body = status, {"result": "error", "msg": msg, **more, "code": code}
         super().__init__(msg)
 
@@ -148,6 +151,11 @@ class World:
         They take precedence over Zulip's emoji of that name.
         """
         self.edit_limit_s: float | None = None
+        self.files: dict[str, bytes] = {}
+        """Uploaded files by their path after `/user_uploads/`."""
+        self.groups: list[dict[str, Any]] = [_group(1, "role:everyone", (), system=True)]
+        self.finds_inside = False
+        """Whether the search finds words inside text without spaces, as with PGroonga."""
         self._next_message = 101
         self._seed()
 
@@ -186,6 +194,19 @@ class World:
     def channel(self, name: str, *members: str, private: bool = False, description: str = "") -> Room:
         """Add a channel with these members, by full name."""
         return self.create(name, description, private=private, members=[self.user(member).id for member in members])
+
+    def group(self, name: str, *members: str, within: Sequence[str] = ()) -> int:
+        """Add a group of users with these members, by full name, and these subgroups; return its id."""
+        number = len(self.groups) + 1
+        below = [group["id"] for group in self.groups if group["name"] in within]
+        self.groups.append(_group(number, name, [self.user(member).id for member in members], below))
+        return number
+
+    def upload(self, name: str, content: bytes) -> str:
+        """Add a file and return its address, as a message has it."""
+        path = f"2/ab/{len(self.files):024d}/{name}"
+        self.files[path] = content
+        return f"/user_uploads/{path}"
 
     def archive(self, name: str) -> None:
         """Remove a channel and its messages; its name is free again."""
@@ -443,10 +464,11 @@ class World:
                 return lambda said: said.room == room.id
             case "streams" | "channels":
                 return lambda said: said.room is not None and not self.rooms[said.room].private
-            case "is" if operand == "unread":
-                return lambda said: said.id not in user.read
-            case "is":
-                return lambda said: said.room is None
+            case "has" | "is":
+                return {
+                    "attachment": lambda said: "/user_uploads/" in said.text,
+                    "unread": lambda said: said.id not in user.read,
+                }.get(str(operand), lambda said: said.room is None)
             case "topic" | "subject":
                 wanted = self._empty(str(operand)).casefold()
                 return lambda said: said.room is not None and said.topic.casefold() == wanted
@@ -459,11 +481,21 @@ class World:
                 people = {self._who(one) for one in (operand if isinstance(operand, list) else [operand])} | {user.id}
                 return lambda said: set(said.people) == people
             case _:
-                words = _sought(str(operand))
+                words = [word.strip() if self.finds_inside else word for word in _sought(str(operand))]
                 return lambda said: all(word in f" {_plain(_read(said.text))} {_plain(said.topic)} " for word in words)
 
     def _known(self, operator: str) -> None:
-        words = {"stream": 0, "streams": 0, "topic": 0, "subject": 0, "sender": 0, "id": 0, "search": 0, "pm-with": 0}
+        words = {
+            "stream": 0,
+            "streams": 0,
+            "topic": 0,
+            "subject": 0,
+            "sender": 0,
+            "id": 0,
+            "search": 0,
+            "has": 0,
+            "pm-with": 0,
+        }
         words |= {"dm": 177, "is:private": 0, "is:unread": 0, "is:dm": 177, "channel": 250, "channels": 250}
         old = {"stream", "streams", "pm-with", "subject", "is:private"}
         if self.level < words.get(operator, BEYOND) or (self.modern and operator in old):
@@ -621,6 +653,14 @@ def recorded(name: str) -> dict[str, Any]:
     """Return the body of a recorded reply."""
     reply = json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))["response"]
     return dict(reply["body"])
+
+
+def _group(
+    number: int, name: str, members: Sequence[int], below: Sequence[int] = (), *, system: bool = False
+) -> dict[str, Any]:
+    """Return a group of users. Source: https://zulip.com/api/get-user-groups."""
+    told = {"id": number, "name": name, "description": f"About {name}", "members": list(members)}
+    return told | {"direct_subgroup_ids": list(below), "is_system_group": system}
 
 
 def _key(number: int) -> str:

@@ -17,6 +17,7 @@ class ServiceRequest:
     service. Without `reads_reply` only the status of the reply counts, and its body is not returned. Only a `repeatable` request is
     ever retried: doing it twice has the same result as doing it once, because it only reads, sets a value, or carries a key of ours
     that the service honours.
+    The reply to a `raw` one is a file: its body is bytes.
     `patience_s` is how long the service may hold the reply back where it is meant to (long polling); None for the usual limit.
     """
 
@@ -29,6 +30,7 @@ class ServiceRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     reads_reply: bool = True
     repeatable: bool = False
+    raw: bool = False
     patience_s: float | None = None
 
     @property
@@ -39,7 +41,7 @@ class ServiceRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServiceReply:
-    """The status, the headers by lower-case name, and the body parsed from JSON; None if it is empty.
+    """The status, the headers by lower-case name, and the body parsed from JSON (or bytes, of a file); None if it is empty.
 
     An error (400 to 499) may come without JSON, also from a proxy in front of the service: then the body is None, and `page`
     says whether it was a page of HTML.

@@ -17,7 +17,7 @@ from mcp_server.connectors.ports import connector_of
 from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.errors import CHANNELS_SETTING, Deactivated, Unclear
-from mcp_server.connectors.zulip.model import Channel, ChatPlace, Message, Topic, ZulipServer, ZulipUser
+from mcp_server.connectors.zulip.model import Channel, ChatPlace, Message, Topic, ZulipGroup, ZulipServer, ZulipUser
 from mcp_server.connectors.zulip.text.links import link_to, link_to_topic, read_link
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word, topic_names
 from mcp_server.connectors.zulip.wire import SERVICE
@@ -53,7 +53,10 @@ class Chat:
         self._allowed = None if access.channels is None else {folded(name) for name in access.channels}
         self._channels = ReplyCache[Sequence[Channel]](monotonic, longest_s=NAMES_S)
         self._people = ReplyCache[Sequence[ZulipUser]](monotonic, longest_s=NAMES_S)
+        self._groups = ReplyCache[Sequence[ZulipGroup]](monotonic, longest_s=NAMES_S)
         self._me = ReplyCache[ZulipUser](monotonic, longest_s=NAMES_S)
+        self.finds_inside: bool | None = None
+        """Whether the server's search finds words inside text without spaces; None until it was tried."""
         self.listening = 0
         """How many waits for messages hold a connection for events."""
         self._namesakes: tuple[Sequence[ZulipUser], dict[int, ZulipUser], Counter[str]] | None = None
@@ -183,6 +186,10 @@ class Chat:
     async def people(self, *, fresh: bool = False) -> Sequence[ZulipUser]:
         """Return everybody by name, those with deactivated accounts too."""
         return await self._people.get("", self.client.people, at_most_s=JUST_ASKED_S if fresh else None)
+
+    async def groups(self) -> Sequence[ZulipGroup]:
+        """Return the groups of users that people made, by name."""
+        return await self._groups.get("", self.client.groups)
 
     async def person(self, asked: str, *, to_act: bool = False) -> ZulipUser:
         """Return the user by name, `@name`, e-mail, id, or `me`; those with active accounts first.

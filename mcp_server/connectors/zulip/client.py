@@ -7,8 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, ReplyLost, ServiceRefused
-from mcp_server.connectors.http import Sender
+from knowledge.wire.addresses import shown_address
+from mcp_server.connectors.errors import (
+    ConnectorError,
+    Denied,
+    Missing,
+    NoAnswer,
+    ReplyLost,
+    ServiceRefused,
+    WrongAddress,
+)
+from mcp_server.connectors.http import LONGEST_ADDRESS, Sender
 from mcp_server.connectors.request.wire import ServiceRequest
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.model import (
@@ -20,6 +29,7 @@ from mcp_server.connectors.zulip.model import (
     QueueEvents,
     Topic,
     UnreadMessages,
+    ZulipGroup,
     ZulipServer,
     ZulipUser,
 )
@@ -127,6 +137,33 @@ class ZulipClient:
         queue, places, complete = await self._queue(wire.unread(), wire.read_unread)
         await self.drop(queue)  # the register request that returns them makes a queue that nobody needs
         return places, complete
+
+    async def groups(self) -> Sequence[ZulipGroup]:
+        """Return the groups of users that people made, by name."""
+        queue, groups = await self._queue(wire.groups(), wire.read_groups)
+        await self.drop(queue)  # the register request that returns them makes a queue that nobody needs
+        return groups
+
+    async def file(self, path: str) -> bytes:
+        """Return the content of an uploaded file; `path` follows `/user_uploads/` and is percent-encoded.
+
+        Raises:
+            Missing: it does not exist, or the bot may not see it; the server does not say which.
+            WrongAddress: the server keeps it elsewhere.
+        """
+        try:
+            url = await self._do(wire.file_url(path), wire.read_file_url)
+            where = url.removeprefix(self._sender.place.address)
+            if not where.startswith("/") or where.startswith("//"):
+                raise WrongAddress(wire.SERVICE, wire.ADDRESS_SETTING, shown_address(url)[:LONGEST_ADDRESS])
+            return await self._do(wire.file(where), wire.read_file)
+        except (Denied, ServiceRefused) as refused:
+            # Both come as pages of HTML. Source: zerver/views/upload.py of github.com/zulip/zulip.
+            if refused.status in (403, 404):
+                raise Missing(
+                    wire.SERVICE, "such file", "it may be deleted, or in a message that the bot may not see"
+                ) from None
+            raise
 
     async def message(self, message_id: int) -> Message:
         """Return a message.

@@ -71,6 +71,16 @@ class ZulipUser:
 
 
 @dataclass(frozen=True, slots=True)
+class ZulipGroup:
+    """A group of users, who are mentioned together: its own members and those of its subgroups, by id."""
+
+    id: int
+    name: str
+    members: frozenset[int]
+    subgroups: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Reaction:
     """An emoji of somebody on a message.
 
@@ -123,8 +133,8 @@ class MessageWindow:
 class ChatPlace:
     """Where a message goes or is searched: a channel and perhaps a topic, or a conversation between people.
 
-    Only for searching: all `public` channels with their whole history, all `direct` messages, or those that are `unread`. With
-    nothing set it is the user's own history: messages from the time when it was subscribed.
+    Only for searching: all `public` channels with their whole history, all `direct` messages, those that are `unread`, or
+    those `with_files`. With nothing set it is the user's own history: messages from the time when it was subscribed.
     """
 
     channel: Channel | None = None
@@ -133,6 +143,7 @@ class ChatPlace:
     public: bool = False
     direct: bool = False
     unread: bool = False
+    with_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from mcp_server.connectors.zulip.model import (
     Reaction,
     Topic,
     UnreadMessages,
+    ZulipGroup,
     ZulipServer,
     ZulipUser,
 )
@@ -256,6 +257,28 @@ def limits() -> ServiceRequest:
     return ServiceRequest("POST", f"{API}/register", form=form, repeatable=True)
 
 
+def groups() -> ServiceRequest:
+    """Ask for the groups of users. `GET /user_groups` refuses bots; a register request doesn't, and makes a queue to be dropped.
+
+    Source: https://zulip.com/api/register-queue (`realm_user_groups`), zerver/views/user_groups.py of github.com/zulip/zulip.
+    """
+    form = {"event_types": _json(["restart"]), "fetch_event_types": _json(["realm_user_groups"])}
+    return ServiceRequest("POST", f"{API}/register", form=form, repeatable=True)
+
+
+def file_url(path: str) -> ServiceRequest:
+    """Ask for a short-lived address of an uploaded file; `path` follows `/user_uploads/`.
+
+    Source: https://zulip.com/api/get-file-temporary-url.
+    """
+    return _get(f"/user_uploads/{path}")
+
+
+def file(url: str) -> ServiceRequest:
+    """Ask for a file by the address that `file_url` returns, a path on the server. Its reply is the file."""
+    return ServiceRequest("GET", url, repeatable=True, raw=True)
+
+
 def unread() -> ServiceRequest:
     """Ask for the ids of all unread messages. Only a register request returns them; it makes a queue, too, to be dropped.
 
@@ -294,6 +317,8 @@ def _narrow(server: ZulipServer, where: ChatPlace, search: str, sender: ZulipUse
         terms.append(("topic", where.topic))
     if where.public:
         terms.append((f"{channel_term(server)}s", "public"))
+    if where.with_files:
+        terms.append(("has", "attachment"))
     if where.unread:
         terms.append(("is", "unread"))
     if where.direct:
@@ -384,6 +409,18 @@ def read_reaction_change(request: ServiceRequest, reply: ServiceReply) -> bool:
     return True
 
 
+def read_file(request: ServiceRequest, reply: ServiceReply) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        ConnectorError: as `require_success`.
+    """
+    if isinstance(reply.body, bytes):
+        return reply.body
+    require_success(request, reply)
+    raise _no_usable_reply(request, "it is not a file")
+
+
 def read_dropped(request: ServiceRequest, reply: ServiceReply) -> None:
     """Return if the queue is gone, also if it was gone before.
 
@@ -448,6 +485,22 @@ def read_unread(body: Mapping[str, Any]) -> tuple[Queue, Sequence[UnreadMessages
         people = frozenset(int(number) for number in str(one["user_ids_string"]).split(","))
         places.append(UnreadMessages(_ids(one), people=people))
     return _queue(body), places, not found.get("old_unreads_missing", False)
+
+
+@_reader
+def read_groups(body: Mapping[str, Any]) -> tuple[Queue, Sequence[ZulipGroup]]:
+    """Return the queue that was made, and the groups that people made, by name; Zulip's own, such as all members, are left out."""
+    found = [
+        ZulipGroup(
+            int(group["id"]),
+            str(group["name"]),
+            frozenset(map(int, group["members"])),
+            frozenset(map(int, group.get("direct_subgroup_ids", ()))),
+        )
+        for group in body["realm_user_groups"]
+        if not group.get("is_system_group", False) and not group.get("deactivated", False)
+    ]
+    return _queue(body), sorted(found, key=lambda group: (group.name.casefold(), group.id))
 
 
 @_reader
@@ -579,5 +632,7 @@ def _reaction(reaction: Mapping[str, Any]) -> Reaction:
 read_user = _reader(_user)
 read_queue = _reader(_queue)
 read_message = _reader(lambda body: _message(body["message"]))
+read_file_url = _reader(lambda body: str(body["url"]))
+"""Reads a path, or an address elsewhere if the server keeps files elsewhere."""
 read_sent = _reader(lambda body: int(body["id"]))
 """Reads the id of the message that was sent."""

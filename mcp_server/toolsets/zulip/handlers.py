@@ -14,17 +14,20 @@ from mcp_server.gate.policy import Trust
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
-from mcp_server.toolsets.zulip import SEND, TOOLSET, channel_views, message_views
+from mcp_server.toolsets.zulip import SEND, TOOLSET, channel_views, message_views, people_views
 from mcp_server.toolsets.zulip.act_execution import message_act
 from mcp_server.toolsets.zulip.act_model import MessagePlan, answered, changes, sent_before, sentence
 from mcp_server.toolsets.zulip.act_plan import plan_message, plan_reaction
 from mcp_server.toolsets.zulip.schemas import (
     Channels,
     ChannelsArguments,
+    FindPeopleArguments,
     MessageActed,
     MessageLine,
     Messages,
+    PeopleFound,
     ReactArguments,
+    ReadMessages,
     ReadMessagesArguments,
     SearchMessagesArguments,
     SendArguments,
@@ -36,7 +39,7 @@ async def channels(services: ActServices, _call: Call, arguments: ChannelsArgume
     return await channel_views.channels(chat_of(services), arguments.channel, unread=arguments.unread)
 
 
-async def read(services: ActServices, _call: Call, arguments: ReadMessagesArguments) -> Messages:
+async def read(services: ActServices, _call: Call, arguments: ReadMessagesArguments) -> ReadMessages:
     """Answer zulip_read_messages, and record which pages the topics name. Conversations name none for others."""
     answer = await message_views.read(chat_of(services), arguments)
     by_place: dict[str, list[MessageLine]] = {}
@@ -47,6 +50,11 @@ async def read(services: ActServices, _call: Call, arguments: ReadMessagesArgume
             title, texts = f"#{place.replace('/', ' > ', 1)}", [line.text for line in lines]
             await remember_mentions(services, f"{TOOLSET}:{place}", url=lines[-1].url, texts=texts, title=title)
     return answer
+
+
+async def find_people(services: ActServices, _call: Call, arguments: FindPeopleArguments) -> PeopleFound:
+    """Answer zulip_find_people."""
+    return await people_views.people(chat_of(services), arguments.query)
 
 
 async def search(services: ActServices, _call: Call, arguments: SearchMessagesArguments) -> Messages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -17,7 +17,9 @@ from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.message_time import LAST_ID, messages_since
 from mcp_server.connectors.zulip.model import ChatPlace, Message, MessageWindow
+from mcp_server.connectors.zulip.reading.files import file_text, uploaded_path
 from mcp_server.connectors.zulip.reading.replies import wait_for_messages
+from mcp_server.connectors.zulip.reading.search_index import finds_inside, is_unspaced
 from mcp_server.connectors.zulip.text.links import link_to, number_of, read_link
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import Anchor
@@ -25,6 +27,7 @@ from mcp_server.toolsets.zulip.channel_views import NOTHING_UNREAD
 from mcp_server.toolsets.zulip.schemas import (
     MessageLine,
     Messages,
+    ReadMessages,
     ReadMessagesArguments,
     SearchMessagesArguments,
 )
@@ -38,6 +41,10 @@ NOTHING = "no messages there"
 HIDDEN = "older messages are hidden by the organisation's plan"
 MORE_OLDER, NO_OLDER = "next_cursor continues with older ones", "there are no older ones"
 MORE_NEWER, NO_NEWER = "next_cursor continues with newer ones", "there are no newer ones"
+INSIDE_NOT = "this Zulip's search finds no words inside text without spaces, such as Chinese, Japanese or Thai"
+INSIDE_MAYBE = "Zulip's search usually finds no words inside text without spaces, such as Chinese, Japanese or Thai"
+INSIDE_REMEDY = "messages may be missing here, so read the topic or search for words that stand alone"
+FILE, MORE_OF_FILE = "file", "next_cursor continues the text"
 WAIT_AGAIN = "next_cursor with wait_seconds continues to wait"
 NO_NEWER_YET = f"there are no newer ones yet; {WAIT_AGAIN}"
 CANNOT_WAIT = (
@@ -58,8 +65,8 @@ class _Start:
     since: datetime | None = None
 
 
-async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:
-    """Return messages of a place, oldest first.
+async def read(chat: Chat, arguments: ReadMessagesArguments) -> ReadMessages:
+    """Return messages of a place, oldest first, or the text of a file there.
 
     Raises:
         Unclear: the arguments do not say which messages.
@@ -67,6 +74,8 @@ async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:
     """
     named = arguments.model_dump(include={"channel", "topic", "people", "anchor", "since"})
     key = question({"of": "messages", **named})
+    if (path := uploaded_path(chat.site, arguments.anchor)) is not None:
+        return await _read_file(chat, arguments, path, key)
     if arguments.wait_seconds:
         return await _read_when_there(chat, arguments, key)
     start = await _start(chat, arguments)
@@ -95,7 +104,26 @@ async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:
     return await _messages(chat, kept, cursor, notes)
 
 
-async def _read_when_there(chat: Chat, arguments: ReadMessagesArguments, key: str) -> Messages:
+async def _read_file(chat: Chat, arguments: ReadMessagesArguments, path: str, key: str) -> ReadMessages:
+    """Return a part of the text of a file, with the message that has it."""
+    _require_clear(arguments)
+    where = await _where(chat, arguments)
+    if where is None:
+        raise Unclear("name the channel (and topic) or the people of the message with the file, too")
+    kind, at = unseal(arguments.cursor, key, str, int) if arguments.cursor else (FILE, 0)
+    start = int(at)
+    found = await file_text(chat, path, where)
+    whole = len(found.text)
+    if kind != FILE or not 0 <= start <= whole:
+        raise BadCursor(arguments.cursor or "")
+    end = min(start + MOST_CHARACTERS, whole)
+    part = f"{found.name}: characters {start + 1:,} to {end:,} of {whole:,}" if whole else f"{found.name} is empty"
+    notes = [f"{part}; {MORE_OF_FILE}" if end < whole else part]
+    cursor = seal(key, (FILE, end)) if end < whole else None
+    return replace(await _messages(chat, [found.message], cursor, notes), file=found.text[start:end])
+
+
+async def _read_when_there(chat: Chat, arguments: ReadMessagesArguments, key: str) -> ReadMessages:
     """Return the messages after an anchor or cursor as soon as there are some. Messages sent by this server's bot don't count."""
     start = await _start(chat, arguments)
     direction, after = _from_cursor(arguments.cursor, key) if arguments.cursor else ("newer", 0)
@@ -166,6 +194,8 @@ async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:
     notes = [(MORE_OLDER if cursor else NO_OLDER) if newest else NOTHING]
     if any(window.history_limited for window in windows):
         notes.append(HIDDEN)
+    if is_unspaced(arguments.query) and (inside := await finds_inside(chat, places)) is not True:
+        notes.append(f"{INSIDE_MAYBE if inside is None else INSIDE_NOT}: {INSIDE_REMEDY}")
     return await _messages(chat, newest, cursor, notes)
 
 
@@ -280,7 +310,7 @@ async def _window(
     )
 
 
-async def _messages(chat: Chat, messages: Sequence[Message], cursor: str | None, notes: Sequence[str]) -> Messages:
+async def _messages(chat: Chat, messages: Sequence[Message], cursor: str | None, notes: Sequence[str]) -> ReadMessages:
     server = await chat.server() if messages else None
     too_long = sum(len(one.text) for one in messages) > MOST_CHARACTERS
     share = MOST_CHARACTERS // max(1, len(messages)) if too_long else MOST_CHARACTERS
@@ -302,4 +332,4 @@ async def _messages(chat: Chat, messages: Sequence[Message], cursor: str | None,
         verb = "are" if len(cut) > 1 else "is"
         ids = ", ".join(cut[:10]) + more
         notes = [*notes, f"{ids} {verb} cut after {share} characters: read one with its id as anchor and limit 1"]
-    return Messages(lines, cursor, tainted=bool(lines), note="; ".join(notes) or None)
+    return ReadMessages(lines, cursor, tainted=bool(lines), note="; ".join(notes) or None)

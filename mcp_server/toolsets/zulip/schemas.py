@@ -14,6 +14,7 @@ LONGEST_TEXT = 100_000
 MOST_PEOPLE = 20
 LONGEST_WAIT_S = 50
 """Hosts give up on a call after a minute."""
+_ANCHOR = "newest, oldest, first_unread, a message id or URL, or a /user_uploads/ file."
 _WAIT = "Wait for messages after the anchor or cursor."
 
 People = Annotated[list[str], Field(max_length=MOST_PEOPLE, description="Direct message: names or email addresses.")]
@@ -33,11 +34,18 @@ class ReadMessagesArguments(Arguments):
     channel: str | None = None
     topic: str | None = None
     people: People = Field(default_factory=list)
-    anchor: Annotated[str, Field(description="newest, oldest, first_unread, a message id or URL.")] = "newest"
+    anchor: Annotated[str, Field(description=_ANCHOR)] = "newest"
     since: Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")] = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: Cursor = None
     wait_seconds: Annotated[int, Field(ge=0, le=LONGEST_WAIT_S, description=_WAIT)] = 0
+    journey_id: InJourney = None
+
+
+class FindPeopleArguments(Arguments):
+    """Arguments of zulip_find_people."""
+
+    query: Annotated[str, Field(max_length=200)] = ""
     journey_id: InJourney = None
 
 
@@ -127,6 +135,34 @@ class Messages:
     messages: Sequence[MessageLine]
     next_cursor: str | None
     tainted: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMessages(Messages):
+    """The same with the text of a file, if that was asked for; then the message is the one with the file."""
+
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PersonLine:
+    """A user; `email` is "" if it is not shown, `role` a word such as member or guest."""
+
+    id: int
+    name: str
+    email: str
+    role: str
+    bot: bool
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleFound:
+    """People, the best match first, and groups with their number of members, such as `backend: 14 members`."""
+
+    people: Sequence[PersonLine]
+    groups: Sequence[str]
     note: str | None = None
 
 

@@ -95,12 +95,16 @@ def faults(service: str) -> dict[str, Fault]:
     }
 
 
+FILE = "2/ab/merger.md"
 READS: list[tuple[str, dict[str, Any]]] = [
     ("plane_list_projects", {"project": "KB"}),
     ("plane_query_tasks", {"project": "KB", "text": "merger"}),
     ("plane_get_task", {"task": "KB-1", "include": ["comments", "relations"]}),
     ("zulip_list_channels", {"channel": "drawing"}),
     ("zulip_read_messages", {"channel": "drawing", "topic": "merge"}),
+    ("zulip_list_channels", {"unread": True}),
+    ("zulip_read_messages", {"channel": "drawing", "anchor": f"/user_uploads/{FILE}"}),
+    ("zulip_find_people", {"query": "hamlet"}),
     ("zulip_search_messages", {"query": "merger"}),
 ]
 WRITES: list[tuple[str, dict[str, Any]]] = [
@@ -179,6 +183,8 @@ def furnished_zulip() -> tuple[Zulip, int]:
     bot = zulip.world.user(BOT)
     bot.key, bot.email = ZULIP_KEY, EMAIL
     bot.record.update(email=EMAIL, delivery_email=EMAIL)
+    zulip.world.files[FILE] = f"{WORDS} {ECHOES['zulip']}".encode()
+    zulip.world.say(HAMLET, "drawing", "files", f"[file](/user_uploads/{FILE})")
     return zulip, zulip.world.say(HAMLET, "drawing", "merge", WORDS)
 
 

@@ -59,6 +59,7 @@ TOOLS = frozenset(
         "plane_comment_task",
         "zulip_list_channels",
         "zulip_read_messages",
+        "zulip_find_people",
         "zulip_search_messages",
         "zulip_send_message",
         "zulip_react",
