@@ -27,7 +27,8 @@ class MergeRequest:
     requests for the same page that are carried out first, in the same act. `judgement` is a language model's opinion of the
     request, None before one was asked. `repeats` are sentences in it (digests of `knowledge.pages.markdown.passages`) that its
     writer was shown as somebody else's and does not name as such, each with its origin.
-    `answers` are the host's judgement of statements that it was asked about.
+    `answers` are the host's judgement of statements that it was asked about. With an empty `content` the server brings what the source
+    says (`brought`).
     """
 
     actor: Actor
@@ -45,6 +46,7 @@ class MergeRequest:
     judgement: PairJudgement | None = None
     repeats: tuple[tuple[bytes, str], ...] = ()
     answers: tuple[StatementAnswer, ...] = ()
+    brought: bool = False
 
 
 @dataclass(frozen=True, slots=True)

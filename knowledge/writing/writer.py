@@ -144,6 +144,7 @@ class Writer:
             KnowledgeError: the request can't be met; the message says why.
         """
         name, note = request.path, None
+        request = await self._with_texts(request)
         target = await self._pages.target(name)
         # Without a base revision the outcome may be an analysis, which the caller has to see.
         unseen = unseen and target.kind == "page" and request.base_revision is not None
@@ -260,6 +261,11 @@ class Writer:
         done, _ = await self._run(plan, approval)
         changed: ChangeAnswer = done.result
         return changed
+
+    async def _with_texts(self, request: MergeRequest) -> MergeRequest:
+        """Return the request, and those before it, with the text of the source where they have none of their own."""
+        earlier = tuple([await self._citations.with_text(one) for one in request.earlier])
+        return replace(await self._citations.with_text(request), earlier=earlier)
 
     async def _cited(self, request: MergeRequest) -> Cited:
         """Return the request with its citations looked up and judged by a model.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import anyio.to_thread
 
-from knowledge.errors import KnowledgeError, SourceAway
+from knowledge.errors import KnowledgeError, NoSuchSource, SourceAway
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.evidence.corroboration import corroborates
@@ -17,6 +17,7 @@ from knowledge.offload import InlineRunner, StepRunner, comparison_size
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY, source_kind
 from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.pages.vault import Vault
+from knowledge.writing.evidence.source_page import source_page
 from knowledge.writing.evidence.sources import Sources
 from knowledge.writing.related.target_page import PageLookup, slug, text_of
 from knowledge.writing.requests import MergeRequest
@@ -53,6 +54,25 @@ class CitationCheck:
     def __init__(self, vault: Vault, pages: PageLookup, sources: Sources, runner: StepRunner | None = None) -> None:
         self._vault, self._pages, self._sources, self._runner = vault, pages, sources, runner or InlineRunner()
 
+    async def with_text(self, request: MergeRequest) -> MergeRequest:
+        """Return the request; one without content gets what its source says.
+
+        Raises:
+            NoSuchSource: there is no such source, none that can be brought, or nobody else has written anything there.
+            SourceAway: it can't be fetched now.
+        """
+        if request.content:
+            return request
+        if not self._sources.knows(request.source):
+            why = (
+                "the server brings only the text of configured services, such as plane:KB-12; send the text as content"
+            )
+            raise NoSuchSource(request.source, why)
+        found = await self._sources.fetch(request.source)
+        if not found.entries:
+            raise NoSuchSource(request.source, "nobody but this server has written anything there")
+        return replace(request, content=source_page(found), brought=True)
+
     async def cited(self, request: MergeRequest) -> Cited:
         """Return the request after looking up what it cites.
 
@@ -71,6 +91,8 @@ class CitationCheck:
             note = f"all of {found.source} was written by this server; it counts as from an unknown source"
             return await self._checked(_weakened(request), note)
         cited = await self._checked(request)
+        if request.brought:
+            return replace(cited, verified=tuple(dict.fromkeys((lineage_of(request.source), *cited.verified))))
         if lineage_of(request.source) in cited.verified:
             return cited
         return replace(cited, note=f"{request.source} was looked up; it does not say this in these words")

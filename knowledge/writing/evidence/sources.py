@@ -8,12 +8,35 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """A text that somebody wrote in a source. `name` says what it is (`message 4711`), `url` leads to it, if anything does.
+
+    It belongs under the heading `under`. Without an author it is the source's own text, such as a task's description.
+    """
+
+    under: str
+    name: str
+    text: str
+    author: str = ""
+    at: datetime | None = None
+    url: str = ""
+
+    @property
+    def written_at(self) -> str:
+        """When it was written, as people read it."""
+        return f"{self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """The current content of a source. `at` is when it was written, aware UTC; `title` and `url` are for people.
 
     `source` is its canonical name, whatever it was requested by: several names of one source must not count as several sources.
     Nothing in it was written after `latest`. `text` was written by others; `own`: this server wrote all of it. `statements` is the
     text without the names of those who wrote it, which would be a part of their first sentences; "" where it has none.
+
+    `entries` are the parts that others wrote, oldest first, of a source of this `kind` (`Task in Plane`); `single`: it is one
+    message. `truncated`: older entries were not fetched.
     """
 
     text: str
@@ -24,6 +47,10 @@ class Fetched:
     latest: datetime
     own: bool = False
     statements: str = ""
+    kind: str = ""
+    entries: tuple[SourceEntry, ...] = ()
+    single: bool = False
+    truncated: bool = False
 
 
 class Sources(Protocol):

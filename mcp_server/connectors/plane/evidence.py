@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyio import to_thread
 
 from knowledge.errors import NoSuchSource, SourceAway
-from knowledge.writing.evidence.sources import Fetched
+from knowledge.writing.evidence.sources import Fetched, SourceEntry
 from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.names import BadReference, ClosedProject, TooManyProjects
@@ -26,17 +26,23 @@ async def fetch(board: Board, locator: str) -> Fetched:
     origin = f"plane:{locator}"
     try:
         project, task = await board.task(locator.partition("#")[0])
-        comments = (await board.comments(project, task)).items
+        comments = await board.comments(project, task)
         people = await board.names_of_people(project)
     except (Missing, UnknownName, NotAllowed, ClosedProject, BadReference, TooManyProjects) as error:
         raise NoSuchSource(origin, str(error)) from error
     except ConnectorError as error:
         raise SourceAway(origin, str(error)) from error
     # Text that was written through this server is no evidence: a host could cite itself.
-    others = [comment for comment in comments if comment.external_id is None]
+    others = [comment for comment in comments.items if comment.external_id is None]
     is_ours = task.external_source == SOURCE
     html = [*([] if is_ours else [task.html]), *(comment.html for comment in others)]
     texts = [await to_thread.run_sync(markdown_of, one, people) for one in html]
+    entries = [
+        SourceEntry("Comments", "comment", text, people.get(comment.by or "", "somebody"), comment.at)
+        for comment, text in zip(others, texts[len(texts) - len(others) :], strict=True)
+    ]
+    if not is_ours and texts[0]:
+        entries.insert(0, SourceEntry("Description", "description", texts[0]))
     return Fetched(
         "\n\n".join(text for text in [*([] if is_ours else [task.name]), *texts] if text),
         max((comment.at for comment in others), default=task.created_at),
@@ -45,4 +51,7 @@ async def fetch(board: Board, locator: str) -> Fetched:
         source=f"plane:{board.key(project, task)}",
         latest=max([task.updated_at, *(comment.at for comment in others)]),
         own=is_ours and not others,
+        kind="Task in Plane",
+        entries=tuple(entry for entry in entries if entry.text.strip()),
+        truncated=comments.note is not None,
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from knowledge.errors import NoSuchSource, SourceAway
-from knowledge.writing.evidence.sources import Fetched
+from knowledge.writing.evidence.sources import Fetched, SourceEntry
 from mcp_server.connectors.errors import ConnectorError, Missing
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.chat import Chat
@@ -37,7 +38,8 @@ async def fetch(chat: Chat, locator: str) -> Fetched:
             # In addresses of Zulip `near/` precedes the id.
             message = await _find_message(chat, channel, topic.removesuffix("/near"), message_id)
             if message is not None:
-                return await _fetched(chat, channel, [message], await chat.url_of(message), f"/{number}")
+                fetched = await _fetched(chat, channel, [message], await chat.url_of(message), f"/{number}")
+                return replace(fetched, single=True)
         # A topic may end in a number, such as `releases/2026`.
         name = await _find_topic(chat, channel, rest)
         if name is None:
@@ -47,7 +49,8 @@ async def fetch(chat: Chat, locator: str) -> Fetched:
         messages = [message for message in window.messages if chat.allows(message)]
         if not messages:
             raise NoSuchSource(source, "the topic has no message that can be read")
-        return await _fetched(chat, channel, messages, await chat.url_of_topic(channel, name))
+        fetched = await _fetched(chat, channel, messages, await chat.url_of_topic(channel, name))
+        return replace(fetched, truncated=not window.found_oldest)
     except ConnectorError as error:
         raise SourceAway(source, str(error)) from error
 
@@ -101,4 +104,18 @@ async def _fetched(chat: Chat, channel: Channel, messages: Sequence[Message], ur
         latest=newest.at,
         own=not others,
         statements="\n\n".join(message.text for message in others),
+        kind="Thread in Zulip",
+        entries=tuple(
+            [
+                SourceEntry(
+                    "Messages",
+                    f"message {message.id}",
+                    message.text,
+                    message.sender,
+                    message.at,
+                    await chat.url_of(message),
+                )
+                for message in others
+            ]
+        ),
     )

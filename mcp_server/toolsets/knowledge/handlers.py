@@ -201,7 +201,9 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
     approved = call.origin == "approved"
     # The record of what was read is short-lived: a proposal carries what its writer had read when it was made.
     repeated = (
-        call.repeats if approved else (await services.taints.repeated(call.principal.id, arguments.content)).items()
+        call.repeats
+        if approved
+        else (await services.taints.repeated(call.principal.id, arguments.content or "")).items()
     )
     found = list(repeated)
     if found and source_kind(arguments.source) == JOURNEY:
@@ -211,7 +213,7 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
     return MergeRequest(
         actor=actor(call, "kb_merge", arguments),
         path=arguments.path,
-        content=arguments.content,
+        content=arguments.content or "",
         source=arguments.source,
         section=arguments.section,
         base_revision=arguments.base_revision,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from knowledge.merge.model import WHOLE_PAGE
+from knowledge.pages.claim_source import SERVICES, source_kind
 from mcp_server.toolsets.spec import Arguments, Cursor, DryRun, InJourney
 
 LONGEST_QUERY = 20_000
@@ -107,17 +108,22 @@ class MergeArguments(Arguments):
 
     path: Annotated[
         str,
-        Field(min_length=1, description="Page, e.g. 'guides/backup.md', or a directory, for places to choose from."),
+        Field(min_length=1, description="Page, e.g. 'guides/backup.md', or a directory to be offered places."),
     ]
     content: Annotated[
-        str,
-        Field(min_length=1, max_length=LONGEST_CONTENT, description="Markdown: a page, a section or a snippet."),
-    ]
+        str | None,
+        Field(
+            min_length=1,
+            max_length=LONGEST_CONTENT,
+            description="Markdown: a page, section or snippet. Omit for a plane: or zulip: source's text.",
+        ),
+    ] = None
     source: Annotated[
         str,
         Field(
+            validate_default=True,
             max_length=300,
-            description="'user', or kind:locator, e.g. code:src/a.py, plane:KB-12, url:https://example.org.",
+            description="'user', or kind:locator, e.g. code:src/a.py, plane:KB-12, url:https://a.org.",
         ),
     ] = "user"
     section: Annotated[
@@ -140,17 +146,19 @@ class MergeArguments(Arguments):
 
     @field_validator("content")
     @classmethod
-    def _has_words(cls, value: str) -> str:
-        if not value.strip():
+    def _has_words(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
             raise ValueError("it is empty; to remove a page use kb_delete")
         return value
 
     @field_validator("source")
     @classmethod
-    def _names_a_source(cls, value: str) -> str:
+    def _names_a_source(cls, value: str, info: ValidationInfo) -> str:
         kind, colon, locator = value.partition(":")
         if value.strip() != value or not value or any(c.isspace() for c in kind) or (colon and not locator):
             raise ValueError("it must be 'user' or kind:locator, for example plane:PROJ-12 or kb:guides/trust")
+        if info.data.get("content", "") is None and source_kind(value) not in SERVICES:
+            raise ValueError("'content' is missing, and only a task or thread, such as plane:KB-12, brings its own")
         return value
 
     @field_validator("section")
