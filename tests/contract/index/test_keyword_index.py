@@ -321,6 +321,27 @@ async def test_tiny_commits_do_not_pile_up(store: MemoryIndexStore, tmp_path: Pa
     assert index._reading.searcher.num_segments < 12
 
 
+def page_segments(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("data-*/pages/*.term")}
+
+
+async def test_single_changes_do_not_rewrite_the_whole_index(store: MemoryIndexStore, tmp_path: Path) -> None:
+    """Eight small segments are merged with every other one of less than 10,000 documents."""
+    index = TantivyKeywordIndex(tmp_path, terms_of, names_of)
+    await store.apply([page(f"{i}.md", f"common text {i}") for i in range(300)], fence=1)
+    await index.catch_up(store)
+    first = page_segments(tmp_path)
+    for i in range(20):
+        await store.apply([page(f"{i % 5}.md", f"common text changed {i}")], fence=1)
+        await index.catch_up(store)
+    assert first <= page_segments(tmp_path)
+    assert len(await found(index, "common", limit=500)) == 300
+    assert len(await found(index, "changed", limit=500)) == 5
+    assert len(await index.pages(ask("changed"), by="text", limit=500)) == 5
+    assert index._reading is not None
+    assert index._reading.pages.num_segments <= 5
+
+
 CHILD = """
 import asyncio, sys
 from pathlib import Path
