@@ -57,7 +57,9 @@ def running_page(
     services: WebServices, approvals: Approvals, settings: Settings, *, port: int, holder: str
 ) -> RunningPage:
     """Return the page of the knowledge base, ready to be served at `port` by the lease's `holder`."""
-    page_context = PageContext(services, approvals, Live(services.state), settings.kb.name, port, holder)
+    page_context = PageContext(
+        services, approvals, Live(services.state), settings.kb.name, port, holder, settings.public_url
+    )
     opener = open_browser if settings.open_browser and has_display() else None
     config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
     return RunningPage(page_context, Inviting(page_context, f"http://localhost:{port}", opener), uvicorn.Server(config))
@@ -116,7 +118,7 @@ def page_app(page_context: PageContext) -> ASGIApp:
     # A redirect would tell a stranger that the address exists.
     app.router.redirect_slashes = False
     app.state.page_context = page_context
-    return Guard(app, page_context.port)
+    return Guard(app, page_context.port, page_context.public_url)
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:
@@ -156,6 +158,8 @@ async def login(request: Request) -> Response:
         max_age=int(SESSION_LIFETIME.total_seconds()),
         httponly=True,
         samesite="strict",
+        # Under its public address it goes through a proxy with TLS; on this machine there is none.
+        secure=(page_context.public_url or "").startswith("https:") and not page_context.is_local(request),
         path="/",
     )
     return answer

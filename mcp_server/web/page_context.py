@@ -78,7 +78,10 @@ Form = Mapping[str, str]
 
 @dataclass(frozen=True)
 class PageContext:
-    """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`."""
+    """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`.
+
+    `public_url` is where a proxy shows it to other machines.
+    """
 
     services: WebServices
     approvals: Approvals
@@ -86,6 +89,11 @@ class PageContext:
     base_name: str
     port: int
     holder: str
+    public_url: str | None = None
+
+    def is_local(self, request: Request) -> bool:
+        """Return whether the request came under one of the names of this machine."""
+        return request.headers.get("host", "").endswith(f":{self.port}")
 
     @cached_property
     def sessions(self) -> Sessions:

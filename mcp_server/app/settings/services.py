@@ -25,7 +25,7 @@ class ZulipAccess:
     """How to reach Zulip, and its limits: `channels` are the only ones that may be used, None for all that the bot can see.
 
     Direct messages count as a channel called `direct`. Proposals are announced in the channel and topic `reviews`; a reaction there by
-    one of `reviewers` (email addresses) decides.
+    one of `reviewers` (email addresses, ids or names) decides. `review_page` is the public address to which the notices link.
     """
 
     site: str
@@ -36,6 +36,7 @@ class ZulipAccess:
     ca: Path | None = None
     reviews: tuple[str, str] | None = None
     reviewers: tuple[str, ...] = ()
+    review_page: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

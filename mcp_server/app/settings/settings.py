@@ -308,10 +308,10 @@ class Settings:
     )
     zulip_reviewers: tuple[str, ...] = setting(
         "ZULIP_REVIEWERS",
-        values.emails,
+        values.reviewers,
         (
-            "Comma-separated email addresses of the people whose reaction to such a message approves or rejects, up "
-            "to level 3."
+            "Comma-separated email addresses, user ids or names (`Ann`, `Ann|28`) of the people whose reaction to such a "
+            "message rejects, or approves up to level 3."
         ),
         default=(),
         shown="none: reactions decide nothing",
@@ -502,6 +502,15 @@ class Settings:
         "Open the review page in a browser when something needs approval and there is a display.",
         default=True,
     )
+    public_url: str | None = setting(
+        "FORGE_PUBLIC_URL",
+        values.public_url,
+        (
+            "The address under which a proxy of yours, with TLS and sign-in, serves the review page to other machines. Notices in "
+            "Zulip link to it."
+        ),
+        shown="none: notices have no link, and the page answers on this machine only",
+    )
     trusted_places: tuple[str, ...] = setting(
         "FORGE_TRUSTED_PLACES",
         values.trusted_places,
@@ -557,6 +566,7 @@ class Settings:
             # Announcing a proposal is a write.
             reviews=None if read_only else self.zulip_reviews,
             reviewers=self.zulip_reviewers,
+            review_page=self.public_url,
         )
 
     @property

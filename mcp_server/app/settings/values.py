@@ -238,6 +238,17 @@ def plane_url(text: str) -> str:
     return re.sub(r"/api(/v1)?$", "", found)
 
 
+def public_url(text: str) -> str:
+    """Return the address under which a proxy serves the review page."""
+    found = server_url(text, example="https://forge.example.com", key="the proxy's settings").rstrip("/")
+    # The page's own links begin at the root.
+    if found.count("/") > len("//"):
+        raise ValueError(
+            "it has a path; the review page needs a host name of its own, for example https://forge.example.com"
+        )
+    return found
+
+
 def zulip_site(text: str) -> str:
     """Return the address of Zulip. As in the vendor's own programs, a bare host name and a trailing `/api` are accepted.
 
@@ -272,9 +283,20 @@ def email(text: str) -> str:
     return text.strip()
 
 
-def emails(text: str) -> tuple[str, ...]:
-    """Return the e-mail addresses in a list, each once, as `mailbox` normalizes them."""
-    return tuple(dict.fromkeys(mailbox(email(name)) for name in names(text)))
+def reviewers(text: str) -> tuple[str, ...]:
+    """Return the people in a list, each once: e-mail addresses as `mailbox` normalizes them, user ids, names, and `name|id`."""
+    return tuple(dict.fromkeys(map(_reviewer, names(text))))
+
+
+def _reviewer(text: str) -> str:
+    # `@**name|id**` is how Zulip writes a mention, and what its interface copies.
+    name = text.strip().removeprefix("@_").strip("@*").strip() if text.startswith("@") else text.strip()
+    if "@" in name:
+        return mailbox(email(name))
+    # A key has this form, and `doctor` shows these names.
+    if not name or (re.fullmatch(r"[0-9a-zA-Z]{24,}", name) and re.search(r"\d", name)):
+        raise ValueError("it is not an e-mail address, a user's id or a name")
+    return name
 
 
 def channel_and_topic(text: str) -> tuple[str, str]:

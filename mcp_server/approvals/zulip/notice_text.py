@@ -47,16 +47,19 @@ def waiting(
     *,
     page: str | None,
     reacting: bool,
+    approving: bool = True,
     touched: bool = False,
     trouble: str = "",
+    powerless: int = 0,
 ) -> str:
     """Return the notice of a proposal that waits, and that `joined` ask for too.
 
-    `page` is the review page's address. `reacting`: reactions of some people decide, unless somebody else `touched` the message.
-    `trouble` says why a reaction did not decide.
+    `page` is the review page's public address. `reacting`: reactions of some people decide, unless somebody else `touched` the
+    message; they approve only if `approving`. `trouble` says why a reaction did not decide. `powerless` is how many listed
+    reviewers cannot decide by a reaction, because Zulip shows no such account.
     """
-    terminal = "`knowledge-forge review` in a terminal"
-    review = f"{page}/proposals/{proposal.id} on the server's machine, or {terminal}" if page else terminal
+    terminal = "`knowledge-forge review` on the server's machine"
+    review = f"{page}/proposals/{proposal.id}, or {terminal}" if page else terminal
     lines = [
         f"**Waiting for approval** (`{proposal.id}`)",
         *_about(proposal, joined),
@@ -65,8 +68,13 @@ def waiting(
     ]
     if reacting and touched:
         lines.append("* reactions no longer decide it, because this message was edited or moved")
-    elif reacting:
+    elif reacting and approving:
         lines.append("* reviewers may also react here, after reviewing it: :check: approves, :cross_mark: rejects")
+    elif reacting:
+        lines.append("* reviewers may also reject it here by :cross_mark:; a reaction cannot approve it")
+    if reacting and powerless:
+        verb = "1 listed reviewer cannot" if powerless == 1 else f"{powerless} listed reviewers cannot"
+        lines.append(f"* {verb} decide it here: `knowledge-forge doctor` says why")
     if trouble:
         lines.append(
             f"* a reaction did not decide it: {code_span(trouble)}; to decide it here later, remove it and react again"

@@ -23,14 +23,21 @@ from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.zulip import notice_cards as cards
 from mcp_server.approvals.zulip.notice_cards import Card, PostNotice, ReactionKey, key_of, text_digest
-from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
-from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
+from mcp_server.approvals.zulip.notice_text import APPROVES, LONGEST_NAME, REJECTS, ended, waiting
+from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName, one_line
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.chat import chat_of
 from mcp_server.connectors.zulip.client import ZulipClient
-from mcp_server.connectors.zulip.mailbox import mailbox
-from mcp_server.connectors.zulip.model import ChatPlace, Message, QueueEvents, Reaction, ZulipUser
+from mcp_server.connectors.zulip.model import (
+    ChatPlace,
+    Message,
+    QueueEvents,
+    Reaction,
+    ZulipUser,
+    reviewer_name,
+    why_powerless,
+)
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, SERVICE, QueueGone
 from mcp_server.ports import NoticeServices
@@ -135,10 +142,11 @@ class Notices:
         self._watching = anyio.Event()
         self._due: dict[str, None] = {}
         self._troubles: dict[str, str] = {}
-        self._reviewers = frozenset(map(mailbox, access.reviewers))
+        self._reviewers = frozenset(map(reviewer_name, access.reviewers))
         self._reviewer_ids: frozenset[int] | None = None
         """The accounts whose reactions counted when that was last checked; None before the first time."""
-        self._ambiguous: set[str] = set()
+        self._powerless: frozenset[str] | None = None
+        """The entries of the list that name nobody who can decide; None before that was first checked."""
         self._page_wanted = False
 
     @property
@@ -211,7 +219,7 @@ class Notices:
             if entry is None:
                 return
         number = int(json.loads(entry.result or "{}")["message_id"])
-        if proposal.state == "pending" and self._is_decidable(proposal):
+        if proposal.state == "pending" and self._reviewers:
             await self._offer(proposal, entry, number)
         else:
             self._watched.pop(number, None)
@@ -275,8 +283,7 @@ class Notices:
         where = await self._where()
         newest = await self._client.messages(replace(where, topic=None), anchor="newest", before=1)
         after = newest.messages[-1].id if newest.messages else 0
-        listed = self._reviewers if self._is_decidable(proposal) else ()
-        marks = cards.first_marks(where, proposal.hash, listed)
+        marks = cards.first_marks(where, proposal.hash, self._reviewers)
         act = PostNotice(self._client, where, await self._text(proposal), marks, after=after)
         if begun is not None and proposal.state != "pending":
             # Look it up, but do not post it again: the question is closed.
@@ -318,13 +325,22 @@ class Notices:
         joined = (await self._services.state.trust.asking([proposal.id])).get(proposal.id, ())
         if proposal.state != "pending":
             return ended(proposal, joined)
-        page = await self._services.review_address()
-        if page is None and not self._page_wanted:
+        if self._access.review_page and not self._page_wanted:
+            # The link must lead somewhere: over stdio no process may show the page yet.
             self._page_wanted = True
             await self._services.want_review()
-            page = await self._services.review_address()
-        reacting, trouble = self._is_decidable(proposal), self._troubles.get(proposal.id, "")
-        return waiting(proposal, joined, page=page, reacting=reacting, touched=touched, trouble=trouble)
+        if self._reviewers and self._powerless is None:
+            await self._find_reviewers()
+        return waiting(
+            proposal,
+            joined,
+            page=self._access.review_page,
+            reacting=bool(self._reviewers),
+            approving=_can_be_approved(proposal),
+            touched=touched,
+            trouble=self._troubles.get(proposal.id, ""),
+            powerless=len(self._powerless or ()),
+        )
 
     async def _show(self, proposal: Proposal, entry: OutboxEntry, number: int) -> OutboxEntry:
         """Bring the notice's text up to date, or add an emoji if it can no longer be edited."""
@@ -350,11 +366,6 @@ class Notices:
         return await self._mark(entry, marks)
 
     # --- reactions ----------------------------------------------------------------------------------------------------
-
-    def _is_decidable(self, proposal: Proposal) -> bool:
-        """Return whether a reaction could decide it: up to level 3, and never about trust itself."""
-        weak = requirement(proposal, "zulip", passkeys=False) == "word"
-        return bool(self._access.reviewers) and proposal.kind in ("call", "flag") and weak
 
     async def listen(self) -> None:
         """Receive reactions, forever, as long as there is a notice on which one counts."""
@@ -486,28 +497,27 @@ class Notices:
         """Return the accounts whose reactions count, with the address by which they are listed.
 
         They are active and belong to people. The server's own account never counts: with a person's key a host could make it
-        approve its own proposals. An address that two accounts have counts for neither, because nobody can tell which was meant.
+        approve its own proposals. An address or name that two accounts have counts for neither, because nobody can tell which was
+        meant.
         """
         me = await self._client.me()
-        bearers: dict[str, list[ZulipUser]] = {}
+        bearers: dict[str, list[ZulipUser]] = {entry: [] for entry in self._reviewers}
         for user in await self._client.people():
-            for address in user.mailboxes & self._reviewers:
-                bearers.setdefault(address, []).append(user)
-        for address in bearers.keys() - self._ambiguous:
-            if len(bearers[address]) > 1:
-                self._ambiguous.add(address)
-                logger.warning("several accounts in Zulip have the address %s, so reactions of none decide", address)
-        listed = {
-            user.id: (user, address)
-            for address, (user, *others) in bearers.items()
-            if not others and user.active and not user.bot and user.id != me.id
-        }
+            for entry in user.reviewer_names & self._reviewers:
+                bearers[entry].append(user)
+        powerless = {entry: why for entry, users in bearers.items() if (why := why_powerless(entry, users, me))}
+        for entry in sorted(powerless.keys() - (self._powerless or frozenset())):
+            logger.warning("a listed reviewer cannot decide in Zulip: %s", powerless[entry])
+        self._powerless = frozenset(powerless)
+        listed = {users[0].id: (users[0], entry) for entry, users in bearers.items() if entry not in powerless}
         self._reviewer_ids = frozenset(listed)
         return listed
 
     async def _decide(self, number: int, card: Card, user: ZulipUser, reaction: Reaction) -> None:
         """Record a person's decision. One that is refused is reported in the notice, and ignored until it is removed."""
-        person = Approver(user.delivery_email or user.email, "zulip")
+        # With the address: any account may take another's name.
+        name = one_line(user.name, LONGEST_NAME)
+        person = Approver(f"{name} ({user.delivery_email or user.email})", "zulip")
         note = f"reacted :{reaction.emoji}: to message {number} in Zulip"
         decide = self._approvals.reject if reaction.code in REJECTS else self._approvals.approve
         try:
@@ -519,6 +529,12 @@ class Notices:
             marks = cards.ignored_mark(current.ignored | {key_of(reaction)})
             await self._services.state.outbox.mark(card.outbox_entry, marks)
             await self._update(card.proposal)
+
+
+def _can_be_approved(proposal: Proposal) -> bool:
+    """Return whether a reaction could approve it: up to level 3, and never about trust itself. A rejection always counts."""
+    weak = requirement(proposal, "zulip", passkeys=False) == "word"
+    return proposal.kind in ("call", "flag") and weak
 
 
 def _decides(one: Reaction) -> bool:

@@ -28,7 +28,7 @@ from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLi
 from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.connectors.zulip.client import ZulipClient
-from mcp_server.connectors.zulip.model import Channel, ZulipUser
+from mcp_server.connectors.zulip.model import Channel, ZulipUser, reviewer_name, why_powerless
 from mcp_server.connectors.zulip.text.place_names import channel_word
 
 logger = logging.getLogger("knowledge_forge")
@@ -154,7 +154,7 @@ async def zulip_examined(
     mend = "correct ZULIP_CHANNELS, or subscribe the bot if the channel is private"
     findings += [bad("zulip", f"ZULIP_CHANNELS: {why}", mend) for why in wrong]
     findings += _notices(reviews, channels)
-    findings += [finding for address in access.reviewers for finding in _reviewer(address, people, me)]
+    findings += [finding for entry in access.reviewers for finding in _reviewer(entry, people, me)]
     return [*findings, *unencrypted("zulip", access.site, "ZULIP_SITE")]
 
 
@@ -172,23 +172,15 @@ def _notices(reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> It
             yield note("zulip", restricted, "allow the bot to post in the channel's settings in Zulip")
 
 
-def _reviewer(address: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterable[DoctorFinding]:
-    """Yield why a reaction from that address would not count."""
-    owners = [person for person in people if address in person.mailboxes]
-    why = ""
-    if len(owners) > 1:
-        why = f"{len(owners)} accounts have the address {address}, so none decides"
-    elif not owners:
-        why = f"nobody that the bot sees has the address {address}"
-    elif owners[0].id == me.id:
-        why = f"{address} is the account that the server itself uses"
-    elif owners[0].bot:
-        why = f"{address} is a bot, and only people decide"
-    elif not owners[0].active:
-        why = f"{address} is deactivated"
-    if why:
-        mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
-        yield bad("zulip", f"ZULIP_REVIEWERS: {why}", mend)
+def _reviewer(entry: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterable[DoctorFinding]:
+    """Yield why a reaction of the person listed so would not count, or would count for another one later."""
+    bearers = [person for person in people if reviewer_name(entry) in person.reviewer_names]
+    if why := why_powerless(entry, bearers, me):
+        mend = "correct ZULIP_REVIEWERS; `28` or `Ann|28` is a user's id, which their profile in Zulip shows"
+        yield bad("zulip", visible(f"ZULIP_REVIEWERS: {why}"), mend)
+    elif reviewer_name(entry) == folded(bearers[0].name):
+        found = f"ZULIP_REVIEWERS lists {entry} by name, and whoever takes that name in Zulip later could decide"
+        yield note("zulip", visible(found), f"write {visible(bearers[0].name)}|{bearers[0].id}")
 
 
 # --- webhooks ---------------------------------------------------------------------------------------------------------

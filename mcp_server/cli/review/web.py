@@ -56,6 +56,8 @@ async def _serve_page(settings: Settings) -> bool:
             return False
         link = await login_link(Sessions(state.trust, app.services.now), where)
         print(f"To review, open this link (works once, within 10 minutes):\n\n  {link}\n", flush=True)
+        if settings.public_url is not None:
+            print(f"From another machine: {settings.public_url}{link.removeprefix(where)}\n", flush=True)
         if settings.open_browser and has_display():
             await anyio.to_thread.run_sync(open_browser, link, abandon_on_cancel=True)
         if not elsewhere:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.mailbox import mailbox
 
 
@@ -65,6 +66,14 @@ class ZulipUser:
     role: str = ""
 
     @property
+    def reviewer_names(self) -> frozenset[str]:
+        """The forms in which `ZULIP_REVIEWERS` may list the user, as `reviewer_name` writes them."""
+        name = folded(self.name)
+        # Any account chooses its name: one like somebody's id or address is none here.
+        own = {name} if not name.isdigit() and not {"@", "|"} & {*name} else set()
+        return self.mailboxes | own | {str(self.id), f"{name}|{self.id}"}
+
+    @property
     def mailboxes(self) -> frozenset[str]:
         """The user's addresses as `mailbox` writes them."""
         return frozenset(mailbox(address) for address in (self.email, self.delivery_email) if address)
@@ -78,6 +87,30 @@ class ZulipGroup:
     name: str
     members: frozenset[int]
     subgroups: frozenset[int] = frozenset()
+
+
+def reviewer_name(entry: str) -> str:
+    """Return an entry of `ZULIP_REVIEWERS` so that it can be compared: e-mail addresses as they are, names without case."""
+    return entry if "@" in entry else folded(entry)
+
+
+def why_powerless(entry: str, bearers: Sequence[ZulipUser], me: ZulipUser) -> str:
+    """Return why reactions of the people listed as `entry` decide nothing; "" if they do. `me` is the owner of the server's key."""
+    kind = "address" if "@" in entry else "name or id"
+    match bearers:
+        case []:
+            hidden = "; where Zulip hides addresses from bots, list the user's id or name" if "@" in entry else ""
+            return f"nobody that the bot sees has the {kind} {entry}{hidden}"
+        case [one] if one.id == me.id:
+            return f"{entry} is the account that the server itself uses"
+        case [one] if one.bot:
+            return f"{entry} is a bot, and only people decide"
+        case [one] if not one.active:
+            return f"{entry} is deactivated"
+        case [_]:
+            return ""
+        case _:
+            return f"{len(bearers)} accounts have the {kind} {entry}, so none decides"
 
 
 @dataclass(frozen=True, slots=True)

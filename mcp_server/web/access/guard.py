@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -35,9 +36,16 @@ _STRANGE_SITES = ("cross-site", "same-site")
 class Guard:
     """Refuse requests under another name or from another page, and put the safety headers on every answer."""
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int, public_url: str | None = None) -> None:
         self._app = app
-        self._hosts = {f"{name}:{port}" for name in NAMES}
+        self._origins = {f"{name}:{port}": f"http://{name}:{port}" for name in NAMES}
+        """The origin of pages under each accepted name."""
+        if public_url is not None:
+            parts = urlsplit(public_url)
+            # Browsers leave out the usual port, and write names in lower case.
+            port_part = "" if parts.port in (None, 443 if parts.scheme == "https" else 80) else f":{parts.port}"
+            host = f"{parts.hostname}{port_part}"
+            self._origins[host] = f"{parts.scheme}://{host}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
@@ -81,11 +89,11 @@ class Guard:
     def _refusal(self, method: str, headers: Mapping[str, Any]) -> int:
         """Return the status with which to refuse the request, 0 if it is fine."""
         # Another name for this address is DNS rebinding: a page of that name could read the answers.
-        host = str(headers.get("host", ""))
-        if host not in self._hosts:
+        own = self._origins.get(str(headers.get("host", "")))
+        if own is None:
             return 421
         if method in _SAFE:
             return 403 if self._embedded(headers) else 0
         origin = headers.get("origin")
-        foreign = origin is not None and origin != f"http://{host}"
+        foreign = origin is not None and origin != own
         return 403 if foreign or headers.get("sec-fetch-site") in _STRANGE_SITES else 0

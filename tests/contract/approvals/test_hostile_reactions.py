@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.settings.values import emails
+from mcp_server.app.settings.values import reviewers as listed
 from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.scores import thaw
 from tests.doubles.serving import served
@@ -36,15 +36,18 @@ from tests.support.zulip.reviews import (
 from tests.support.zulip.servers import BOT, CHANNEL, zulip_of
 
 OTHER = "lunch"
+ELSEWHERE = "https://forge.example.com"
 
 
 @asynccontextmanager
-async def serving(here: Scene, *reviewers: str, app: App | None = None, look_s: float = 0.05) -> AsyncIterator[None]:
+async def serving(
+    here: Scene, *reviewers: str, app: App | None = None, look_s: float = 0.05, page: str | None = None
+) -> AsyncIterator[None]:
     """Run a process that posts cards and weighs reactions, as one that has just started does.
 
-    These addresses decide.
+    These addresses decide. `page` is the review page's public address, to which cards link.
     """
-    access = replace(here.access, reviewers=reviewers or here.access.reviewers)
+    access = replace(here.access, reviewers=reviewers or here.access.reviewers, review_page=page)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(told_by(app or here.person.app, access, replace(QUICK, look=look_s)))
         yield
@@ -144,12 +147,8 @@ async def test_a_reaction_to_an_edited_card_does_not_count_once_the_server_write
         world.edited(world.user(BOT), world.said[card], "Who comes to lunch? :check: yes, :cross_mark: no")
         world.react(HAMLET, card, "check")
 
-        async def elsewhere() -> str:
-            return "http://localhost:54321"
-
-        moved = replace(here.person.app, services=replace(here.person.app.services, review_address=elsewhere))
-        async with serving(here, app=moved):
-            await soon(lambda: "54321" in world.said[card].text)
+        async with serving(here, page=ELSEWHERE):
+            await soon(lambda: ELSEWHERE in world.said[card].text)
             await an_honest_yes_counts(here)
             assert await is_pending(here, proposal_id)
 
@@ -164,22 +163,18 @@ async def test_a_card_whose_edit_was_interrupted_still_decides(tmp_path: Path) -
         outbox = here.person.app.base.state.outbox
         mark = outbox.mark
 
-        async def elsewhere() -> str:
-            return "http://localhost:54321"
-
-        app = replace(here.person.app, services=replace(here.person.app.services, review_address=elsewhere))
         with pytest.MonkeyPatch.context() as patch:
 
             async def killed(entry_id: str, marks: dict[str, str]) -> None:
-                if "54321" in world.said[here.last].text:
+                if ELSEWHERE in world.said[here.last].text:
                     await anyio.sleep_forever()
                 await mark(entry_id, marks)
 
             patch.setattr(outbox, "mark", killed)
-            async with serving(here, app=app):
-                await soon(lambda: "54321" in world.said[here.last].text)
+            async with serving(here, page=ELSEWHERE):
+                await soon(lambda: ELSEWHERE in world.said[here.last].text)
         world.react(HAMLET, here.last, "check")
-        async with serving(here, app=app):
+        async with serving(here, page=ELSEWHERE):
             await here.state_of(proposal_id, "executed")
 
 
@@ -414,7 +409,7 @@ async def test_an_address_that_two_accounts_bear_decides_for_neither(tmp_path: P
 
 async def test_an_address_that_differs_only_in_case_is_another_address(tmp_path: Path) -> None:
     """The Kelvin sign lower-cases to k, and Zulip's check of addresses accepts it. Source: CVE-2019-19844."""
-    async with scene(tmp_path, reviewers=emails("Karl@zulip.com, iago@zulip.com")) as here:
+    async with scene(tmp_path, reviewers=listed("Karl@zulip.com, iago@zulip.com")) as here:
         world = here.zulip.world
         world.person("Karl", "\N{KELVIN SIGN}arl@zulip.com")
         world.person("karl@zulip.com", "eve@zulip.com")
@@ -422,6 +417,22 @@ async def test_an_address_that_differs_only_in_case_is_another_address(tmp_path:
         await here.told()
         world.react("Karl", here.last, "check")
         world.react("karl@zulip.com", here.last, "+1")
+        await an_honest_yes_counts(here, IAGO)
+        assert await is_pending(here, proposal_id)
+
+
+async def test_a_name_or_id_that_two_accounts_have_decides_for_neither(tmp_path: Path) -> None:
+    """Any account may take another's name, and even be called like another's id or address."""
+    async with scene(tmp_path, reviewers=listed(f"{HAMLET}, 28|29, iago@zulip.com, 26")) as here:
+        world = here.zulip.world
+        twins = (HAMLET, HAMLET.upper(), "26", "iago@zulip.com", f"{HAMLET}|26")
+        for number, name in enumerate(twins[1:]):
+            world.person(name, f"eve{number}@zulip.com")
+        proposal_id = await here.propose()
+        (notice,) = await here.told()
+        assert "* 2 listed reviewers cannot decide it here: `knowledge-forge doctor` says why" in notice
+        for name in twins:
+            world.react(name, here.last, "check")
         await an_honest_yes_counts(here, IAGO)
         assert await is_pending(here, proposal_id)
 

@@ -17,6 +17,7 @@ import pytest
 
 from knowledge.trust.ports import Proposal
 from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.values import reviewers
 from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.zulip.notices import LEASE
 from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
@@ -57,10 +58,8 @@ async def test_a_notice_names_host_place_deadline_and_where_to_decide_without_an
         assert f"requested by: `{proposal.principal}`; level 3 is needed, 2 is held" in notice
         assert f"call: `kb_merge` for `{PAGE}`" in notice
         assert f"<time:{proposal.expires_at.isoformat(timespec='seconds')}>" in notice
-        assert "`knowledge-forge review` in a terminal" in notice
-        page = await here.person.app.services.review_address()
-        if page is not None:
-            assert f"{page}/proposals/{proposal_id}" in notice
+        assert "* review it: `knowledge-forge review` on the server's machine\n" in notice
+        assert "http" not in notice
         for text in ("SECRET", "canary", "Deploying", "payment"):
             assert text not in notice
 
@@ -234,11 +233,11 @@ async def test_a_person_on_the_list_approves_by_a_reaction(tmp_path: Path) -> No
         done = await here.state_of(proposal_id, "executed", "failed")
         assert (done.state, done.error) == ("executed", None)
         assert done.verdict is not None
-        assert (done.verdict.by, done.verdict.channel) == ("hamlet@zulip.com", "zulip")
+        assert (done.verdict.by, done.verdict.channel) == ("King Hamlet (hamlet@zulip.com)", "zulip")
         assert "blue-green step" in here.host.text(PAGE)
         assert await here.person.score(done.principal) == score
         await soon(lambda: here.notices[0].startswith("**Approved and applied**"))
-        assert "approved by `hamlet@zulip.com` by a reaction to this message" in here.notices[0]
+        assert "approved by `King Hamlet (hamlet@zulip.com)` by a reaction to this message" in here.notices[0]
 
 
 async def test_others_decide_nothing(tmp_path: Path) -> None:
@@ -307,7 +306,7 @@ async def test_a_no_outweighs_a_yes(tmp_path: Path) -> None:
         rejected = await here.state_of(proposal_id, "rejected", "approved", "executed", "failed")
         assert rejected.state == "rejected"
         assert rejected.verdict is not None
-        assert rejected.verdict.by == "hamlet@zulip.com"
+        assert rejected.verdict.by == "King Hamlet (hamlet@zulip.com)"
         assert here.host.text(PAGE) == TEXT
 
 
@@ -325,8 +324,61 @@ async def test_a_server_with_a_persons_own_key_cannot_say_yes_to_itself(tmp_path
         assert (await here.person.proposal(first)).state == "pending"
 
 
+@pytest.mark.parametrize("listed", [HAMLET, "28", f"{HAMLET}|28", "king  hamlet"])
+async def test_where_addresses_are_hidden_reviewers_are_listed_by_name_or_id(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, listed: str
+) -> None:
+    """And a listed address that nobody shows is mentioned in the notice and the log."""
+    async with scene(tmp_path, telling=False) as here, anyio.create_task_group() as tasks:
+        for user in here.zulip.world.users.values():
+            user.record["delivery_email"] = None
+        access = replace(here.access, reviewers=(*reviewers(listed), "hamlet@zulip.com"))
+        tasks.start_soon(told_by(here.person.app, access))
+        proposal_id = await here.propose()
+        (notice,) = await here.told()
+        assert "* 1 listed reviewer cannot decide it here: `knowledge-forge doctor` says why" in notice
+        hidden = (
+            "nobody that the bot sees has the address hamlet@zulip.com; where Zulip hides addresses from bots, list the"
+        )
+        assert hidden in caplog.text
+        here.zulip.world.react(HAMLET, here.last, "check")
+        done = await here.state_of(proposal_id, "executed")
+        assert done.verdict is not None
+        assert done.verdict.by == f"{HAMLET} ({here.zulip.world.user(HAMLET).email})"
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_notice_links_to_the_pages_public_address(tmp_path: Path) -> None:
+    async with scene(tmp_path, telling=False) as here, anyio.create_task_group() as tasks:
+        access = replace(here.access, review_page="https://forge.example.com")
+        tasks.start_soon(told_by(here.person.app, access))
+        proposal_id = await here.propose()
+        (notice,) = await here.told()
+        link = f"https://forge.example.com/proposals/{proposal_id}"
+        assert f"* review it: {link}, or `knowledge-forge review` on the server's machine" in notice
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_rejection_by_a_reaction_counts_at_every_level(tmp_path: Path) -> None:
+    """It only takes something away; an approval of such an act needs the review page, also after one was tried here."""
+    async with scene(tmp_path) as here:
+        sent = await here.host.call("zulip_send_message", channel=CHANNEL, topic="x", text="HELLO there")
+        high = str(sent["proposal"]["id"])
+        (notice,) = await here.told()
+        assert "* reviewers may also reject it here by :cross_mark:; a reaction cannot approve it" in notice
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await soon(lambda: "a reaction did not decide it: `" in here.notices[0])
+        assert "it is decided on the review page" in here.notices[0]
+        assert (await here.person.proposal(high)).state == "pending"
+        here.zulip.world.react(HAMLET, here.last, "cross_mark")
+        rejected = await here.state_of(high, "rejected")
+        assert rejected.verdict is not None
+        assert (rejected.verdict.by, rejected.verdict.channel) == ("King Hamlet (hamlet@zulip.com)", "zulip")
+        await here.begins(0, "**Rejected**")
+
+
 async def test_level_4_acts_wait_for_another_decision(tmp_path: Path) -> None:
-    """It is announced, and reactions to it don't count."""
+    """It is announced, and an approving reaction to it doesn't count."""
     async with scene(tmp_path) as here:
         sent = await here.host.call("zulip_send_message", channel=CHANNEL, topic="x", text="HELLO there")
         high = str(sent["proposal"]["id"])

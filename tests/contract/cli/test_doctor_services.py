@@ -295,19 +295,33 @@ async def test_a_notice_channel_with_restricted_posting_is_reported(site: Site) 
     assert ("note", "not everybody may post in #announce, where notices of proposals go") in told(findings)
 
 
+HIDDEN = "; where Zulip hides addresses from bots, list the user's id or name"
+
+
 async def test_reviewers_whose_reaction_would_decide_nothing_are_reported_one_by_one(site: Site) -> None:
     world = site.zulip.world
     world.person("Ann", "ann@example.com")
     world.person("Gone", "gone@example.com", active=False)
-    reviewers = "Ann@example.com,gone@example.com,nobody@example.com,default-bot@zulip.com,webhook-bot@zulip.com"
+    world.person("Twin", "one@example.com")
+    twin = world.person("Twin", "two@example.com").id
+    reviewers = (
+        "Ann@example.com,gone@example.com,nobody@example.com,default-bot@zulip.com,webhook-bot@zulip.com,"
+        f"Yorick,Twin,Twin|{twin},{twin}"
+    )
     settings: dict[str, Any] = {"ZULIP_REVIEWS": "design/forge", "ZULIP_REVIEWERS": reviewers}
     bad = [one.found for one in await site.findings("zulip", **settings) if one.health == "bad"]
     assert bad == [
         "ZULIP_REVIEWERS: gone@example.com is deactivated",
-        "ZULIP_REVIEWERS: nobody that the bot sees has the address nobody@example.com",
+        f"ZULIP_REVIEWERS: nobody that the bot sees has the address nobody@example.com{HIDDEN}",
         "ZULIP_REVIEWERS: default-bot@zulip.com is the account that the server itself uses",
         "ZULIP_REVIEWERS: webhook-bot@zulip.com is a bot, and only people decide",
+        "ZULIP_REVIEWERS: nobody that the bot sees has the name or id Yorick",
+        "ZULIP_REVIEWERS: 2 accounts have the name or id Twin, so none decides",
     ]
+    settings["ZULIP_REVIEWERS"] = "ann"
+    notes = [one for one in await site.findings("zulip", **settings) if one.health == "note"]
+    assert "whoever takes that name in Zulip later could decide" in notes[0].found
+    assert notes[0].mend == f"write Ann|{world.user('Ann').id}"
 
 
 async def test_a_services_own_text_does_nothing_in_a_terminal(site: Site) -> None:

@@ -28,7 +28,7 @@ from mcp_server.web.page_context import NAVIGATION, PageContext
 from tests.support.hosts.writers import let_in
 from tests.support.state.decisions import passkey
 from tests.support.web.passkeys import SoftPasskey
-from tests.support.web.review_pages import ME, PAGE, Place, Visitor, forms, kept
+from tests.support.web.review_pages import ME, PAGE, Place, Visitor, forms, kept, shown
 
 HOST = f"{ME}@unenrolled"
 
@@ -184,6 +184,32 @@ async def test_a_request_by_another_name_is_turned_away(place: Place, host: str)
     """DNS rebinding."""
     answer = await (await place.visitor()).http.get("/", headers={"host": host})
     assert (answer.status_code, answer.text) == (421, "")
+
+
+async def test_behind_a_proxy_the_page_is_decided_on_under_its_public_address_and_no_other(tmp_path: Path) -> None:
+    """A proxy keeps the name that the browser used, and Zulip's notices link to it. The page itself listens here only."""
+    public = {"host": "forge.example.com"}
+    async with shown(tmp_path, public_url="https://Forge.example.com:443") as place:
+        waiting, visitor = await place.propose(), await place.visitor(logged_in=False)
+        visitor.http.headers.update(public)
+        visitor.address = "https://forge.example.com"
+        await visitor.look((await place.link()).removeprefix(place.address))
+        login = forms(visitor.html)["/login"]
+        for origin in ("http://forge.example.com", "https://forge.example.com:444", place.address):
+            await visitor.post("/login", login, origin=origin)
+            assert visitor.status == 403, origin
+        entered = await visitor.http.post(
+            "/login", data=login, headers={"origin": visitor.address}, follow_redirects=False
+        )
+        cookie = entered.headers["set-cookie"]
+        assert "; Secure" in cookie
+        visitor.http.headers["cookie"] = cookie.partition(";")[0]  # this client sends it over TLS only
+        await visitor.look(f"/proposals/{waiting.id}")
+        await visitor.send(f"/proposals/{waiting.id}/reject", note="not now")
+        assert (await place.proposal(waiting.id)).state == "rejected"
+        for host in ("evil.example", "forge.example.com:24612", "forge.example.com.evil.example"):
+            assert (await visitor.http.get("/", headers={"host": host})).status_code == 421, host
+        assert (await (await place.visitor()).http.get("/")).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]"])

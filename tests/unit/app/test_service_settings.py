@@ -85,7 +85,7 @@ def test_the_file_has_the_same_keys_and_the_environment_wins(given: Given) -> No
         f'plane_base_url = "https://old.example.com"\nplane_api_key = "{KEY}"\nplane_workspace = "acme"\n'
         'plane_projects = ["KB", "Web shop"]\nplane_read_only = true\nplane_ca = "certificates.pem"\n'
         f'zulip_config = "{Path(given.zuliprc()).name}"\nzulip_channels = ["#design"]\nzulip_reviews = "team/reviews"\n'
-        'zulip_reviewers = ["Ann@Example.com"]\n'
+        'zulip_reviewers = ["Ann@Example.com", "28", "@**King Hamlet|28**"]\npublic_url = "https://forge.example.com/"\n'
     )
     settings = given.settings({"PLANE_BASE_URL": "https://plane.example.com/"}, toml)
     assert settings.plane == PlaneAccess(
@@ -102,7 +102,8 @@ def test_the_file_has_the_same_keys_and_the_environment_wins(given: Given) -> No
         ZULIP_KEY,
         channels=("design",),
         reviews=("team", "reviews"),
-        reviewers=("ann@example.com",),
+        reviewers=("ann@example.com", "28", "King Hamlet|28"),
+        review_page="https://forge.example.com",
     )
 
 

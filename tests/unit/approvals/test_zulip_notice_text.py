@@ -48,17 +48,16 @@ def _elsewhere(*paths: str) -> Proposal:
 
 def test_a_notice_names_host_act_deadline_and_where_to_decide() -> None:
     """And none of the texts (ADR 38)."""
-    assert waiting(_proposal(), page="http://localhost:4711", reacting=True) == (
+    assert waiting(_proposal(), page="https://forge.example.com", reacting=True) == (
         "**Waiting for approval** (`p-1`)\n"
         "* requested by: `ann@host`; level 3 is needed, 2 is held\n"
         "* call: `kb_merge` for `a.md`\n"
         "* expires: <time:2026-11-20T12:30:00+00:00>\n"
-        "* review it: http://localhost:4711/proposals/p-1 on the server's machine, "
-        "or `knowledge-forge review` in a terminal\n"
+        "* review it: https://forge.example.com/proposals/p-1, or `knowledge-forge review` on the server's machine\n"
         "* reviewers may also react here, after reviewing it: :check: approves, :cross_mark: rejects"
     )
     plain = waiting(_proposal(), page=None, reacting=False)
-    assert plain.endswith("* review it: `knowledge-forge review` in a terminal")
+    assert plain.endswith("* review it: `knowledge-forge review` on the server's machine")
 
 
 def test_all_hosts_that_ask_are_named_with_when_each_asked_and_the_rest_counted() -> None:
