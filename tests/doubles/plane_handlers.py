@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from uuid import uuid4
 
 from tests.doubles.plane_answers import (
@@ -24,6 +25,8 @@ from tests.doubles.plane_answers import (
 from tests.doubles.plane_rows import ADMIN, GROUPS, PRIORITIES, RELATED, WORKSPACE, Project, Row, Workspace
 from tests.doubles.plane_rules import wrong_fields, wrong_whole
 
+STORED_RELATIONS = {"blocking": "blocked_by", "start_after": "start_before", "finish_after": "finish_before"}
+"""Kinds that the program stores from the other side."""
 PROJECT_LITE = ("id", "identifier", "name", "cover_image", "icon_prop", "emoji", "description", "cover_image_url")
 
 
@@ -170,6 +173,12 @@ class Handlers(Workspace):
 
     def _post_cycle_tasks(self, asked: Asked, project_id: str, own_id: str) -> Answer:
         return self._hold(asked, project_id, "in_cycles", "cycle", own_id)
+
+    def _delete_cycle_task(self, _asked: Asked, project_id: str, own_id: str, task_id: str) -> Answer:
+        return self._let_go(project_id, "in_cycles", "cycle", own_id, task_id)
+
+    def _delete_module_task(self, _asked: Asked, project_id: str, own_id: str, task_id: str) -> Answer:
+        return self._let_go(project_id, "in_modules", "module", own_id, task_id)
 
     def _get_modules(self, asked: Asked, project_id: str) -> Answer:
         project = self.projects[project_id]
@@ -351,6 +360,16 @@ class Handlers(Workspace):
         self._activity(project, there(project.tasks, task_id), asked.who, ("link", None, row["url"]))
         return Answer(201, row)
 
+    def _delete_link(self, _asked: Asked, project_id: str, task_id: str, own_id: str) -> Answer:
+        links = self.projects[project_id].links
+        assert there(links, own_id)["issue"] == task_id
+        del links[own_id]
+        return Answer(204)
+
+    def _get_attachments(self, _asked: Asked, project_id: str, task_id: str) -> Answer:
+        assert project_id in self.projects
+        return Answer(200, self.attachments.get(task_id, []))
+
     def _get_activities(self, asked: Asked, project_id: str, task_id: str) -> Answer:
         rows = [row for row in self.projects[project_id].activities if row["issue"] == task_id]
         return paged(asked, rows)
@@ -365,6 +384,23 @@ class Handlers(Workspace):
             if other == task_id and one in homes:
                 told[RELATED[kind]].append({"project_id": homes[one], "issue_id": one})
         return Answer(200, told)
+
+    def _post_relations(self, asked: Asked, project_id: str, task_id: str) -> Answer:
+        kind, others = asked.body.get("relation_type"), asked.body.get("issues")
+        if kind not in RELATED:
+            raise Answer(400, {"relation_type": [f'"{kind}" is not a valid choice.']})
+        if not others:
+            raise Answer(400, {"issues": ["This list may not be empty."]})
+        stored = STORED_RELATIONS.get(kind, kind)
+        known = {own_id for one in self.projects.values() for own_id in one.tasks}
+        if task_id not in self.projects[project_id].tasks or not known.issuperset(others):
+            raise Answer(400, {"error": "The payload is not valid"})
+        for other in others:
+            one, two = (task_id, other) if stored == kind else (other, task_id)
+            # One row for each ordered pair, whatever its kind: another one is ignored, and the answer is a 201 all the same.
+            if not any((first, second) == (one, two) for first, _, second in self.relations):
+                self.relations.append((one, stored, two))
+        return Answer(201, [{"id": other, "relation_type": stored} for other in others])
 
     # Parts
 
@@ -388,9 +424,21 @@ class Handlers(Workspace):
             raise Answer(400, {"error": "Issues are required"})
         held: dict[str, Row] = getattr(project, where)
         whole = there(getattr(project, f"{kind}s"), own_id)
+        if kind == "cycle" and whole["end_date"] and datetime.fromisoformat(whole["end_date"]) < self._now():
+            told = "The Cycle has already been completed so no new issues can be added"
+            raise Answer(400, {"code": "CYCLE_COMPLETED", "message": told})
         for task in asked.body["issues"]:
             self._put_in(held, kind, whole, there(project.tasks, task), None if kind == "cycle" else asked.who)
         return Answer(200, [row for row in held.values() if row[kind] == own_id])
+
+    def _let_go(self, project_id: str, where: str, kind: str, own_id: str, task_id: str) -> Answer:
+        held: dict[str, Row] = getattr(self.projects[project_id], where)
+        found = [key for key, row in held.items() if (row[kind], row["issue"]) == (own_id, task_id)]
+        if not found:
+            raise Answer(404, NO_SUCH)
+        for key in found:
+            del held[key]
+        return Answer(204)
 
     def _counted(self, project: Project, row: Row, held: Mapping[str, Row]) -> Row:
         inside = {one["issue"] for one in held.values() if row["id"] in (one.get("cycle"), one.get("module"))}
@@ -408,6 +456,15 @@ class Handlers(Workspace):
                 shown["labels"] = [project.labels[own_id] for own_id in row["labels"]]
             elif name == "assignees":
                 shown["assignees"] = [self.accounts[own_id].shown for own_id in reversed(row["assignees"])]
+            elif name == "parent":
+                # An empty object without one: the program serializes nothing.
+                other = project.tasks.get(row["parent"] or "")
+                lite = {
+                    "id": row["parent"],
+                    "sequence_id": other and other["sequence_id"],
+                    "project_id": row["project"],
+                }
+                shown["parent"] = lite if other else {}
             elif name == "project":
                 shown["project"] = {part: project.row[part] for part in PROJECT_LITE}
         return only(shown, asked)

@@ -99,6 +99,7 @@ class Workspace:
         self.workspace_id = str(uuid4())
         self.projects: dict[str, Project] = {}
         self.relations: list[tuple[str, str, str]] = []
+        self.attachments: dict[str, list[Row]] = {}
         self._now = now or (lambda: datetime.now(UTC))
         self._last = datetime.min.replace(tzinfo=UTC)
 
@@ -166,6 +167,17 @@ class Workspace:
         for task in tasks:
             self._put_in(project.in_modules, "module", made, self.task(task), ADA)
         return made
+
+    def attach(self, key: str, name: str, kind: str, size: int) -> None:
+        """Attach a file to a task."""
+        about = {"name": name, "type": kind, "size": size}
+        row = self._dated(ADA) | {
+            "attributes": about,
+            "asset": f"acme/{name}",
+            "size": float(size),
+            "is_uploaded": True,
+        }
+        self.attachments.setdefault(self.task(key)["id"], []).append(row)
 
     def relate(self, key: str, kind: str, other: str) -> None:
         """Link a task to another: `relate("KB-1", "blocking", "KB-2")` says that the first blocks the second."""

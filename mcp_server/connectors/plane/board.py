@@ -24,7 +24,7 @@ from mcp_server.connectors.plane.names import (
     web_address,
 )
 from mcp_server.connectors.plane.pagination import Identified, Listing, read_all
-from mcp_server.connectors.plane.wire import SERVICE, TaskGroup
+from mcp_server.connectors.plane.wire import MOST_A_PAGE, SERVICE, TaskGroup
 from mcp_server.connectors.ports import connector_of
 from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.ports import HasConnectors
@@ -186,7 +186,7 @@ class Board:
 
         return await self.people.chosen(project, choose)
 
-    async def cycle(self, project: Project, asked: str) -> Cycle:
+    async def cycle(self, project: Project, asked: str, *, near: bool = True) -> Cycle:
         """Return the cycle of that name; `current` is the running one, unless a cycle has that name.
 
         Raises:
@@ -200,7 +200,7 @@ class Board:
             is_name = any(folded(cycle.name) == folded(asked) for cycle in cycles)
             if folded(asked) == "current" and not is_name and len(running) == 1:
                 return running[0]
-            return _by_name("cycle", asked, cycles)
+            return _by_name("cycle", asked, cycles, near=near)
 
         return await self.cycles.chosen(project, choose)
 
@@ -225,6 +225,40 @@ class Board:
             return await read_all(lambda cursor: self.client.group_tasks(project.id, kind, group.id, cursor))
 
         return await self._tasks.get(f"{project.id}/{group.id if group else ''}", fetch)
+
+    async def cycle_with(self, project: Project, task_id: str) -> Cycle | None:
+        """Return the cycle that the task is in now, None if it is in none.
+
+        Plane does not say it with the task. So one cycle after the other is asked for its tasks, the running one first: one request
+        for each that has tasks, until it is found.
+        """
+        now = self.now()
+
+        def distance(cycle: Cycle) -> tuple[int, float]:
+            if cycle.starts is None or cycle.ends is None:
+                return 1, 0.0
+            away = max(cycle.starts - now, now - cycle.ends).total_seconds()
+            return (0, 0.0) if away <= 0 else (1 if cycle.starts > now else 2, away)
+
+        # Not from the cache, whose counts may be minutes old.
+        cycles = (await self.client.cycles(project.id)).items
+        for cycle in sorted(cycles, key=distance):
+            if cycle.count != 0 and await self.is_in(project, "cycle", cycle.id, task_id):
+                return cycle
+        return None
+
+    async def modules_with(self, project: Project, task_id: str) -> Sequence[Module]:
+        """Return the modules that the task is in now; one request for each that has tasks."""
+        modules = (await self.client.modules(project.id)).items
+        return [one for one in modules if one.count != 0 and await self.is_in(project, "module", one.id, task_id)]
+
+    async def is_in(self, project: Project, kind: TaskGroup, group_id: str, task_id: str) -> bool:
+        """Return whether the task is in that cycle or module now."""
+        listing = await read_all(
+            lambda cursor: self.client.group_tasks(project.id, kind, group_id, cursor, MOST_A_PAGE),
+            until=lambda task: task.id == task_id,
+        )
+        return any(task.id == task_id for task in listing.items)
 
     def forget(self, project_id: str) -> None:
         """Drop the cached tasks of the project, its cycles and modules: one was changed."""
@@ -359,6 +393,7 @@ def _fingerprints(task: PlaneTask) -> Mapping[str, str]:
         "labels": repr(sorted(task.label_ids)),
         "start": str(task.starts),
         "due": str(task.due),
+        "parent": str(task.parent_id),
         "description": hashlib.sha256((task.html or "").encode()).hexdigest(),
     }
 

@@ -9,6 +9,7 @@ from mcp_server.connectors.errors import Missing, NoAnswer
 from mcp_server.connectors.http import Sender
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.model import (
+    Attachment,
     Comment,
     Cycle,
     FoundTask,
@@ -22,6 +23,7 @@ from mcp_server.connectors.plane.model import (
     Relation,
     State,
     TaskFields,
+    TaskLink,
 )
 from mcp_server.connectors.plane.pagination import Identified, Listing, read_all
 from mcp_server.connectors.plane.reply_check import no_usable_reply, require_success
@@ -166,6 +168,51 @@ class PlaneClient:
         """Return the tasks that a task is related to."""
         request = wire.relations(self.workspace, project_id, task_id)
         return await self._ask(request, wire.read_relations, "task")
+
+    async def add_relation(self, project_id: str, task_id: str, kind: str, other_id: str) -> None:
+        """Relate a task to another one; Plane may answer that it did although it did not."""
+        request = wire.add_relation(self.workspace, project_id, task_id, kind, other_id)
+        await self._ask(request, wire.read_nothing, "task")
+
+    async def links(self, project_id: str, task_id: str) -> Listing[TaskLink]:
+        """Return the links of a task, newest first."""
+        return await self._all(
+            lambda cursor: wire.links(self.workspace, project_id, task_id, cursor), wire.read_link, "task"
+        )
+
+    async def add_link(self, project_id: str, task_id: str, url: str, title: str) -> None:
+        """Add a link to a task that does not have it yet."""
+        request = wire.add_link(self.workspace, project_id, task_id, url, title)
+        await self._ask(request, wire.read_link, "task")
+
+    async def remove_link(self, project_id: str, task_id: str, link_id: str) -> None:
+        """Remove a link from a task."""
+        await self._ask(wire.remove_link(self.workspace, project_id, task_id, link_id), wire.read_nothing, "link")
+
+    async def attachments(self, project_id: str, task_id: str) -> tuple[Attachment, ...]:
+        """Return the names, types and sizes of a task's files."""
+        request = wire.attachments(self.workspace, project_id, task_id)
+        return await self._ask(request, wire.read_attachments, "task")
+
+    async def put_in_group(self, project_id: str, kind: wire.TaskGroup, group_id: str, task_id: str) -> None:
+        """Put a task into a cycle or module; it leaves its other cycle, but no module."""
+        request = wire.put_in_group(self.workspace, project_id, kind, group_id, task_id)
+        await self._ask(request, wire.read_nothing, kind)
+
+    async def take_from_group(self, project_id: str, kind: wire.TaskGroup, group_id: str, task_id: str) -> None:
+        """Take a task out of a cycle or module."""
+        request = wire.take_from_group(self.workspace, project_id, kind, group_id, task_id)
+        await self._ask(request, wire.read_nothing, f"task in that {kind}")
+
+    async def update_comment(self, project_id: str, task_id: str, comment_id: str, html: str) -> None:
+        """Change the text of a comment."""
+        request = wire.update_comment(self.workspace, project_id, task_id, comment_id, html)
+        await self._ask(request, wire.read_comment, "comment")
+
+    async def delete_comment(self, project_id: str, task_id: str, comment_id: str) -> None:
+        """Delete a comment for good."""
+        request = wire.delete_comment(self.workspace, project_id, task_id, comment_id)
+        await self._ask(request, wire.read_nothing, "comment")
 
     @property
     def _here(self) -> str:

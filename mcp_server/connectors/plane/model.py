@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
 from typing import Final, Generic, Literal, TypeVar
@@ -74,19 +74,21 @@ class Cycle:
     name: str
     starts: datetime | None = None
     ends: datetime | None = None
+    count: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A part of a project."""
+    """A part of a project. `count` is how many tasks it had when it was read, as for a cycle; None if Plane does not say."""
 
     id: str
     name: str
+    count: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneTask:
-    """A task. `html` is None if only the lean fields were requested."""
+    """A task. `html` is None if only the lean fields were requested, `parent_number` also if only the parent's id came."""
 
     id: str
     number: int
@@ -103,6 +105,27 @@ class PlaneTask:
     html: str | None = None
     external_id: str | None = None
     external_source: str | None = None
+    parent_id: str | None = None
+    parent_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLink:
+    """An address that a task links to."""
+
+    id: str
+    url: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file of a task, without its contents: Plane keeps those at another address."""
+
+    id: str
+    name: str
+    kind: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +174,8 @@ class TaskFields:
     label_ids: tuple[str, ...] | None = None
     starts: date | Clear | None = None
     due: date | Clear | None = None
+    parent_id: str | Clear | None = None
+    archived: date | Clear | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from mcp_server.connectors.errors import Missing
 from mcp_server.connectors.plane.model import (
     CLEAR,
+    Attachment,
     Comment,
     Cycle,
     FoundTask,
@@ -32,6 +33,7 @@ from mcp_server.connectors.plane.model import (
     Relation,
     State,
     TaskFields,
+    TaskLink,
 )
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from mcp_server.connectors.text.dates import in_utc
@@ -46,8 +48,10 @@ MOST_A_PAGE = 1000  # the most that Plane gives at once
 TASKS_A_PAGE = 250
 """Plane looks up the people and labels of each task separately, so a page of 1,000 would take it seconds."""
 
-LEAN = "id,name,sequence_id,project,priority,state,assignees,labels,start_date,target_date,created_at,updated_at"
+LEAN = "id,name,sequence_id,project,priority,state,assignees,labels,start_date,target_date,created_at,updated_at,parent"
 """The fields of tasks in lists: everything but their texts."""
+PARENT = {"expand": "parent"}
+"""Gives the parent's number with its id, in the same request."""
 COMMENT_FIELDS = "id,comment_html,created_at,created_by,actor,external_id,external_source"
 
 RELATIONS = {
@@ -129,12 +133,12 @@ def search(workspace: str, text: str, project_id: str | None, limit: int) -> Ser
 
 def task(workspace: str, project_id: str, task_id: str) -> ServiceRequest:
     """Ask for one task with its text (work_item_get)."""
-    return _get(_task(workspace, project_id, task_id))
+    return _get(_task(workspace, project_id, task_id), PARENT)
 
 
 def task_by_key(workspace: str, key: str) -> ServiceRequest:
     """Ask for the task that people call `key`, such as KB-1 (work_item_by_identifier)."""
-    return _get(f"{_workspace(workspace)}/work-items/{_part(key)}/")
+    return _get(f"{_workspace(workspace)}/work-items/{_part(key)}/", PARENT)
 
 
 def task_by_external(workspace: str, project_id: str, key: str) -> ServiceRequest:
@@ -190,6 +194,75 @@ def relations(workspace: str, project_id: str, task_id: str) -> ServiceRequest:
     return _get(f"{_task(workspace, project_id, task_id)}relations/")
 
 
+def add_relation(workspace: str, project_id: str, task_id: str, kind: str, other_id: str) -> ServiceRequest:
+    """Relate a task to another; `kind` is one of ours. Plane's API has no request that removes a relation.
+
+    Two tasks have one relation in each direction: Plane answers 201 to another one and does not store it.
+    Source: IssueRelationListCreateAPIEndpoint of github.com/makeplane/plane
+    """
+    name = next(name for name, ours in RELATIONS.items() if ours == kind)
+    body = {"relation_type": name, "issues": [other_id]}
+    return ServiceRequest("POST", f"{_task(workspace, project_id, task_id)}relations/", json=body)
+
+
+def links(workspace: str, project_id: str, task_id: str, cursor: str | None) -> ServiceRequest:
+    """Ask for the links of a task (links_list), without the icons of their sites."""
+    query = _paged(cursor, MOST_A_PAGE) | {"fields": "id,url,title"}
+    return _get(f"{_task(workspace, project_id, task_id)}links/", query)
+
+
+def add_link(workspace: str, project_id: str, task_id: str, url: str, title: str) -> ServiceRequest:
+    """Add a link; an address that the task links to already is a 400 (link_create, link_create_dup)."""
+    body = {"url": url, "title": title}
+    return ServiceRequest("POST", f"{_task(workspace, project_id, task_id)}links/", json=body)
+
+
+def remove_link(workspace: str, project_id: str, task_id: str, link_id: str) -> ServiceRequest:
+    """Remove a link."""
+    return ServiceRequest("DELETE", f"{_task(workspace, project_id, task_id)}links/{_part(link_id)}/")
+
+
+def attachments(workspace: str, project_id: str, task_id: str) -> ServiceRequest:
+    """Ask for the names of a task's files; the answer is a plain list, not a page.
+
+    Their contents cannot be read: Plane redirects to its file store, which has another address.
+    Source: IssueAttachmentListCreateAPIEndpoint of github.com/makeplane/plane
+    """
+    return _get(f"{_task(workspace, project_id, task_id)}attachments/")
+
+
+def put_in_group(workspace: str, project_id: str, kind: TaskGroup, group_id: str, task_id: str) -> ServiceRequest:
+    """Put a task into a cycle, out of any other one; or into a module, besides any other one.
+
+    A cycle that has ended takes no tasks (cycle_issue_add, module_issue_add).
+    """
+    path = f"{_project(workspace, project_id)}/{kind}s/{_part(group_id)}/{kind}-issues/"
+    return ServiceRequest("POST", path, json={"issues": [task_id]})
+
+
+def take_from_group(workspace: str, project_id: str, kind: TaskGroup, group_id: str, task_id: str) -> ServiceRequest:
+    """Take a task out of a cycle or module.
+
+    Source: CycleIssueDetailAPIEndpoint, ModuleIssueDetailAPIEndpoint of github.com/makeplane/plane
+    """
+    path = f"{_project(workspace, project_id)}/{kind}s/{_part(group_id)}/{kind}-issues/{_part(task_id)}/"
+    return ServiceRequest("DELETE", path)
+
+
+def update_comment(workspace: str, project_id: str, task_id: str, comment_id: str, html: str) -> ServiceRequest:
+    """Change the text of a comment, whoever wrote it: Plane's API does not ask who it was (comment_update)."""
+    path = f"{_task(workspace, project_id, task_id)}comments/{_part(comment_id)}/"
+    return ServiceRequest("PATCH", path, json={"comment_html": html})
+
+
+def delete_comment(workspace: str, project_id: str, task_id: str, comment_id: str) -> ServiceRequest:
+    """Delete a comment for good, whoever wrote it.
+
+    Source: IssueCommentDetailAPIEndpoint of github.com/makeplane/plane
+    """
+    return ServiceRequest("DELETE", f"{_task(workspace, project_id, task_id)}comments/{_part(comment_id)}/")
+
+
 # Readers
 
 
@@ -229,18 +302,20 @@ def read_cycle(body: Any) -> Cycle:
     """Return a cycle (cycles_list)."""
     whole = _object(body, "a cycle")
     starts, ends = (None if whole.get(name) is None else _moment(whole, name) for name in ("start_date", "end_date"))
-    return Cycle(_id(whole), _text(whole, "name"), starts, ends)
+    return Cycle(_id(whole), _text(whole, "name"), starts, ends, _count(whole))
 
 
 def read_module(body: Any) -> Module:
     """Return a module (modules_list)."""
     whole = _object(body, "a module")
-    return Module(_id(whole), _text(whole, "name"))
+    return Module(_id(whole), _text(whole, "name"), _count(whole))
 
 
 def read_task(body: Any) -> PlaneTask:
     """Return a task; without its text if only the lean fields came (work_item_get, work_items_list_page1)."""
     whole = _object(body, "a task")
+    # The expanded parent of a task without one is an empty object.
+    parent = whole.get("parent") or None
     return PlaneTask(
         id=_id(whole),
         number=_number(whole, "sequence_id"),
@@ -257,7 +332,31 @@ def read_task(body: Any) -> PlaneTask:
         html=_text_or_none(whole, "description_html"),
         external_id=_text_or_none(whole, "external_id"),
         external_source=_text_or_none(whole, "external_source"),
+        parent_id=None if parent is None else _id_of(parent, "parent"),
+        parent_number=_number(parent, "sequence_id") if isinstance(parent, Mapping) else None,
     )
+
+
+def read_link(body: Any) -> TaskLink:
+    """Return a link (links_list)."""
+    whole = _object(body, "a link")
+    return TaskLink(_id(whole), _text(whole, "url"), _text(whole, "title", ""))
+
+
+def read_attachments(body: Any) -> tuple[Attachment, ...]:
+    """Return the files of a task: `FileAsset` of github.com/makeplane/plane has their names in `attributes`."""
+    found = []
+    for item in body if isinstance(body, list) else _unreadable("attachments are not a list"):
+        whole = _object(item, "an attachment")
+        about = _object(whole.get("attributes") or {}, "attributes")
+        size = whole.get("size") or about.get("size") or 0
+        size_bytes = int(size) if isinstance(size, (int, float)) else 0
+        found.append(Attachment(_id(whole), _text(about, "name", ""), _text(about, "type", ""), size_bytes))
+    return tuple(found)
+
+
+def read_nothing(_body: Any) -> None:
+    """Ignore the body: the status alone says that it was done."""
 
 
 def read_search(body: Any) -> tuple[FoundTask, ...]:
@@ -380,10 +479,11 @@ def _json_of(task: TaskFields) -> dict[str, Any]:
         "assignees": None if task.assignee_ids is None else list(dict.fromkeys(task.assignee_ids)),
         "labels": None if task.label_ids is None else list(dict.fromkeys(task.label_ids)),
     }
-    days = {"start_date": task.starts, "target_date": task.due}
-    return {name: value for name, value in fields.items() if value is not None} | {
-        name: None if day is CLEAR else day.isoformat() for name, day in days.items() if day is not None
-    }
+    days = {"start_date": task.starts, "target_date": task.due, "archived_at": task.archived}
+    emptied = {name: None if day is CLEAR else day.isoformat() for name, day in days.items() if day is not None}
+    if task.parent_id is not None:
+        emptied["parent"] = None if task.parent_id is CLEAR else task.parent_id
+    return {name: value for name, value in fields.items() if value is not None} | emptied
 
 
 # Parts of replies
@@ -416,6 +516,11 @@ def _text(whole: Mapping[str, Any], name: str, default: str | None = None) -> st
 
 def _text_or_none(whole: Mapping[str, Any], name: str) -> str | None:
     return None if whole.get(name) is None else _text(whole, name)
+
+
+def _count(whole: Mapping[str, Any]) -> int | None:
+    value = whole.get("total_issues")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _number(whole: Mapping[str, Any], name: str) -> int:

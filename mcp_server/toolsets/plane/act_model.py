@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from mcp_server.connectors.errors import one_line
+from mcp_server.connectors.errors import ConnectorError, one_line
 from mcp_server.connectors.plane.model import PlaneTask, Project
+from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.connectors.text.preview import Change, shown_change
 from mcp_server.toolsets.plane.schemas import TaskActed
 from mcp_server.toolsets.service_act import EarlierAct, digest_of
 
-Kind = Literal["create", "update", "comment"]
-FieldName = Literal["name", "state", "priority", "assignees", "labels", "start", "due", "description", "comment"]
+Kind = Literal["create", "update", "comment", "edit", "delete"]
+"""The last two change and delete a comment."""
+FieldName = Literal[
+    "name",
+    "state",
+    "priority",
+    "assignees",
+    "labels",
+    "start",
+    "due",
+    "parent",
+    "description",
+    "cycle",
+    "modules",
+    "relations",
+    "links",
+    "archived",
+    "comment",
+]
 Value = str | list[str] | None
 
 LONG: tuple[FieldName, ...] = ("description", "comment")
 """Fields that are shown as texts of their own; the others are shown together, one per line."""
-QUOTABLE: tuple[FieldName, ...] = ("state", "priority", "start", "due")
+TIES: tuple[FieldName, ...] = ("cycle", "modules", "relations", "links")
+"""Fields that Plane keeps outside of the task. Their values before and after are only those that the act touches."""
+QUOTABLE: tuple[FieldName, ...] = ("state", "priority", "start", "due", "parent", "archived")
 """Fields whose values a sentence may quote: nobody writes text into them."""
+BY_HAND: Mapping[FieldName, str] = {
+    "name": "the earlier one is in the history of the task in Plane",
+    "description": "the earlier one is in the history of the task in Plane",
+    "relations": "a person can remove them in Plane",
+    "archived": "a person can restore the task in Plane",
+}
+"""Fields that no call of this server sets back, and where they can be."""
 LONGEST_SENTENCE = 200
 LONGEST_PREVIEW = 4_000
+
+
+class Unfit(ConnectorError):
+    """The arguments cannot be carried out; the message says what to give instead."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(SERVICE, f"{why}; nothing was sent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +75,12 @@ class TaskField:
     loses: str = ""
 
     @property
+    def touched(self) -> set[str]:
+        """The ids or addresses that the act adds or removes, and those that it only looks at."""
+        values = (self.before, self.after)
+        return {one for value in values for one in ([value] if isinstance(value, str) else value or ())}
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """The new ids of a field that holds several."""
         return tuple(self.after) if isinstance(self.after, list) else ()
@@ -56,7 +97,7 @@ class TaskPlan:
 
     `task` is the one to change or comment on. `names` are those of people, labels and states by id. `halted` is the answer of a
     call that is not carried out: a dry run, a conflict, or nothing to do. `quotes`: the preview holds text of the task, which
-    nobody vouches for.
+    nobody vouches for. `comment_id` is the comment to change or delete. `remarks` are said with the plan and with the answer.
     """
 
     kind: Kind
@@ -68,6 +109,27 @@ class TaskPlan:
     halted: TaskActed | None = None
     quotes: bool = False
     arguments_hash: str = ""
+    comment_id: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def ties(self) -> tuple[TaskField, ...]:
+        """The fields that Plane keeps outside of the task."""
+        return tuple(one for one in self.fields if one.name in TIES)
+
+    @property
+    def own_fields(self) -> tuple[TaskField, ...]:
+        """The fields that Plane keeps in the task, and that one request sets."""
+        return tuple(one for one in self.fields if one.name not in (*TIES, "archived"))
+
+    @property
+    def without_archive(self) -> TaskPlan:
+        """The same plan, but the task is not archived."""
+        return self.with_only([one for one in self.fields if one.name != "archived"])
+
+    def with_only(self, fields: Sequence[TaskField]) -> TaskPlan:
+        """Return the same plan with these fields alone."""
+        return replace(self, fields=tuple(fields))
 
     @property
     def key(self) -> str | None:
@@ -109,7 +171,8 @@ class TaskPlan:
 
     def _act(self) -> list[object]:
         fields = [[one.name, one.before, one.after] for one in self.fields]
-        return [self.kind, self.project.id, self.task.id if self.task else None, fields]
+        comment = [self.comment_id] if self.comment_id else []
+        return [self.kind, self.project.id, self.task.id if self.task else None, fields, *comment]
 
 
 def answered(
@@ -151,29 +214,67 @@ def changes(plan: TaskPlan) -> list[Change]:
         found.append(shown_change(place, was if plan.task else None, will_be))
     for one in plan.fields:
         if one.name in LONG:
-            before = one.was if plan.kind == "update" else None
-            found.append(shown_change(f"{plan.place} {one.name}", before, one.will_be))
+            before = one.was if plan.kind in ("update", "edit", "delete") else None
+            after = None if plan.kind == "delete" else one.will_be
+            found.append(shown_change(f"{plan.place} {one.name}", before, after))
     return found
 
 
 def sentence(plan: TaskPlan) -> str:
     """Return the effect of the act in one line, without any existing text of a task."""
+    remarks = "".join(f"; {one}" for one in plan.remarks)
     if plan.kind == "comment":
-        return f"comment on task {plan.key} in Plane"
+        return one_line(f"comment on task {plan.key} in Plane{remarks}", LONGEST_SENTENCE)
+    if plan.kind in ("edit", "delete"):
+        what = "change" if plan.kind == "edit" else "delete for good"
+        loses = f" ({plan.fields[0].loses})" if plan.fields[0].loses else ""
+        return one_line(f"{what} a comment on task {plan.key} in Plane{loses}{remarks}", LONGEST_SENTENCE)
     if plan.kind == "create":
         name, people = plan.field("name"), plan.field("assignees")
         for_whom = f" for {people.will_be}" if people else ""
         # The name must not close its own quotes.
         quoted = f"“{' '.join((name.will_be if name else '').replace('”', chr(39)).split())}”"
         text = f"create a task in Plane project {plan.project.name} ({plan.project.key}){for_whom}: {quoted}"
-        return one_line(text, LONGEST_SENTENCE)
+        return one_line(f"{text}{remarks}", LONGEST_SENTENCE)
     moves, others = [], []
     for one in plan.fields:
         if one.name in QUOTABLE:
             moves.append(f"{one.name} from {one.was or 'none'} to {one.will_be or 'none'}")
         else:
             others.append(f"{one.name} ({one.loses})" if one.loses else one.name)
-    return one_line(f"change task {plan.key} in Plane: {', '.join([*moves, *others])}", LONGEST_SENTENCE)
+    return one_line(f"change task {plan.key} in Plane: {', '.join([*moves, *others])}{remarks}", LONGEST_SENTENCE)
+
+
+def undo_of(plan: TaskPlan, key: str, comment_id: str | None = None) -> str:
+    """Return which call takes the act back, and what no call can take back."""
+    if plan.kind != "update":
+        remove = json.dumps({"task": key, "comment_id": comment_id, "delete": True})
+        return {
+            "create": f"this server deletes no task: delete {key} in Plane, or set its state to a cancelled one",
+            "comment": f"plane_comment_task {remove}",
+            "edit": "not by a call: Plane keeps no earlier text of a comment",
+            "delete": "a deleted comment cannot be restored",
+        }[plan.kind]
+    back: dict[str, object] = {}
+    by_hand = [f"{one.name} ({BY_HAND[one.name]})" for one in plan.fields if one.name in BY_HAND]
+    for one in plan.fields:
+        if one.name in BY_HAND:
+            continue
+        if one.name == "links":
+            back["links"] = [*(f"-{url}" for url in _without(one.after, one.before)), *_without(one.before, one.after)]
+        elif isinstance(one.before, list):
+            added = [f"-{plan.names.get(id_, id_)}" for id_ in _without(one.after, one.before)]
+            back[one.name] = [*added, *(f"+{plan.names.get(id_, id_)}" for id_ in _without(one.before, one.after))]
+        else:
+            back[one.name] = one.was
+    call = f"plane_update_task {json.dumps({'task': key, **back}, ensure_ascii=False)}" if back else ""
+    hand = f"not by a call: {', '.join(by_hand)}" if by_hand else ""
+    return "; ".join(part for part in (call, hand) if part)
+
+
+def _without(some: Value, others: Value) -> list[str]:
+    """Return the values of one list that are not in another."""
+    return [one for one in some or () if one not in (others or ())] if isinstance(some, list) else []
 
 
 def _line(name: str, value: str) -> str:

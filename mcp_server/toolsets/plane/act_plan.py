@@ -10,16 +10,17 @@ from typing import TypeGuard, TypeVar
 
 from anyio import to_thread
 
-from mcp_server.connectors.errors import ConnectorError
+from mcp_server.connectors.errors import Missing, one_line
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.model import Label, PlaneMember, PlaneTask, Project, State
 from mcp_server.connectors.plane.text.edit import edited, lost
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.markdown import html_of
-from mcp_server.connectors.plane.wire import SERVICE
+from mcp_server.connectors.plane.text.mention import MentionWriter
 from mcp_server.connectors.text.dates import in_utc
 from mcp_server.gate.caller import Call
-from mcp_server.toolsets.plane.act_model import FieldName, TaskField, TaskPlan, answered
+from mcp_server.toolsets.plane.act_model import FieldName, Kind, TaskField, TaskPlan, Unfit, answered
+from mcp_server.toolsets.plane.act_tie_fields import ListChange, is_signed, parent_field, resolved, tie_fields
 from mcp_server.toolsets.plane.readback import UNKNOWN
 from mcp_server.toolsets.plane.schemas import LONGEST_NAME, CommentArguments, CreateArguments, UpdateArguments
 from mcp_server.toolsets.spec import ToolSpec
@@ -28,16 +29,26 @@ EMPTY = "<p></p>"
 """Plane's form of a description without text; it refuses HTML that is empty."""
 LONGEST_CURRENT = 20_000  # characters of the present values that the answer of a conflict has
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-FIELDS = ("name", "state", "priority", "assignees", "labels", "start", "due", "description")
+FIELDS = (
+    "name",
+    "state",
+    "priority",
+    "assignees",
+    "labels",
+    "start",
+    "due",
+    "description",
+    "parent",
+    "cycle",
+    "modules",
+    "relations",
+    "links",
+    "archived",
+)
+COMPARED = frozenset(FIELDS[:9])
+"""Fields that `seen_at` protects: Plane keeps them in the task."""
 REHEARSED = "a dry run: nothing was sent"
 T = TypeVar("T")
-
-
-class Unfit(ConnectorError):
-    """The arguments cannot be carried out; the message says what to give instead."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(SERVICE, f"{why}; nothing was sent")
 
 
 async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
@@ -55,31 +66,70 @@ async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
         project,
         tuple(fields),
         names.known,
+        remarks=names.remarks,
         arguments_hash=ToolSpec.hash_of(arguments),
     )
     return _halted_if_dry_run(plan, arguments)
 
 
 async def plan_comment(board: Board, arguments: CommentArguments) -> TaskPlan:
-    """Return the planned comment.
+    """Return the planned comment, or the change or deletion of one.
 
     Raises:
         Missing, UnknownName, NotAllowed, Unfit: it cannot be carried out.
     """
+    if arguments.delete and (arguments.comment_id is None or arguments.text):
+        raise Unfit("delete needs comment_id, and no text")
     project, task = await board.task(arguments.task)
-    html = await to_thread.run_sync(html_of, arguments.text)
-    shown = await to_thread.run_sync(markdown_of, html)
-    if not html or not shown.strip():
-        raise Unfit("the comment is empty; write the text to add")
-    plan = TaskPlan(
-        "comment",
-        project,
-        (TaskField("comment", None, html, "", shown),),
-        task=task,
-        url=board.url(project, task.number),
-        arguments_hash=ToolSpec.hash_of(arguments),
-    )
-    return _halted_if_dry_run(plan, arguments)
+    if arguments.comment_id is not None:
+        plan = await _comment_change(board, project, task, arguments)
+    else:
+        people = await _people_for(board, project, arguments.text)
+        mentions = MentionWriter(people)
+        html = mentions(await to_thread.run_sync(html_of, arguments.text))
+        shown = await to_thread.run_sync(markdown_of, html, people)
+        if not html or not shown.strip():
+            raise Unfit("the comment is empty; write the text to add")
+        field = TaskField("comment", None, html, "", shown)
+        plan = TaskPlan("comment", project, (field,), task=task, remarks=mentions.remarks("", html))
+    plan = replace(plan, url=board.url(project, task.number), arguments_hash=ToolSpec.hash_of(arguments))
+    return plan if plan.halted is not None else _halted_if_dry_run(plan, arguments)
+
+
+async def _comment_change(board: Board, project: Project, task: PlaneTask, arguments: CommentArguments) -> TaskPlan:
+    """Return the plan that changes or deletes a comment of the key's owner.
+
+    Plane's API changes anybody's comment. In its own pages only the author can.
+    """
+    kind: Kind = "delete" if arguments.delete else "edit"
+    comment_id = arguments.comment_id or ""
+    plan = TaskPlan(kind, project, (), task=task, comment_id=comment_id)
+    try:
+        comment = await board.client.comment(project.id, task.id, comment_id)
+    except Missing:
+        if kind == "edit":
+            raise
+        return replace(plan, halted=answered(plan, "unchanged", "there is no such comment; nothing was sent"))
+    me = await board.me()
+    if comment.by != me.id:
+        author = (await board.names_of_people(project)).get(comment.by or "", "somebody else")
+        raise Unfit(
+            f"the comment is by {one_line(author, LONGEST_NAME)}, and the key's owner can change only their own"
+        )
+    people = await board.names_of_people(project)
+    was = await to_thread.run_sync(markdown_of, comment.html, people)
+    if kind == "delete":
+        return replace(plan, fields=(TaskField("comment", comment.html, None, was, ""),), quotes=True)
+    mentions = MentionWriter(people)
+    html = await to_thread.run_sync(edited, comment.html, arguments.text, people, mentions)
+    will_be = await to_thread.run_sync(markdown_of, html, people)
+    if not will_be.strip():
+        raise Unfit("the comment would be empty; to delete it, set delete")
+    remarks = mentions.remarks(comment.html, html)
+    if was == will_be and not remarks:
+        return replace(plan, halted=answered(plan, "unchanged", "the comment has this text already; nothing was sent"))
+    field = TaskField("comment", comment.html, html, was, will_be, lost(comment.html, html))
+    return replace(plan, fields=(field,), quotes=True, remarks=remarks)
 
 
 async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> TaskPlan:
@@ -103,6 +153,7 @@ async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> T
         tuple(fields),
         names.known,
         task=task,
+        remarks=names.remarks,
         url=board.url(project, task.number),
         arguments_hash=ToolSpec.hash_of(arguments),
     )
@@ -116,7 +167,9 @@ async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> T
     replaces_words = text is not None and bool(text.was)
     if replaces_words or arguments.seen_at is not None:
         seen = _seen(plan, arguments.seen_at)
-        if board.changed_since(task, seen, [one.name for one in fields]):
+        # `+mel` adds to whatever the list is now, so it is no conflict that the list was changed.
+        whole = {one for one in COMPARED if not is_signed(getattr(arguments, one))}
+        if board.changed_since(task, seen, [one.name for one in fields if one.name in whole]):
             return _conflict(plan, task)
     # The preview shows a person the task's name, or the text that is replaced. A trusted caller gets none.
     quotes = not call.trusted and any(one.was if one.name == "description" else True for one in fields)
@@ -141,12 +194,7 @@ async def _fields_named(
         fields.append(names.state(task.state_id if task else None, wanted))
     if arguments.priority is not None:
         fields.append(_plain("priority", task.priority if task else None, arguments.priority))
-    if _is_named(arguments.assignees, task):
-        people = [await board.person(project, one, near=False) for one in arguments.assignees]
-        fields.append(names.several("assignees", task.assignee_ids if task else (), people))
-    if _is_named(arguments.labels, task):
-        labels = [await board.labels.named(project, one, near=False) for one in arguments.labels]
-        fields.append(names.several("labels", task.label_ids if task else (), labels))
+    fields += await _lists_named(names, task, arguments)
     days: tuple[tuple[FieldName, str | None, date | None], ...] = (
         ("start", arguments.start, task.starts if task else None),
         ("due", arguments.due, task.due if task else None),
@@ -154,11 +202,51 @@ async def _fields_named(
     for name, text, day in days:
         if _is_named(text, task):
             fields.append(_plain(name, _iso(day), _day(name, text)))
+    if _is_named(arguments.parent, task):
+        fields.append(await parent_field(board, project, task, arguments.parent, names.known))
     if _is_named(arguments.description, task):
         # A long text takes its time, so it is rendered in a thread.
-        described = await to_thread.run_sync(_description, task, arguments.description, names.people)
+        if task is None:
+            names.people = dict(await _people_for(board, project, arguments.description))
+        mentions = MentionWriter(names.people)
+        described = await to_thread.run_sync(_description, task, arguments.description, names.people, mentions)
+        names.remarks = mentions.remarks(str(described.before or ""), str(described.after or ""))
         fields += [described] if described.after else []
+    return [*fields, *await tie_fields(board, project, task, arguments, names.known)]
+
+
+async def _lists_named(
+    names: _FieldNames, task: PlaneTask | None, arguments: CreateArguments | UpdateArguments
+) -> list[TaskField]:
+    """Return the people and labels that the arguments name, as whole lists or as changes of the present ones."""
+    board, project = names.board, names.project
+    fields = []
+    if _is_named(arguments.assignees, task):
+        people = await board.people.by_id(project)
+        found = await resolved(
+            "assignees",
+            arguments.assignees,
+            task,
+            lambda one: board.person(project, one, near=False),
+            [name for one in people.values() for name in (one.name, one.full_name)],
+        )
+        fields.append(names.several("assignees", task.assignee_ids if task else (), found))
+    if _is_named(arguments.labels, task):
+        labels = await board.labels.by_id(project)
+        found_labels = await resolved(
+            "labels",
+            arguments.labels,
+            task,
+            lambda one: board.labels.named(project, one, near=False),
+            [one.name for one in labels.values()],
+        )
+        fields.append(names.several("labels", task.label_ids if task else (), found_labels))
     return fields
+
+
+async def _people_for(board: Board, project: Project, text: str) -> Mapping[str, str]:
+    """Return the names of the project's people if the text may mention one."""
+    return await board.names_of_people(project) if "@" in text else {}
 
 
 def _is_named(value: T | None, task: PlaneTask | None) -> TypeGuard[T]:
@@ -166,12 +254,14 @@ def _is_named(value: T | None, task: PlaneTask | None) -> TypeGuard[T]:
     return bool(value) if task is None else value is not None
 
 
-def _description(task: PlaneTask | None, markdown: str, people: Mapping[str, str]) -> TaskField:
+def _description(
+    task: PlaneTask | None, markdown: str, people: Mapping[str, str], mentions: MentionWriter
+) -> TaskField:
     if task is None:
-        html = html_of(markdown)
-        return TaskField("description", None, html, "", markdown_of(html))
+        html = mentions(html_of(markdown))
+        return TaskField("description", None, html, "", markdown_of(html, people))
     current = task.html or ""
-    html = edited(current, markdown, people) or EMPTY
+    html = edited(current, markdown, people, mentions) or EMPTY
     was, will_be = markdown_of(current, people), markdown_of(html, people)
     if was == will_be:
         # The same text in other HTML is no change: Plane's own HTML would lose its details for nothing.
@@ -187,6 +277,7 @@ class _FieldNames:
         self.known: dict[str, str] = {}
         self.people: dict[str, str] = {}
         self.states: Mapping[str, State] = {}
+        self.remarks: tuple[str, ...] = ()
 
     async def load(self) -> None:
         """Load the names of the project, to show what a task has already."""
@@ -201,10 +292,12 @@ class _FieldNames:
         self.known[after.id] = after.name
         return TaskField("state", before, after.id, self._shown([before]) if before else "", after.name)
 
-    def several(self, name: FieldName, before: Sequence[str], after: Sequence[PlaneMember | Label]) -> TaskField:
+    def several(
+        self, name: FieldName, before: Sequence[str], change: ListChange[PlaneMember] | ListChange[Label]
+    ) -> TaskField:
         """Return a field that holds several ids, sorted: another order is no change."""
-        self.known |= {one.id: _display_name(one) for one in after}
-        ids = sorted({one.id for one in after})
+        self.known |= {one.id: _display_name(one) for one in (*change.added, *change.removed)}
+        ids = change.applied_to(before)
         return TaskField(name, sorted(set(before)), ids, self._shown(before), self._shown(ids))
 
     def _shown(self, ids: Sequence[str]) -> str:
@@ -218,7 +311,7 @@ def _display_name(one: PlaneMember | Label) -> str:
 def _halted_if_dry_run(plan: TaskPlan, arguments: CreateArguments | UpdateArguments | CommentArguments) -> TaskPlan:
     if not arguments.dry_run:
         return plan
-    note = "; ".join([REHEARSED, *(f"{one.name}: {one.loses}" for one in plan.fields if one.loses)])
+    note = "; ".join([REHEARSED, *plan.remarks, *(f"{one.name}: {one.loses}" for one in plan.fields if one.loses)])
     return replace(plan, halted=answered(plan, "analysis", note))
 
 

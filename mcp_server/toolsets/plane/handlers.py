@@ -60,8 +60,9 @@ async def tasks_read(_services: ActServices, _call: Call, answer: TaskList) -> S
 
 
 async def task_read(_services: ActServices, _call: Call, answer: TaskView) -> Sequence[str]:
-    """Return the task, and the related tasks whose names the answer contains."""
-    return tuple(f"{TOOLSET}:{key}" for key in (answer.key, *(tied.key for tied in answer.relations)))
+    """Return the task, and the related tasks and sub-tasks whose names the answer contains."""
+    keys = [answer.key, *(tied.key for tied in answer.relations), *(below.key for below in answer.subtasks)]
+    return tuple(f"{TOOLSET}:{key}" for key in keys)
 
 
 async def plan_create(services: ActServices, call: Call, arguments: CreateArguments) -> CallPlan[TaskActed]:

@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from mcp_server.connectors.plane.model import PlaneTask
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.markdown import differs, same_words
-from mcp_server.toolsets.plane.act_model import TaskField, TaskPlan, Value
+from mcp_server.toolsets.plane.act_model import TIES, FieldName, TaskField, TaskPlan, Value
 
-ONE_OF: Mapping[str, str] = {"assignees": "assignee", "labels": "label"}
+ONE_OF: Mapping[str, str] = {
+    "assignees": "assignee",
+    "labels": "label",
+    "modules": "module",
+    "relations": "relation",
+    "links": "link",
+}
+Ties = Mapping[FieldName, Value]
+NO_TIES: Ties = {}
 UNKNOWN = "one that this server does not know"
 
 
@@ -25,46 +33,50 @@ class ReadbackDifference:
     differs: tuple[str, ...] = ()
 
 
-def value_of(task: PlaneTask, field: TaskField) -> Value:
+def value_of(task: PlaneTask, field: TaskField, ties: Ties = NO_TIES) -> Value:
     """Return the task's value of a field, in the form of `TaskField.after`."""
-    match field.name:
-        case "name":
-            return task.name
-        case "state":
-            return task.state_id
-        case "priority":
-            return task.priority
-        case "assignees":
-            return sorted(set(task.assignee_ids))
-        case "labels":
-            return sorted(set(task.label_ids))
-        case "start":
-            return task.starts.isoformat() if task.starts else None
-        case "due":
-            return task.due.isoformat() if task.due else None
-        case "description" | "comment":
-            return task.html or ""
+    if field.name in TIES:
+        return ties[field.name]
+    values: Mapping[FieldName, Value] = {
+        "name": task.name,
+        "state": task.state_id,
+        "priority": task.priority,
+        "assignees": sorted(set(task.assignee_ids)),
+        "labels": sorted(set(task.label_ids)),
+        "start": task.starts.isoformat() if task.starts else None,
+        "due": task.due.isoformat() if task.due else None,
+        "parent": task.parent_id,
+        "description": task.html or "",
+        "archived": None,  # an archived task cannot be read
+    }
+    return values[field.name]
 
 
-def is_set(plan: TaskPlan, task: PlaneTask) -> bool:
+def is_set(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> bool:
     """Return whether the task has exactly the values that the plan sets."""
-    return all(value_of(task, one) == one.after for one in plan.fields)
+    return all(value_of(task, one, ties) == one.after for one in plan.fields)
 
 
-def is_done(plan: TaskPlan, task: PlaneTask) -> bool:
+def is_done(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> bool:
     """Return whether the task has the values that the plan sets, as far as Plane takes them."""
-    return all(_is_taken(one, value_of(task, one)) for one in plan.fields)
+    return all(_is_taken(one, value_of(task, one, ties)) for one in plan.fields)
 
 
-def is_as_before(plan: TaskPlan, task: PlaneTask) -> bool:
+def is_as_before(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> bool:
     """Return whether the fields of the plan still have the values that they had when it was made."""
-    return all(value_of(task, one) == one.before for one in plan.fields)
+    return all(value_of(task, one, ties) == one.before for one in plan.fields)
 
 
-def is_between(plan: TaskPlan, task: PlaneTask) -> bool:
-    """Return whether each field has its value from before, or the one that the plan sets, as far as Plane takes it."""
-    values = [(one, value_of(task, one)) for one in plan.fields]
-    return all(value == one.before or _is_taken(one, value) for one, value in values)
+def is_between(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> bool:
+    """Return whether each field has its value from before, or the one that the plan sets, as far as Plane takes it.
+
+    A tie may also be part of the way: several were added or removed, one after the other.
+    """
+    values = [(one, value_of(task, one, ties)) for one in plan.fields]
+    return all(
+        value == one.before or (one.name in TIES and one.name != "cycle") or _is_taken(one, value)
+        for one, value in values
+    )
 
 
 def _is_taken(field: TaskField, value: Value) -> bool:
@@ -75,16 +87,18 @@ def _is_taken(field: TaskField, value: Value) -> bool:
     if value in (field.after, field.before):
         return value == field.after
     if isinstance(value, list):
-        return set(value) <= set(field.ids)
+        return field.name not in TIES and set(value) <= set(field.ids)
     return field.name == "description" and same_words(field.text or "", value or "")
 
 
-def difference(plan: TaskPlan, task: PlaneTask) -> ReadbackDifference:
+def difference(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> ReadbackDifference:
     """Return which of the plan's fields have other values in the task."""
     dropped: list[str] = []
     differing: list[str] = []
     for one in plan.fields:
-        value = value_of(task, one)
+        if one.name == "archived":
+            continue
+        value = value_of(task, one, ties)
         if isinstance(value, list):
             wanted, has = set(one.ids), set(value)
             dropped += [f"{ONE_OF[one.name]} {plan.names.get(id_, UNKNOWN)}" for id_ in sorted(wanted - has)]

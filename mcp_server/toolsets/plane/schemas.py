@@ -49,7 +49,9 @@ class GetArguments(Arguments):
     """Arguments of plane_get_task."""
 
     task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
-    include: list[Literal["comments", "relations"]] = Field(default_factory=list)
+    include: list[Literal["comments", "relations", "subtasks", "cycle", "modules", "links", "attachments"]] = Field(
+        default_factory=list
+    )
     cursor: Annotated[str | None, Field(description="next_cursor of the previous answer.")] = None
     journey_id: InJourney = None
 
@@ -67,7 +69,12 @@ class CreateArguments(Arguments):
     state: str | None = None
     labels: list[str] = Field(default_factory=list)
     start: IsoDate = None
-    due: IsoDate = None
+    due: str | None = None
+    parent: str | None = None
+    cycle: str | None = None
+    modules: list[str] = Field(default_factory=list)
+    relations: list[str] = Field(default_factory=list)
+    links: list[str] = Field(default_factory=list)
     dry_run: DryRun = False
     journey_id: InJourney = None
 
@@ -82,22 +89,30 @@ class UpdateArguments(Arguments):
     ] = None
     seen_at: Annotated[str | None, Field(description="updated_at of the task you read.")] = None
     priority: Priority | None = None
-    assignees: Annotated[list[str] | None, Field(description="The whole new list.")] = None
+    assignees: Annotated[list[str] | None, Field(description="Whole list, or only +name and -name.")] = None
     state: str | None = None
     labels: list[str] | None = None
     start: Annotated[str | None, Field(description="ISO date; '' removes it.")] = None
     due: str | None = None
-    dry_run: DryRun = False
-    journey_id: InJourney = None
+    parent: str | None = None
+    cycle: str | None = None
+    modules: list[str] | None = None
+    relations: Annotated[list[str] | None, Field(description="E.g. 'blocks KB-3'.")] = None
+    links: Annotated[list[str] | None, Field(description="'https://a.org Title', or '-https://a.org'.")] = None
+    archived: bool | None = None
+    dry_run: bool = False
+    journey_id: str | None = None
 
 
 class CommentArguments(Arguments):
     """Arguments of plane_comment_task."""
 
     task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="Markdown.")]
-    dry_run: DryRun = False
-    journey_id: InJourney = None
+    text: Annotated[str, Field(max_length=LONGEST_TEXT, description="Markdown.")] = ""
+    comment_id: Annotated[str | None, Field(description="Of yours, to replace or delete.")] = None
+    delete: bool = False
+    dry_run: bool = False
+    journey_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +169,7 @@ class CommentAnswer:
     by: str
     at: str
     text: str
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +182,20 @@ class Tied:
 
 
 @dataclass(frozen=True, slots=True)
+class SubTask:
+    """A task below another one."""
+
+    key: str
+    name: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskView:
-    """One task. `text` is its description as Markdown; `pages` are pages that it names, or that hold evidence from it."""
+    """One task. `text` is its description as Markdown; `pages` are pages that it names, or that hold evidence from it.
+
+    `links` are addresses, each followed by its title; `attachments` are file names, each followed by its type and size.
+    """
 
     id: str
     key: str
@@ -189,6 +217,12 @@ class TaskView:
     next_cursor: str | None
     tainted: bool
     note: str | None = None
+    parent: str = ""
+    subtasks: Sequence[SubTask] = ()
+    cycle: str = ""
+    modules: Sequence[str] = ()
+    links: Sequence[str] = ()
+    attachments: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +231,7 @@ class TaskActed:
 
     `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names values that Plane did
     not take, `differs` those that it stored differently; both come from reading the task back, as does `updated_at`, the `seen_at` of
-    a next update.
+    a next update. `undo` says what takes the act back.
     """
 
     status: ActStatus
@@ -211,3 +245,4 @@ class TaskActed:
     preview: str | None = None
     note: str | None = None
     updated_at: str | None = None
+    undo: str = ""

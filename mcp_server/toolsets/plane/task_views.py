@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC
 from functools import partial
 
@@ -34,6 +34,7 @@ from mcp_server.toolsets.plane.schemas import (
     ProjectLine,
     Projects,
     QueryArguments,
+    SubTask,
     TaskLine,
     TaskList,
     TaskView,
@@ -271,10 +272,9 @@ async def get_task(board: Board, arguments: GetArguments, pages_of: PagesOf) -> 
     htmls = [task.html, *(comment.html for comment in comments.items)]
     texts = [await to_thread.run_sync(markdown_of, html, people) for html in htmls]
     parts, next_start = _parts(texts, *start)
-    related: Sequence[Tied] = ()
-    not_shown = None
-    if "relations" in arguments.include and arguments.cursor is None:  # on the first page only: each costs a request
-        related, not_shown = await _related(board, project, task)
+    ties = _Ties()
+    if arguments.cursor is None:  # on the first page only: each costs a request
+        ties = await _ties_of(board, project, task, set(arguments.include))
     task_key, url = board.key(project, task), board.url(project, task.number)
     pages = await pages_of(f"plane:{task_key}", f"{task_key} {task.name}", url, [task.name, *texts])
     return TaskView(
@@ -293,16 +293,63 @@ async def get_task(board: Board, arguments: GetArguments, pages_of: PagesOf) -> 
         updated_at=exact(task.updated_at),
         text=parts.get(0, ""),
         comments=[
-            CommentAnswer(people.get(comment.by or "", SOMEBODY), exact(comment.at), parts[number])
+            CommentAnswer(people.get(comment.by or "", SOMEBODY), exact(comment.at), parts[number], comment.id)
             for number, comment in enumerate(comments.items, 1)
             if number in parts
         ],
-        relations=related,
+        relations=ties.related,
         pages=pages,
         next_cursor=seal(key, next_start) if next_start else None,
         tainted=True,
-        note="; ".join(note for note in (comments.note, not_shown) if note) or None,
+        note="; ".join(note for note in (comments.note, *ties.notes) if note) or None,
+        parent=f"{project.key}-{task.parent_number}" if task.parent_number else "",
+        subtasks=ties.subtasks,
+        cycle=ties.cycle,
+        modules=ties.modules,
+        links=ties.links,
+        attachments=ties.attachments,
     )
+
+
+@dataclass(slots=True)
+class _Ties:
+    """The parts of a task that Plane keeps outside of it, as far as they were asked for."""
+
+    related: Sequence[Tied] = ()
+    subtasks: Sequence[SubTask] = ()
+    cycle: str = ""
+    modules: Sequence[str] = ()
+    links: Sequence[str] = ()
+    attachments: Sequence[str] = ()
+    notes: list[str | None] = field(default_factory=list)
+
+
+async def _ties_of(board: Board, project: Project, task: PlaneTask, include: Collection[str]) -> _Ties:
+    """Return the parts that are asked for. All but the sub-tasks come fresh from Plane."""
+    ties, client = _Ties(), board.client
+    if "relations" in include:
+        ties.related, note = await _related(board, project, task)
+        ties.notes.append(note)
+    if "subtasks" in include:
+        listing = await board.tasks_of(project)
+        below = sorted((one for one in listing.items if one.parent_id == task.id), key=lambda one: one.number)
+        ties.notes.append(listing.note)
+        states = await board.states.by_id(project, {one.state_id for one in below if one.state_id}) if below else {}
+        names = {id_: state.name for id_, state in states.items()}
+        ties.subtasks = [SubTask(board.key(project, one), one.name, names.get(one.state_id or "", "")) for one in below]
+    if "cycle" in include:
+        cycle = await board.cycle_with(project, task.id)
+        ties.cycle = cycle.name if cycle else ""
+    if "modules" in include:
+        ties.modules = [one.name for one in await board.modules_with(project, task.id)]
+    if "links" in include:
+        links = await client.links(project.id, task.id)
+        ties.notes.append(links.note)
+        ties.links = [f"{one.url} {one.title}".rstrip() for one in links.items]
+    if "attachments" in include:
+        files = await client.attachments(project.id, task.id)
+        ties.attachments = [f"{one.name} ({one.kind or 'unknown type'}, {one.size_bytes:,} bytes)" for one in files]
+    return ties
 
 
 def _start(cursor: str | None, key: str) -> tuple[int, int]:

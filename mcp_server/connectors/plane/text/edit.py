@@ -35,20 +35,27 @@ class NotEditable(Exception):
     """The HTML or the Markdown has a form that is not edited piece by piece."""
 
 
-def edited(html: str, markdown: str, people: Mapping[str, str] | None = None) -> str:
+def edited(
+    html: str,
+    markdown: str,
+    people: Mapping[str, str] | None = None,
+    finish: Callable[[str], str] = str,
+) -> str:
     """Return `html` changed so that it reads as `markdown`; blocks that read the same keep their bytes.
 
-    `people` are the names with which the caller read it. If that cannot be done, all of it is made from `markdown`.
+    `people` are the names with which the caller read it. If that cannot be done, all of it is made from `markdown`. `finish` gets
+    each piece of HTML that is made from `markdown`, and returns what is stored: it may turn names into mentions.
     """
     made = _with_pictures(html_of(markdown), html)
     if len(html) > LONGEST_HTML:
-        return made
+        return finish(made)
     try:
-        changed = _with_pictures(_Edit(people or {}).blocks(_Reader(html).root, markdown), html)
+        changed = _with_pictures(_Edit(people or {}, finish).blocks(_Reader(html).root, markdown), html)
     except NotEditable:
-        return made
-    # Whatever was kept, it has to say what the caller wrote.
-    return changed if markdown_of(changed, people) == markdown_of(made) else made
+        return finish(made)
+    # Whatever was kept, it has to say what the caller wrote. A mention may have its name in another case.
+    same = markdown_of(changed, people).casefold() == markdown_of(made).casefold()
+    return changed if same else finish(made)
 
 
 def _with_pictures(html: str, before: str) -> str:
@@ -216,8 +223,8 @@ def _line_parts(raw: str, depth: int) -> Iterator[_HtmlPart]:
 class _Edit:
     """One edit. Parts of old HTML and the new Markdown go in, new HTML comes out."""
 
-    def __init__(self, people: Mapping[str, str]) -> None:
-        self._people = people
+    def __init__(self, people: Mapping[str, str], finish: Callable[[str], str]) -> None:
+        self._people, self._finish = people, finish
 
     def blocks(self, parent: _HtmlNode, markdown: str) -> str:
         """Return the inside of an element, changed so that it reads as `markdown`."""
@@ -233,7 +240,7 @@ class _Edit:
                 continue
             for number, at in enumerate(places[i1:i2]):
                 written[at] = self._changed(parts[at], new[j1 + number]) if j1 + number < j2 else ""
-            if rest := [html_of(text) for text in new[j1 + min(i2 - i1, j2 - j1) : j2]]:
+            if rest := [self._made(text) for text in new[j1 + min(i2 - i1, j2 - j1) : j2]]:
                 added.setdefault(_place_after(parts, places, i2), []).extend(rest)
         out = list(added.get(-1, ()))
         for at, part in enumerate(parts):
@@ -250,23 +257,26 @@ class _Edit:
         """Return what a block reads as, in a form in which two with the same meaning are equal."""
         return html_of(markdown_of(raw, self._people))
 
+    def _made(self, markdown: str) -> str:
+        return self._finish(html_of(markdown))
+
     def _changed(self, part: _HtmlPart, markdown: str) -> str:
         """Return the block changed so that it reads as `markdown`, which is one block, too."""
         node, made = part.node, html_of(markdown)
         if node is None:
             line = _WHOLE_LINE.fullmatch(made)
-            return line[2] if line and line[1] == "p" else made
+            return self._finish(line[2] if line and line[1] == "p" else made)
         kind = re.match(r"<(\w+)", made)
         if kind is None or kind[1] != node.tag:
-            return made
+            return self._finish(made)
         if node.tag in LINES and (line := _WHOLE_LINE.fullmatch(made)):
-            return node.opening + self._with_mentions(node, line[2]) + node.closing
+            return node.opening + self._finish(self._with_mentions(node, line[2])) + node.closing
         if node.tag == "blockquote":
             inner = "\n".join(re.sub(r"^ {0,3}> ?", "", row) for row in markdown.split("\n"))
             return node.opening + self.blocks(node, inner) + node.closing
         if node.tag in LISTS:
             return self._list(node, markdown, made)
-        return self._table(node, markdown, made) if node.tag == "table" else made
+        return self._table(node, markdown, made) if node.tag == "table" else self._finish(made)
 
     def _with_mentions(self, node: _HtmlNode, made: str) -> str:
         """Return a changed line in which the mentions of the old one are mentions again, as far as their names are still there."""
@@ -282,7 +292,7 @@ class _Edit:
         new_start = re.match(r"<ol start=\"(\d+)\"", made)
         same_start = node.tag == "ul" or start == (new_start[1] if new_start else "1")
         if tasks != made.startswith('<ul data-type="taskList"') or not same_start:
-            return made
+            return self._finish(made)
         items = _items_of(markdown)
         opening = '<ul data-type="taskList">' if tasks else f"<{node.tag}>"
         old = [self._key(f"{opening}{item.whole}</{node.tag}>") for item in node.children]
@@ -290,7 +300,7 @@ class _Edit:
 
         def write(text: str, item: _HtmlNode | None) -> str:
             if item is None:
-                return _inside_list(html_of(text))
+                return self._finish(_inside_list(html_of(text)))
             inner = _without_sign(text)
             box = _BOX.match(inner) if tasks else None
             changed = item.opening + self.blocks(item, inner[box.end() :] if box else inner) + item.closing
@@ -303,14 +313,14 @@ class _Edit:
         was = markdown_of(node.whole, self._people).split("\n")
         lines = [line for line in markdown.split("\n") if line.strip()]
         if len(was) != len(rows) + 1 or len(rows) < 2 or html_of("\n".join(was[:2])) != html_of("\n".join(lines[:2])):
-            return made
+            return self._finish(made)
         old, new = ([html_of(f"{line}\n{was[1]}") for line in side[2:]] for side in (was, lines))
 
         def write(line: str, _row: _HtmlNode | None) -> str:
             found = _BODY_ROW.search(html_of(f"{was[0]}\n{was[1]}\n{line}"))
             if found is None:
                 raise NotEditable
-            return found[1]
+            return self._finish(found[1])
 
         # The rows below the first one, wherever the body of the table begins.
         body = replace(node, inner_start=rows[1].start, inner_end=rows[-1].end, children=rows[1:])
