@@ -230,6 +230,10 @@ class JourneyServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys,
     """For the tools on journeys."""
 
 
+class AskingServices(JourneyServices, HasOutbox, HasConnectors, Protocol):
+    """To ask the question of a journey's checkpoint in Zulip, and to find the answer there."""
+
+
 class RunViewServices(HasState, HasReviewPage, HasTaints, HasTools, HasRuns, Protocol):
     """To show a run and to answer its question."""
 

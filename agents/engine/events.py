@@ -18,8 +18,9 @@ from knowledge.history.timestamps import aware, utc_text
 
 Json = Any
 """A value that `json.loads` returns."""
-Channel = Literal["relayed", "host", "page", "terminal"]
-"""Where a person decided: in the chat (the model relays it), in a form of the host, on the review page, or in a terminal."""
+Channel = Literal["relayed", "host", "page", "terminal", "zulip"]
+"""Where a person decided: in the chat (the model relays it), in a form of the host, on the review page, in a terminal, or by a message
+in the topic in which the journey asked."""
 Decision = Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
 STEPS_LISTED = 6
 """How many of the steps that a caller missed are listed in the error."""

@@ -28,7 +28,8 @@ class Phase:
     """A stage of the work that is visible from outside. `entry` and `exit` say in words what holds before and after it.
 
     `checkpoint` says whether a person is asked before the work moves forward; `own_hand`: a model may not relay their
-    decision. `prompt` and `prompt_again` name the templates for the first visit and for coming back.
+    decision. `ask_in` is the channel and topic in which the question is also asked, as `channel/topic`. `prompt` and
+    `prompt_again` name the templates for the first visit and for coming back.
 
     `automatic`: the server does the work when the phase is entered, and continues. The phase continues the conversation of
     `speaker`; `fresh` begins a new one with each visit. `feedback` are the kinds of feedback that its prompt shows, from all
@@ -42,6 +43,7 @@ class Phase:
     exit: str = ""
     checkpoint: CheckpointKind = "none"
     own_hand: bool = False
+    ask_in: str = ""
     tools: tuple[str, ...] = ()
     work_schema: str = ""
     prompt: str = ""

@@ -51,6 +51,7 @@ OWN_HAND = (
     "The person must decide this personally, in a form of this host, on the review page or with "
     "`knowledge-forge journeys`. You can't relay it."
 )
+ASKED_IN = "They are also asked in Zulip, in {}; call journey_status later to see whether they answered there."
 DECIDED = (
     "Show the person the recorded work, ask the question, wait, and relay their answer with journey_decide: approve; modify "
     "(changes: a JSON merge patch of the work, or a note); reject (note: why). Never decide yourself."
@@ -140,7 +141,9 @@ class _Prompt:
         if checkpoint and checkpoint.asks:
             asked, how = self.cut(asked, ASKED_TOKENS), ANSWERED
         if checkpoint and checkpoint.own_hand:
-            how = OWN_HAND
+            phases = {phase.name: phase for phase in self.agent.graph.phases}
+            place = phases[at].ask_in if at in phases else ""
+            how = f"{OWN_HAND} {ASKED_IN.format(place)}" if place else OWN_HAND
         return _paragraphs(
             f"{self.agent.title}: a person must decide on {at} before anything else can be submitted.",
             self.brief(),

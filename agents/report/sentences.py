@@ -37,6 +37,7 @@ CHANNELS: Mapping[Channel, str] = {
     "terminal": "in a terminal",
     "host": "in the host's form",
     "relayed": "relayed by the host",
+    "zulip": "by a message in Zulip",
 }
 _CHECKPOINTS = {
     "blocking": "A person must decide on {0} before work continues.",

@@ -44,6 +44,13 @@ def _speaker_name(name: str) -> str:
     return name
 
 
+def _place(text: str) -> str:
+    channel, slash, topic = (part.strip() for part in text.strip().lstrip("#").partition("/"))
+    if text.strip() and not (channel and slash and topic):
+        raise ValueError(f"has the invalid place {short(text)} to ask in: write CHANNEL/TOPIC, such as team/decisions")
+    return f"{channel}/{topic}" if channel else ""
+
+
 class PhaseBlock(FileBlock):
     """A phase as its file writes it. `prompt`, `prompt_again` and `work` may be in files of their own."""
 
@@ -55,6 +62,7 @@ class PhaseBlock(FileBlock):
     checkpoint: Annotated[CheckpointKind, known(CHECKPOINT_KINDS, "has the unknown checkpoint {}")] = "none"
     verified: bool = False
     question: str = Field(default="", max_length=600)
+    ask_in: Annotated[str, AfterValidator(_place)] = Field(default="", max_length=160)
     speaker: Annotated[str, AfterValidator(_speaker_name)] = ""
     fresh: bool = False
     feedback: Words[Annotated[FeedbackKind, known(KINDS, "has the unknown kind of feedback {}")]] = ()
@@ -110,7 +118,9 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentF
         entry=block.entry,
         exit=block.exit,
         checkpoint=block.checkpoint,
-        own_hand=block.verified,
+        # What people decide in a topic, no model may relay: it could have read anybody's answer there.
+        own_hand=block.verified or bool(block.ask_in),
+        ask_in=block.ask_in,
         tools=tuple(dict.fromkeys(block.tools)),
         work_schema=name if works else "",
         prompt=prompt,
@@ -133,6 +143,9 @@ def _needs(block: PhaseBlock, marked: Marked, reading: AgentFileReading) -> None
     if block.verified and block.checkpoint not in DECIDING:
         text = f"{what} is verified, but has no decision: make its checkpoint blocking or optional"
         reading.needs.append(PhaseNeed(block.name, DECIDING, marked.line_at(["verified"]), text, asks=True))
+    if block.ask_in and not (block.question and block.checkpoint == "blocking"):
+        text = f"{what} has 'ask_in', but nothing waits for the answer: give it a question and make its checkpoint blocking"
+        reading.problems.add(marked.line_at(["ask_in"]), text)
     if block.question:
         reading.questions[block.name] = block.question
     if block.question and block.checkpoint == "none":

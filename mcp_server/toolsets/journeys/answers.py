@@ -15,6 +15,7 @@ from mcp_server.toolsets.journeys.schemas import Journey
 if TYPE_CHECKING:
     from agents.engine.events import Logged
     from agents.engine.progress.position import JourneyPosition
+    from mcp_server.approvals.zulip.topic_questions import AskedIn
 
 
 MOST_EVENTS = 40
@@ -39,9 +40,14 @@ def event_fields(logged: Logged) -> dict[str, Any]:
 
 
 async def journey_answer(
-    services: JourneyServices, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
+    services: JourneyServices,
+    position: JourneyPosition,
+    *,
+    after_submit: bool = False,
+    lean: bool = False,
+    asked: AskedIn | None = None,
 ) -> Journey:
-    """Return the position as a host sees it; `lean`: without what it can do next."""
+    """Return the position as a host sees it; `lean`: without what it can do next. `asked` is where the question waits in Zulip."""
     state, agent, phase = position.state, position.agent, position.phase
     # After work that was not enough, the host still has the schema and most of the prompt: it gets only what is missing.
     stayed = after_submit and prompting.stayed(state)
@@ -58,12 +64,14 @@ async def journey_answer(
         work_schema=form.schema if form else None,
         # Some agents name tools in their last phase, with which what the journey found can still be kept.
         allowed_tools=prompting.tools_at(phase, listed) if state.status in ("active", "complete") and not lean else [],
-        checkpoint=await checkpoint(services, position),
+        checkpoint=await checkpoint(services, position, asked),
         conversation=state.conversation,
     )
 
 
-async def checkpoint(services: JourneyServices, position: JourneyPosition) -> Mapping[str, Any] | None:
+async def checkpoint(
+    services: JourneyServices, position: JourneyPosition, asked: AskedIn | None = None
+) -> Mapping[str, Any] | None:
     """Return the open question to the person and where they can answer it, or None."""
     waits = position.state.checkpoint
     if waits is None:
@@ -77,6 +85,8 @@ async def checkpoint(services: JourneyServices, position: JourneyPosition) -> Ma
         "verified": waits.own_hand,
         "review_url": f"{page}/journeys/{position.journey}" if page else None,
     }
+    if asked is not None:
+        fields["asked_in"] = {"place": asked.place, "url": asked.url or None, "note": asked.trouble or None}
     if waits.asks:
         questions = within(open_questions(position.state), QUESTIONS_TOKENS)
         fields["questions"] = [{"id": one.id, "question": one.question, "why": one.why} for one in questions]

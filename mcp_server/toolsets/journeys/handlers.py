@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import StepUsage
 from agents.engine.graph import mermaid
 from agents.engine.runner import JourneyDecision, Submission
-from agents.errors import NoSuchAgent, NoSuchJourney, PhaseGone
+from agents.errors import NoSuchAgent, NoSuchJourney, PhaseGone, WaitsForPerson
 from agents.report.journey_report import full_report, report
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
 from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, require_may_decide
-from mcp_server.ports import JourneyServices
+from mcp_server.late_module import LateModule
+from mcp_server.ports import AskingServices, JourneyServices
 from mcp_server.toolsets.journeys.answers import MOST_EVENTS, UNLISTED, event_fields, journey_answer, shortened
 from mcp_server.toolsets.journeys.offers.prompts import agent_lines
 from mcp_server.toolsets.journeys.schemas import (
@@ -30,6 +31,14 @@ from mcp_server.toolsets.journeys.schemas import (
     StartArguments,
     SubmitArguments,
 )
+
+if TYPE_CHECKING:
+    from agents.engine.progress.position import JourneyPosition
+    from mcp_server.approvals.zulip import topic_questions
+    from mcp_server.approvals.zulip.topic_questions import AskedIn
+else:
+    # Few journeys ask in Zulip, and it loads its client.
+    topic_questions = LateModule("mcp_server.approvals.zulip.topic_questions")
 
 LONGEST_REPORT = 24_000
 """Characters of a report in an answer; the resource has all of it."""
@@ -59,7 +68,7 @@ async def start(services: JourneyServices, call: Call, arguments: StartArguments
     return replace(answer, prompt=f"{BEGUN_ALREADY.format(begun_at)}\n\n{answer.prompt}")
 
 
-async def submit(services: JourneyServices, call: Call, arguments: SubmitArguments) -> Journey:
+async def submit(services: AskingServices, call: Call, arguments: SubmitArguments) -> Journey:
     """Record work, and take the journey on if it is enough."""
     usage = arguments.usage or ReportedUsage()
     submission = Submission(
@@ -74,10 +83,25 @@ async def submit(services: JourneyServices, call: Call, arguments: SubmitArgumen
     await services.journeys.store.journey(arguments.journey_id)  # raises if unknown, so nothing is carried to it
     # Before the work is recorded: if this process dies in between, no work is without its origins.
     await services.taints.carry(call.principal.id, arguments.journey_id, run=call.run)
-    position = await services.journeys.submit(arguments.journey_id, arguments.version, submission, by=call.principal.id)
+    try:
+        position = await services.journeys.submit(
+            arguments.journey_id, arguments.version, submission, by=call.principal.id
+        )
+    except WaitsForPerson:
+        # The answer may be there: then the next look at the journey shows it.
+        await _asked_in(services, await services.journeys.position(arguments.journey_id))
+        raise
+    position, asked = await _asked_in(services, position)
     if position.state.status == "waiting":
         await services.want_review()
-    return await journey_answer(services, position, after_submit=True)
+    return await journey_answer(services, position, after_submit=True, asked=asked)
+
+
+async def _asked_in(services: AskingServices, position: JourneyPosition) -> tuple[JourneyPosition, AskedIn | None]:
+    """Have the question of a checkpoint asked in the topic that its agent names, and apply an answer that was given there."""
+    waits = position.state.checkpoint
+    named = waits and any(phase.ask_in for phase in position.agent.graph.phases if phase.name == waits.phase)
+    return await topic_questions.asked_in(services, position) if named else (position, None)
 
 
 async def decide(services: JourneyServices, call: Call, arguments: DecideArguments) -> Journey:
@@ -91,15 +115,15 @@ async def decide(services: JourneyServices, call: Call, arguments: DecideArgumen
     return await journey_answer(services, position)
 
 
-async def status(services: JourneyServices, call: Call, arguments: JourneyStatusArguments) -> JourneyView:
+async def status(services: AskingServices, call: Call, arguments: JourneyStatusArguments) -> JourneyView:
     """Return a journey's position, or one view of it; if it can no longer be continued, what is recorded, and why."""
     journey, store = arguments.journey_id, services.journeys.store
     require_handle(call.principal, journey)
     events = await newest_events(services, journey) if arguments.view == "events" else ()
     text: str | None = None
     try:
-        position = await services.journeys.position(journey)
-        answer = await journey_answer(services, position, lean=arguments.view != "state")
+        position, asked = await _asked_in(services, await services.journeys.position(journey))
+        answer = await journey_answer(services, position, lean=arguments.view != "state", asked=asked)
         if arguments.view == "graph":
             text = mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
         elif arguments.view == "report":

@@ -167,6 +167,15 @@ def test_the_handbook_s_agents_and_skills_are_checked_without_touching_anything(
     ann = Person(tmp_path)
     told = ann.run("agents", "check", "--kb", str(HANDBOOK))
     assert told.returncode == 0
-    files = f"_agents/decide.yaml, _agents/incident-review.yaml, {TEAM_FILE}, _skills/incident-to-runbook.yaml"
-    assert told.stdout == f"4 checked, no mistakes: {files}\n"
+    agents = (
+        "decide",
+        "decision-to-evidence",
+        "incident-review",
+        "rules/orchestrate",
+        "task-to-page",
+        "thread-to-page",
+    )
+    files = [*(f"_agents/{name}.yaml" for name in agents), "_skills/incident-to-runbook.yaml"]
+    assert TEAM_FILE in files
+    assert told.stdout == f"7 checked, no mistakes: {', '.join(files)}\n"
     assert list(tmp_path.iterdir()) == [], "neither state nor index"

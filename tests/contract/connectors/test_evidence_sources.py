@@ -38,6 +38,7 @@ class Team:
     at_plane: Served
     zulip: Zulip
     at_zulip: Served
+    settings: Settings
 
     async def says(self, source: str, **more: object) -> dict[str, Any]:
         """Merge the claim into the page as evidence of that source."""
@@ -62,7 +63,7 @@ async def team(home: Path, *, level: float = 5, **more: Any) -> AsyncIterator[Te
             open_app(allowed, sleep=at_once, indexing=False, announcing=False) as app,
             Client(app.server) as client,
         ):
-            yield Team(Writer(client, app, settings.kb), plane, at_plane, zulip, at_zulip)
+            yield Team(Writer(client, app, settings.kb), plane, at_plane, zulip, at_zulip, allowed)
 
 
 def _of(settings: Settings, begins: str) -> dict[str, Any]:

@@ -488,9 +488,16 @@ async def test_a_knowledge_base_that_is_away_has_no_agents_for_that_time(tmp_pat
 
 
 async def test_the_handbooks_own_agents_work_in_the_real_program() -> None:
-    """Two worked examples in `kb/`."""
+    """The worked examples in `kb/`."""
     there = team_catalogue(Vault.open(HANDBOOK))
-    assert [found.name for found in await there.team()] == ["decide", "incident-review", "incident-to-runbook"]
+    assert [found.name for found in await there.team()] == [
+        "decide",
+        "decision-to-evidence",
+        "incident-review",
+        "task-to-page",
+        "thread-to-page",
+        "incident-to-runbook",
+    ]
     assert await there.problems() == ()
 
 
@@ -586,6 +593,30 @@ GIVING_UP = (
     )
     .replace("conditions:\n", "conditions:\n  nothing: {equals: {field: text, value: ''}}\n")
 )
+
+
+ASKED_IN = SMALL.replace(
+    "    checkpoint: blocking\n", "    checkpoint: blocking\n    ask_in: '#team / reviews/a'\n    question: Is it so?\n"
+)
+
+
+async def test_a_question_that_is_asked_in_a_topic_is_never_relayed() -> None:
+    read_agent = agent(ASKED_IN)
+    (phase,) = [one for one in read_agent.graph.phases if one.ask_in]
+    assert (phase.ask_in, phase.own_hand) == ("team/reviews/a", True)
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "says"),
+    [
+        ("'#team / reviews/a'", "team", "has the invalid place 'team' to ask in: write CHANNEL/TOPIC"),
+        ("    question: Is it so?\n", "", "has 'ask_in', but nothing waits for the answer"),
+        ("    checkpoint: blocking\n    ask", "    checkpoint: optional\n    ask", "has 'ask_in', but nothing waits"),
+    ],
+)
+def test_a_place_to_ask_in_needs_a_question_that_waits(now: str, then: str, says: str) -> None:
+    assert now in ASKED_IN
+    assert says in str(read(ASKED_IN.replace(now, then)).problems[0])
 
 
 async def test_one_transition_of_a_team_agents_phase_asks_a_person_and_the_other_does_not() -> None:
