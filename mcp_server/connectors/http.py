@@ -156,7 +156,7 @@ class Sender:
         if not all(value.isascii() and value.isprintable() for value in self.place.headers.values()):
             service = self.place.service
             raise ConnectorError(service, f"the key for {service} has characters that no key has; set it again")
-        bounds, silence_s = self._bounds, request.patience_s or self._bounds.silence_s
+        file, bounds, silence_s = request.file, self._bounds, request.patience_s or self._bounds.silence_s
         waits = {"connect": bounds.connect_s, "pool": bounds.connect_s, "read": silence_s, "write": bounds.silence_s}
         return httpx.Request(
             request.method,
@@ -171,6 +171,7 @@ class Sender:
             content=request.content,
             json=dict(request.json) if request.json is not None else None,
             data=dict(request.form) if request.form is not None else None,
+            files={"file": (file.name, file.content, file.media_type)} if file is not None else None,
             extensions={"timeout": waits},
         )
 

@@ -38,12 +38,12 @@ class BadDeclaration(Exception):
 
 LAST_EXACT = 2**53 - 1
 """Beyond this, JSON parsers read a number differently. Source: RFC 7493, section 2.2."""
-InJourney = Annotated[str | None, Field(description="Journey this call is part of, if any.")]
+InJourney = Annotated[str | None, Field(description="The call's journey, if any.")]
 """The journey that a call belongs to: its phase says whether the tool may be used, and the call is recorded there."""
 Cursor = Annotated[str | None, Field(description="next_cursor of the previous answer.")]
 ActStatus = Literal["done", "unchanged", "conflict", "analysis", "proposed", "unsure"]
 """The status of an act in another service. `unsure`: sent, and nobody can tell whether it happened; it is never simply sent again."""
-DryRun = Annotated[bool, Field(description="Show the result; change nothing.")]
+DryRun = Annotated[bool, Field(description="Only show the result.")]
 JOURNEY_FIELD = "journey_id"
 JOURNEYS = "journeys"
 """The toolset of the journey tools. Their `journey_id` is what the call is about, not the journey that it belongs to."""

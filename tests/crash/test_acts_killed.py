@@ -146,10 +146,11 @@ class World:
 
     def act(self, number: int, stages: tuple[str, ...] = ()) -> Act:
         """Return the next act, cycling through tools and stages, with unique text, and where its process dies."""
-        text, makers = f"number {number}", (self._create, self._send, self._comment, self._update, self._react)
+        text = f"number {number}"
+        makers = self._create, self._send, self._comment, self._update, self._react, self._edit, self._resolve
         tool, asked, there = makers[number % len(makers)](text)
         own = PLANE_STAGES if tool.startswith("plane") else ZULIP_STAGES
-        if tool == "zulip_react":
+        if tool in ("zulip_react", "zulip_update"):
             own = tuple(stage for stage in own if stage != "begun")  # that needs no queue
         left = [stage for stage in own if stage in (stages or own)]
         return Act(tool, asked, there, left[number // len(makers) % len(left)])
@@ -177,6 +178,16 @@ class World:
         message = self.zulip.world.say("Iago", CHANNEL, "other", text)
         there = self.zulip.world.said[message].reactions
         return "zulip_react", {"message_id": message, "emoji": "eyes"}, lambda: len(there)
+
+    def _edit(self, text: str) -> tuple[str, dict[str, Any], Callable[[], int]]:
+        message = self.zulip.world.say(BOT, CHANNEL, "edits", f"{text} before")
+        said = self.zulip.world.said[message]
+        return "zulip_update", {"message_id": message, "text": text}, lambda: said.text == text
+
+    def _resolve(self, text: str) -> tuple[str, dict[str, Any], Callable[[], int]]:
+        said = self.zulip.world.said[self.zulip.world.say("Iago", CHANNEL, text, "an open question")]
+        asked = {"channel": CHANNEL, "topic": text, "resolved": True}
+        return "zulip_update", asked, lambda: said.topic == f"✔ {text}"
 
     async def sound(self) -> bool:
         """Return whether the audit chain holds."""

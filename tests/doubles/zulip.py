@@ -15,12 +15,14 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from email.parser import BytesParser
+from email.policy import HTTP
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from tests.doubles.zulip_handlers import TEMPORARY, Answer, Handlers, Parameters
+from tests.doubles.zulip_handlers import FILE_NAME, FILE_TEXT, TEMPORARY, Answer, Handlers, Parameters
 from tests.doubles.zulip_world import RECORDED_LEVEL, Refusal, User, World
 
 ALLOWED_A_MINUTE = 200
@@ -49,7 +51,11 @@ class Zulip(Handlers):
             r"/server_settings": {"GET": self._server_settings},
             r"/users/me": {"GET": self._me},
             r"/users": {"GET": self._users},
-            r"/users/me/subscriptions": {"GET": self._subscriptions, "POST": self._subscribe},
+            r"/users/me/subscriptions": {
+                "GET": self._subscriptions,
+                "POST": self._subscribe,
+                "DELETE": self._unsubscribe,
+            },
             r"/users/me/alert_words": {"GET": self._alert_words},
             r"/users/me/(\d+)/topics": {"GET": self._topics},
             r"/users/(\d+)/presence": {"GET": self._presence},
@@ -65,6 +71,9 @@ class Zulip(Handlers):
             r"/messages": {"GET": self._messages, "POST": self._send, "HEAD": self._messages},
             r"/messages/flags": {"POST": self._flags},
             r"/messages/render": {"POST": self._render},
+            r"/scheduled_messages": {"GET": self._scheduled, "POST": self._schedule},
+            r"/scheduled_messages/(\d+)": {"DELETE": self._unschedule},
+            r"/user_uploads": {"POST": self._upload},
             r"/messages/(\d+)": {"GET": self._message, "PATCH": self._edit, "DELETE": self._delete},
             r"/messages/(\d+)/history": {"GET": self._history},
             r"/messages/(\d+)/reactions": {"POST": self._react, "DELETE": self._unreact},
@@ -79,8 +88,11 @@ class Zulip(Handlers):
             more = message.get("more_body", False)
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         asked = dict(parse_qsl(scope["query_string"].decode(), keep_blank_values=True))
-        if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        kind = headers.get("content-type", "")
+        if kind.startswith("application/x-www-form-urlencoded"):
             asked |= dict(parse_qsl(content.decode(), keep_blank_values=True))
+        if kind.startswith("multipart/form-data"):
+            asked |= _sent_file(kind, content)
         status, body, extra = await self._answered(scope["method"], scope["path"], headers, asked)
         if isinstance(body, bytes):
             text, kind = body, "application/octet-stream"
@@ -171,6 +183,13 @@ class Zulip(Handlers):
             "x-ratelimit-remaining": str(left),
             "x-ratelimit-reset": reset,
         }
+
+
+def _sent_file(kind: str, content: bytes) -> dict[str, str]:
+    """Return the name and the text of the one file in a form."""
+    form = BytesParser(policy=HTTP).parsebytes(f"content-type: {kind}\r\n\r\n".encode() + content)
+    (part,) = form.iter_parts()
+    return {FILE_NAME: str(part.get_filename()), FILE_TEXT: bytes(part.get_payload(decode=True)).decode()}
 
 
 def _delivery(user: User) -> str:

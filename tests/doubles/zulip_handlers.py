@@ -14,12 +14,15 @@ from typing import Any
 
 from tests.doubles.zulip_world import (
     BEYOND,
+    EDIT_GUARD,
     EMPTY_TOPICS,
     NAMED_CHANNEL,
+    SCHEDULING,
     Refusal,
     Room,
     Said,
     User,
+    Waiting,
     World,
     moment,
     recorded,
@@ -32,6 +35,9 @@ DATED_ANCHOR = 445
 MESSAGES_BY_ID = 300
 """Source: https://zulip.com/api/changelog."""
 TEMPORARY = "/user_uploads/temporary/"
+MOST_MIB = 25
+FILE_NAME, FILE_TEXT = "file name", "file text"
+"""Under these names the file of a request is among its parameters."""
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
 
@@ -155,6 +161,19 @@ class Handlers:
             for one in whom:
                 fresh = self.world.subscribe(one, room) or new
                 done["subscribed" if fresh else "already_subscribed"].setdefault(one.email, []).append(room.name)
+        return dict(done)
+
+    def _unsubscribe(self, user: User, asked: Parameters) -> Answer:
+        """Source: https://zulip.com/api/unsubscribe."""
+        done: dict[str, list[str]] = {"removed": [], "not_removed": []}
+        for name in json.loads(_needed(asked, "subscriptions")):
+            try:
+                room = self.world.room(name)
+            except KeyError:
+                raise Refusal(f"Channel(s) ({name}) do not exist") from None
+            done["removed" if user.id in room.members else "not_removed"].append(room.name)
+            room.members.discard(user.id)
+            user.subscribed.discard(room.id)
         return dict(done)
 
     def _topics(self, user: User, asked: Parameters, number: str) -> Answer:
@@ -282,15 +301,84 @@ class Handlers:
         return {"message": self.world.message_of(said, user, markdown=marked), "raw_content": said.text}
 
     def _edit(self, user: User, asked: Parameters, number: str) -> Answer:
-        self.world.edited(user, self._readable(user, number), _needed(asked, "content"))
+        """Source: Zulip's zerver/actions/message_edit.py."""
+        said = self._readable(user, number)
+        if "content" in asked:
+            guard = asked.get("prev_content_sha256") if self.world.level >= EDIT_GUARD else None
+            self.world.edited(user, said, asked["content"], guard=guard)
+        elif "topic" in asked or "stream_id" in asked:
+            room = self._accessible(user, int(asked["stream_id"])) if "stream_id" in asked else None
+            self.world.moved(
+                user,
+                said,
+                room,
+                asked.get("topic"),
+                whole=asked.get("propagate_mode") == "change_all",
+                old_told=asked.get("send_notification_to_old_thread") == "true",
+                new_told=asked.get("send_notification_to_new_thread", "true") == "true",
+            )
+        else:
+            raise Refusal("Nothing to change")
         return {"detached_uploads": []} if self.world.level >= 285 else {}
 
     def _delete(self, user: User, _asked: Parameters, number: str) -> Answer:
         said = self._readable(user, number)
         if said.sender != user.id:
             raise Refusal("You don't have permission to delete this message")
+        limit = self.world.delete_limit_s
+        if limit is not None and self.world.now() - said.at > limit:
+            raise Refusal("The time limit for deleting this message has passed")
         del self.world.said[said.id]
         return {}
+
+    # Scheduled messages and files
+
+    def _scheduled(self, user: User, _asked: Parameters) -> Answer:
+        """Source: https://zulip.com/api/get-scheduled-messages."""
+        waiting = [one for one in self.world.scheduled.values() if one.sender == user.id]
+        return {"scheduled_messages": [self._waiting(one) for one in sorted(waiting, key=lambda one: one.at)]}
+
+    @staticmethod
+    def _waiting(one: Waiting) -> Answer:
+        told: Answer = {
+            "scheduled_message_id": one.id,
+            "type": "private" if one.room is None else "stream",
+            "to": list(one.people) if one.room is None else one.room,
+            "content": one.text,
+            "rendered_content": rendered(one.text),
+            "scheduled_delivery_timestamp": one.at,
+            "failed": False,
+        }
+        return told | ({} if one.room is None else {"topic": one.topic})
+
+    def _schedule(self, user: User, asked: Parameters) -> Answer:
+        """Source: Zulip's zerver/views/scheduled_messages.py."""
+        if self.world.level < SCHEDULING:
+            raise Refusal("Invalid type")
+        at = int(_needed(asked, "scheduled_delivery_timestamp"))
+        if at <= self.world.now():
+            raise Refusal("Scheduled delivery time must be in the future.")
+        text, kind = _needed(asked, "content"), _needed(asked, "type")
+        if kind in ("direct", "private"):
+            return {"scheduled_message_id": self.world.schedule(user, None, text, at, people=self._people(asked["to"]))}
+        room = self._addressed(user, asked["to"])
+        return {"scheduled_message_id": self.world.schedule(user, room, text, at, topic=asked.get("topic", ""))}
+
+    def _unschedule(self, user: User, _asked: Parameters, number: str) -> Answer:
+        found = self.world.scheduled.get(int(number))
+        if found is None or found.sender != user.id:
+            raise Refusal("Scheduled message does not exist")
+        del self.world.scheduled[found.id]
+        return {}
+
+    def _upload(self, _user: User, asked: Parameters) -> Answer:
+        """Source: Zulip's zerver/views/upload.py."""
+        if FILE_NAME not in asked:
+            raise Refusal("You must specify a file to upload")
+        if len(asked[FILE_TEXT].encode()) > MOST_MIB * 1024 * 1024:
+            raise Refusal(f"File is larger than the configured maximum upload size ({MOST_MIB} MiB).")
+        path = self.world.upload(re.sub(r"[^\w.-]+", "-", asked[FILE_NAME]), asked[FILE_TEXT].encode())
+        return {"uri": path} | ({"url": path, "filename": asked[FILE_NAME]} if self.world.level >= 272 else {})
 
     def _history(self, user: User, _asked: Parameters, number: str) -> Answer:
         said = self._readable(user, number)
@@ -326,7 +414,12 @@ class Handlers:
 
     def _flags(self, user: User, asked: Parameters) -> Answer:
         numbers = json.loads(_needed(asked, "messages"))
-        user.read.update(numbers if asked.get("flag") == "read" else [])
+        for said in (self.world.said[number] for number in numbers if number in self.world.said):
+            if asked.get("flag") == "read" and asked.get("op") == "add":
+                user.read.add(said.id)
+            elif asked.get("flag") == "read" and (said.room is None or said.room in user.subscribed):
+                # All unread messages are in channels that the user is subscribed to.
+                user.read.discard(said.id)
         return {"messages": numbers}
 
     def _render(self, _user: User, asked: Parameters) -> Answer:
@@ -370,6 +463,11 @@ class Handlers:
         if "realm" in kinds:
             state |= {"realm_name": "Zulip Dev", "max_stream_name_length": 60}
             state |= {"max_message_length": self.world.longest_message, "max_topic_length": self.world.longest_topic}
+            state |= {
+                "realm_allow_message_editing": True,
+                "realm_message_content_edit_limit_seconds": self.world.edit_limit_s,
+                "realm_message_content_delete_limit_seconds": self.world.delete_limit_s,
+            }
         if "realm_user" in kinds:
             state |= self._realm_users(user)
         if "subscription" in kinds:

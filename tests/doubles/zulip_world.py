@@ -5,6 +5,7 @@ Every rule here is shown by tests/samples/zulip or cited from the vendor's pages
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
@@ -31,6 +32,10 @@ MOVES_APART = 365
 
 Resolving a topic is not such a move. Before this level one time covered both. Source: https://zulip.com/api/changelog.
 """
+TAKEN_BACK_S = 60
+"""A topic that is taken back to what it was within this time loses Zulip's notice instead of getting another one."""
+SCHEDULING = 179
+EDIT_GUARD = 379
 NAMED_CHANNEL = 255
 """From this feature level on, errors say "channel" instead of "stream". Source: https://zulip.com/api/changelog."""
 CODES = {
@@ -109,6 +114,19 @@ class Said:
     resolved_at: float | None = None
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A message that is to be sent later, at `at` in seconds since 1970."""
+
+    id: int
+    sender: int
+    text: str
+    at: int
+    room: int | None
+    topic: str
+    people: tuple[int, ...]
+
+
 @dataclass
 class EventQueue:
     """Events that a client subscribed to."""
@@ -156,6 +174,9 @@ class World:
         self.groups: list[dict[str, Any]] = [_group(1, "role:everyone", (), system=True)]
         self.finds_inside = False
         """Whether the search finds words inside text without spaces, as with PGroonga."""
+        self.delete_limit_s: float | None = None
+        self.scheduled: dict[int, Waiting] = {}
+        self._next_scheduled = 1
         self._next_message = 101
         self._seed()
 
@@ -351,14 +372,79 @@ class World:
             if queue.user in said.received or (said.room in self.users[queue.user].subscribed):
                 queue.push(event)
 
-    def edited(self, user: User, said: Said, text: str) -> None:
-        """Change a message's text; only its writer may."""
+    def edited(self, user: User, said: Said, text: str, *, guard: str | None = None) -> None:
+        """Change a message's text; only its writer may, and with `guard` only if that is the hash of its text now."""
         if said.sender != user.id:
             raise Refusal("You don't have permission to edit this message")
         if self.edit_limit_s is not None and self.now() - said.at > self.edit_limit_s:
             raise Refusal("The time limit for editing this message has passed")
+        if guard is not None and guard != hashlib.sha256(said.text.encode()).hexdigest():
+            raise Refusal("'prev_content_sha256' value does not match the expected value.", "EXPECTATION_MISMATCH")
         said.text = self._normalised(text)
         said.versions.append((said.text, self.now()))
+
+    def moved(
+        self,
+        user: User,
+        said: Said,
+        room: Room | None,
+        topic: str | None,
+        *,
+        whole: bool,
+        old_told: bool,
+        new_told: bool,
+    ) -> None:
+        """Move a message, or its whole topic, and let Notification Bot say so.
+
+        Source: Zulip's zerver/actions/message_edit.py (`check_update_message`, `maybe_send_resolve_topic_notifications`).
+        """
+        if said.room is None:
+            raise Refusal("Direct messages cannot have topics.")
+        old_room, old = self.rooms[said.room], said.topic
+        new = self._topic(topic) if topic is not None else old
+        if new == old and room is None:
+            raise Refusal("Nothing to change")
+        all_of_it = [
+            one for one in self.said.values() if one.room == said.room and one.topic.casefold() == old.casefold()
+        ]
+        for one in all_of_it if whole else [said]:
+            self.move(one.id, channel=room.name if room else "", topic=new)
+        bot, who = self.user("Notification Bot"), f"@_**{user.name}|{user.id}**"
+        target = room or old_room
+        if new.removeprefix("✔ ") == old.removeprefix("✔ ") and new != old and room is None:
+            last = max(
+                (one for one in self.said.values() if one.room == target.id and one.topic == new),
+                key=lambda one: one.id,
+            )
+            if last.sender == bot.id and last.text.endswith("resolved.") and self.now() - last.at <= TAKEN_BACK_S:
+                del self.said[last.id]
+                return
+            state = "resolved" if new.startswith("✔ ") else "unresolved"
+            self.send(bot, target, new, (), f"{who} has marked this topic as {state}.", allowed=True)
+            return
+        if new_told:
+            told = f"This topic was moved here from #**{old_room.name}>{old}** by {who}."
+            self.send(bot, target, new, (), told, allowed=True)
+        if old_told:
+            self.send(bot, old_room, old, (), f"This topic was moved by {who}.", allowed=True)
+
+    def schedule(
+        self, sender: User, room: Room | None, text: str, at: int, *, topic: str = "", people: Iterable[int] = ()
+    ) -> int:
+        """Keep a message for later, normalised as the server does, and return its id."""
+        number, self._next_scheduled = self._next_scheduled, self._next_scheduled + 1
+        others = tuple(sorted(set(people) - {sender.id})) or (() if room else (sender.id,))
+        place = self._topic(topic) if room else ""
+        self.scheduled[number] = Waiting(
+            number, sender.id, self._normalised(text), at, room.id if room else None, place, others
+        )
+        return number
+
+    def deliver(self, scheduled_id: int) -> Said:
+        """Send a scheduled message, as the server does when its time has come."""
+        due = self.scheduled.pop(scheduled_id)
+        room = self.rooms[due.room] if due.room is not None else None
+        return self.send(self.users[due.sender], room, due.topic, due.people, due.text)
 
     def message_of(self, said: Said, user: User | None, *, markdown: bool, flags: bool = True) -> dict[str, Any]:
         """Return a message as the API shows it."""
@@ -467,7 +553,7 @@ class World:
             case "has" | "is":
                 return {
                     "attachment": lambda said: "/user_uploads/" in said.text,
-                    "unread": lambda said: said.id not in user.read,
+                    "unread": lambda said: user.id in said.received and said.id not in user.read,
                 }.get(str(operand), lambda said: said.room is None)
             case "topic" | "subject":
                 wanted = self._empty(str(operand)).casefold()

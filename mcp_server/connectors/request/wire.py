@@ -10,10 +10,19 @@ Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file that goes with a request."""
+
+    name: str
+    content: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceRequest:
     """One request to the configured service. `path` begins with `/` and follows the configured address.
 
-    A body is JSON (`json`), a form (`form`) or bytes (`content`), one of these. `headers` go with this request besides those of the
+    A body is JSON (`json`), a form (`form`), a file (`file`) or bytes (`content`). `headers` go with this request besides those of the
     service. Without `reads_reply` only the status of the reply counts, and its body is not returned. Only a `repeatable` request is
     ever retried: doing it twice has the same result as doing it once, because it only reads, sets a value, or carries a key of ours
     that the service honours.
@@ -29,6 +38,7 @@ class ServiceRequest:
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     reads_reply: bool = True
+    file: UploadedFile | None = None
     repeatable: bool = False
     raw: bool = False
     patience_s: float | None = None

@@ -168,8 +168,8 @@ class Chat:
             self._channels.forget("")
             raise
 
-    async def topic(self, channel: Channel, asked: str) -> str:
-        """Return the topic of that name, also if it was marked as resolved.
+    async def topic(self, channel: Channel, asked: str, *, to_act: bool = False) -> str:
+        """Return the topic of that name, also if it was marked as resolved; `to_act`: only by its exact name.
 
         Raises:
             Unclear: none or several could be meant. It lists no topics: anyone may write one, and an error must not carry
@@ -177,7 +177,7 @@ class Chat:
         """
         topics = [topic.name for topic in await self.topics(channel)]
         try:
-            return chosen(SERVICE, "topic", asked, topics, topic_names)
+            return chosen(SERVICE, "topic", asked, topics, topic_names, near=not to_act)
         except (UnknownName, AmbiguousServiceName) as error:
             found = "no topic" if isinstance(error, UnknownName) else "more than one topic like"
             why = f"{found} {asked[:60]!r} in #{channel.name}; zulip_list_channels with this channel lists them"

@@ -18,7 +18,7 @@ from mcp_server.connectors.errors import (
     WrongAddress,
 )
 from mcp_server.connectors.http import LONGEST_ADDRESS, Sender
-from mcp_server.connectors.request.wire import ServiceRequest
+from mcp_server.connectors.request.wire import ServiceRequest, UploadedFile
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.model import (
     Channel,
@@ -27,6 +27,7 @@ from mcp_server.connectors.zulip.model import (
     MessageWindow,
     Queue,
     QueueEvents,
+    ScheduledMessage,
     Topic,
     UnreadMessages,
     ZulipGroup,
@@ -54,16 +55,11 @@ class ZulipClient:
         return self._server[1]
 
     async def limits(self) -> ZulipServer:
-        """Return the server with its own limits for messages and topics, requested at most once an hour."""
+        """Return the server with its organisation's limits, requested at most once an hour."""
         if self._limits is None or self._monotonic() - self._limits[0] > SERVER_KEPT_S:
             server = await self.server()
-            queue, message, topic = await self._queue(wire.limits(), wire.read_limits)
-            known = replace(
-                server,
-                longest_message=message or server.longest_message,
-                longest_topic=topic or server.longest_topic,
-            )
-            self._limits = self._monotonic(), known
+            queue, limits = await self._queue(wire.limits(), wire.read_limits)
+            self._limits = self._monotonic(), replace(server, **limits)
             await self.drop(queue)  # the register request that returns the limits makes a queue that nobody needs
         return self._limits[1]
 
@@ -182,9 +178,62 @@ class ZulipClient:
         wanted = wire.send(await self.server(), where, text, queue=queue, local_id=local_id)
         return await self._do(wanted, wire.read_sent)
 
-    async def edit(self, message_id: int, text: str) -> None:
-        """Change the text of a message of the bot's own."""
-        await self._on_message(message_id, wire.edit(message_id, text), wire.require_success)
+    async def upload(self, file: UploadedFile) -> str:
+        """Upload a file and return its path on the server. Nobody sees it before a message links to it.
+
+        Raises:
+            NoAnswer: also if it may have been uploaded, because that changes nothing for anybody.
+        """
+        try:
+            return await self._do(wire.upload(file), wire.read_upload)
+        except ReplyLost as lost:
+            raise NoAnswer(wire.SERVICE, lost.why) from lost
+
+    async def schedule(self, where: ChatPlace, text: str, at: datetime) -> int:
+        """Have a message sent at a time, and return the id under which it waits.
+
+        Raises:
+            ReplyLost: it is unknown whether it was scheduled.
+        """
+        return await self._do(wire.schedule(await self.server(), where, text, at), wire.read_scheduled_id)
+
+    async def scheduled(self) -> Sequence[ScheduledMessage]:
+        """Return the bot's messages that are not sent yet, the next one first."""
+        return await self._do(wire.scheduled(), wire.read_scheduled)
+
+    async def unschedule(self, scheduled_id: int) -> None:
+        """Delete a scheduled message."""
+        await self._do(wire.unschedule(scheduled_id), wire.require_success)
+
+    async def edit(self, message_id: int, text: str, *, instead_of: str | None = None) -> None:
+        """Change the text of a message of the bot's own.
+
+        With `instead_of` it is sent once, and where the server can tell, only if the message has that text now.
+        """
+        guard = instead_of if (await self.server()).level >= wire.EDIT_GUARD else None
+        request = wire.edit(message_id, text, instead_of=guard, repeatable=instead_of is None)
+        await self._on_message(message_id, request, wire.require_success)
+
+    async def delete(self, message_id: int) -> None:
+        """Delete a message."""
+        await self._on_message(message_id, wire.delete(message_id), wire.require_success)
+
+    async def move(self, message_id: int, topic: str, channel: Channel | None = None) -> None:
+        """Give all messages of a message's topic another topic, and another channel if one is given."""
+        await self._on_message(message_id, wire.move(message_id, topic, channel), wire.require_success)
+
+    async def mark_read(self, message_ids: Sequence[int], *, read: bool) -> None:
+        """Mark messages as read or unread by the bot, at most 1,000."""
+        await self._do(wire.mark_read(message_ids, read=read), wire.require_success)
+
+    async def subscriptions(self) -> frozenset[int]:
+        """Return the ids of the channels that the bot is subscribed to."""
+        return await self._do(wire.subscriptions(), wire.read_subscriptions)
+
+    async def subscribe(self, channel: Channel, *, on: bool) -> None:
+        """Subscribe the bot to the channel of that name, or unsubscribe it."""
+        request = wire.subscribe(channel) if on else wire.unsubscribe(channel)
+        await self._do(request, wire.require_success)
 
     async def react(self, message_id: int, emoji: str) -> bool:
         """Add an emoji by its name; return False if it was there already."""

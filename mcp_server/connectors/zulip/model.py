@@ -12,13 +12,19 @@ from mcp_server.connectors.zulip.mailbox import mailbox
 
 @dataclass(frozen=True, slots=True)
 class ZulipServer:
-    """A Zulip server. `level` is its feature level, which decides the requests it supports; `longest_message` is in characters."""
+    """A Zulip server. `level` is its feature level, which decides the requests it supports; `longest_message` is in characters.
+
+    `edit_limit_s` and `delete_limit_s` say for how long after it was sent a message may be changed; None for ever.
+    """
 
     name: str
     version: str
     level: int
     longest_message: int = 10_000
     longest_topic: int = 60
+    editing: bool = True
+    edit_limit_s: int | None = None
+    delete_limit_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +183,19 @@ class ChatPlace:
     direct: bool = False
     unread: bool = False
     with_files: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledMessage:
+    """A message that Zulip will send at a time, to a topic of a channel or to people. `failed`: Zulip could not send it."""
+
+    id: int
+    text: str
+    at: datetime
+    channel_id: int | None = None
+    topic: str = ""
+    people_ids: tuple[int, ...] = ()
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ in tests/samples/zulip.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from mcp_server.connectors.errors import (
     ServiceRefused,
     one_line,
 )
-from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest, UploadedFile
 from mcp_server.connectors.zulip.model import (
     Channel,
     ChatPlace,
@@ -32,6 +33,7 @@ from mcp_server.connectors.zulip.model import (
     Queue,
     QueueEvents,
     Reaction,
+    ScheduledMessage,
     Topic,
     UnreadMessages,
     ZulipGroup,
@@ -53,6 +55,10 @@ DIRECT_TYPE = 174
 """From this feature level on a message between people is sent as `direct`; before it as `private`."""
 CHANNEL_TYPE = 248
 """From this feature level on a message to a channel is sent as `channel`; before it as `stream`."""
+SCHEDULING = 179
+"""From this feature level (Zulip 7.0) on a message can be scheduled by a request of its own."""
+EDIT_GUARD = 379
+"""From this feature level on an edit can name the hash of the text that it replaces, and is refused if that changed."""
 DATED_ANCHOR = 445
 """From this feature level on messages can be requested around a point in time."""
 MESSAGES_BY_ID = 300
@@ -194,22 +200,103 @@ def send(
     With a queue, its event comes back there with our `local_id`.
     Source: https://zulip.com/api/send-message, message_send_stream_bot.json, message_send_direct.json.
     """
-    form = {"content": text}
-    if where.channel is None:
-        form["type"] = "direct" if server.level >= DIRECT_TYPE else "private"
-        form["to"] = _json([person.id for person in where.people])
-    else:
-        form["type"] = "channel" if server.level >= CHANNEL_TYPE else "stream"
-        form["to"] = _json(where.channel.id)
-        form["topic"] = where.topic or ""
+    form = {"content": text, **_destination(server, where)}
     if queue is not None:
         form |= {"queue_id": queue.id, "local_id": local_id}
     return ServiceRequest("POST", f"{API}/messages", form=form)
 
 
-def edit(message_id: int, text: str) -> ServiceRequest:
-    """Change the text of an own message. Source: https://zulip.com/api/update-message, message_update.json."""
-    return ServiceRequest("PATCH", f"{API}/messages/{message_id}", form={"content": text}, repeatable=True)
+def _destination(server: ZulipServer, where: ChatPlace) -> Mapping[str, str]:
+    if where.channel is None:
+        kind = "direct" if server.level >= DIRECT_TYPE else "private"
+        return {"type": kind, "to": _json([person.id for person in where.people])}
+    kind = "channel" if server.level >= CHANNEL_TYPE else "stream"
+    return {"type": kind, "to": _json(where.channel.id), "topic": where.topic or ""}
+
+
+def upload(file: UploadedFile) -> ServiceRequest:
+    """Upload a file. Nobody else can see it until a message has its address, so a second one does no harm.
+
+    Source: https://zulip.com/api/upload-file, Zulip's zerver/views/upload.py.
+    """
+    return ServiceRequest("POST", f"{API}/user_uploads", file=file, repeatable=True)
+
+
+def schedule(server: ZulipServer, where: ChatPlace, text: str, at: datetime) -> ServiceRequest:
+    """Have a message sent at a time, to the second. A second one would be another message, so it is not repeatable.
+
+    Source: https://zulip.com/api/create-scheduled-message, Zulip's zerver/views/scheduled_messages.py.
+    """
+    form = {"content": text, **_destination(server, where), "scheduled_delivery_timestamp": _json(int(at.timestamp()))}
+    return ServiceRequest("POST", f"{API}/scheduled_messages", form=form)
+
+
+def scheduled() -> ServiceRequest:
+    """Ask for the own messages that are not sent yet. Source: https://zulip.com/api/get-scheduled-messages."""
+    return _get("/scheduled_messages")
+
+
+def unschedule(scheduled_id: int) -> ServiceRequest:
+    """Delete a scheduled message. Source: https://zulip.com/api/delete-scheduled-message."""
+    return ServiceRequest("DELETE", f"{API}/scheduled_messages/{scheduled_id}")
+
+
+def edit(message_id: int, text: str, *, instead_of: str | None = None, repeatable: bool = True) -> ServiceRequest:
+    """Change the text of an own message; with `instead_of` only if it has that text now.
+
+    Source: https://zulip.com/api/update-message, message_update.json, and Zulip's zerver/actions/message_edit.py.
+    """
+    form = {"content": text}
+    if instead_of is not None:
+        form["prev_content_sha256"] = hashlib.sha256(instead_of.encode()).hexdigest()
+    return ServiceRequest("PATCH", f"{API}/messages/{message_id}", form=form, repeatable=repeatable)
+
+
+def delete(message_id: int) -> ServiceRequest:
+    """Delete a message. Source: https://zulip.com/api/delete-message."""
+    return ServiceRequest("DELETE", f"{API}/messages/{message_id}")
+
+
+def move(message_id: int, topic: str, channel: Channel | None = None) -> ServiceRequest:
+    """Give all messages of a message's topic another topic, and another channel if one is given.
+
+    Notification Bot writes about it in the new topic, and not in the old one, which would be a topic again.
+    Source: https://zulip.com/api/update-message (`propagate_mode`), Zulip's zerver/actions/message_edit.py.
+    """
+    form = {
+        "topic": topic,
+        "propagate_mode": "change_all",
+        "send_notification_to_old_thread": "false",
+        "send_notification_to_new_thread": "true",
+    }
+    if channel is not None:
+        form["stream_id"] = _json(channel.id)
+    return ServiceRequest("PATCH", f"{API}/messages/{message_id}", form=form)
+
+
+def mark_read(message_ids: Sequence[int], *, read: bool) -> ServiceRequest:
+    """Mark messages as read or unread. Source: https://zulip.com/api/update-message-flags, flags_update.json."""
+    form = {"messages": _json(list(message_ids)), "op": "add" if read else "remove", "flag": "read"}
+    return ServiceRequest("POST", f"{API}/messages/flags", form=form, repeatable=True)
+
+
+def subscriptions() -> ServiceRequest:
+    """Ask which channels the bot is subscribed to. Source: https://zulip.com/api/get-subscriptions."""
+    return _get("/users/me/subscriptions")
+
+
+def subscribe(channel: Channel) -> ServiceRequest:
+    """Subscribe the bot. Zulip takes only the name, and creates a channel if none has it.
+
+    Source: https://zulip.com/api/subscribe, subscribe_create.json, subscribe_bot.json.
+    """
+    form = {"subscriptions": _json([{"name": channel.name}])}
+    return ServiceRequest("POST", f"{API}/users/me/subscriptions", form=form)
+
+
+def unsubscribe(channel: Channel) -> ServiceRequest:
+    """Unsubscribe the bot. Source: https://zulip.com/api/unsubscribe."""
+    return ServiceRequest("DELETE", f"{API}/users/me/subscriptions", form={"subscriptions": _json([channel.name])})
 
 
 def react(message_id: int, emoji: str) -> ServiceRequest:
@@ -249,7 +336,7 @@ def register(
 
 
 def limits() -> ServiceRequest:
-    """Ask for the limits of messages and topics. Only a register request returns them; it makes a queue, too, to be dropped.
+    """Ask for the organisation's limits. Only a register request returns them; it makes a queue, too, to be dropped.
 
     Source: https://zulip.com/api/register-queue (`max_message_length`, feature level 53).
     """
@@ -466,11 +553,23 @@ def read_server(body: Mapping[str, Any]) -> ZulipServer:
 
 
 @_reader
-def read_limits(body: Mapping[str, Any]) -> tuple[Queue, int | None, int | None]:
-    """Return the queue that was made, and the longest message and topic, if the server says them."""
-    longest = [body.get("max_message_length"), body.get("max_topic_length")]
-    message_length, topic_length = (value if isinstance(value, int) and value > 0 else None for value in longest)
-    return _queue(body), message_length, topic_length
+def read_limits(body: Mapping[str, Any]) -> tuple[Queue, Mapping[str, Any]]:
+    """Return the queue that was made, and the fields of `ZulipServer` that the server says.
+
+    Older servers say 0 for a time without a limit. Source: https://zulip.com/api/register-queue.
+    """
+
+    def seconds(name: str) -> int | None:
+        value = body.get(name)
+        return value if isinstance(value, int) and value > 0 else None
+
+    longest = {"longest_message": seconds("max_message_length"), "longest_topic": seconds("max_topic_length")}
+    return _queue(body), {
+        **{name: value for name, value in longest.items() if value is not None},
+        "editing": body.get("realm_allow_message_editing") is not False,
+        "edit_limit_s": seconds("realm_message_content_edit_limit_seconds"),
+        "delete_limit_s": seconds("realm_message_content_delete_limit_seconds"),
+    }
 
 
 @_reader
@@ -527,6 +626,40 @@ def read_topics(body: Mapping[str, Any]) -> Sequence[Topic]:
     """Return the topics, the one with the newest message first."""
     found = [Topic(str(topic["name"]), int(topic["max_id"])) for topic in body["topics"]]
     return sorted(found, key=lambda topic: -topic.last_message_id)
+
+
+@_reader
+def read_subscriptions(body: Mapping[str, Any]) -> frozenset[int]:
+    """Return the ids of the channels that the bot is subscribed to."""
+    return frozenset(int(channel["stream_id"]) for channel in body["subscriptions"])
+
+
+@_reader
+def read_upload(body: Mapping[str, Any]) -> str:
+    """Return the path of the file on the server. `uri` is its name below feature level 272."""
+    path = str(body["url"] if "url" in body else body["uri"])
+    if not path.startswith("/") or any(letter.isspace() or letter in "()<>" for letter in path):
+        raise ValueError("it would not be one link in a message")
+    return path
+
+
+@_reader
+def read_scheduled(body: Mapping[str, Any]) -> Sequence[ScheduledMessage]:
+    """Return the scheduled messages, the next one first."""
+    return sorted((_scheduled(one) for one in body["scheduled_messages"]), key=lambda one: (one.at, one.id))
+
+
+def _scheduled(one: Mapping[str, Any]) -> ScheduledMessage:
+    in_channel = one["type"] in ("stream", "channel")
+    return ScheduledMessage(
+        int(one["scheduled_message_id"]),
+        str(one["content"]),
+        datetime.fromtimestamp(int(one["scheduled_delivery_timestamp"]), UTC),
+        channel_id=int(one["to"]) if in_channel else None,
+        topic=str(one.get("topic", "")) if in_channel else "",
+        people_ids=() if in_channel else tuple(sorted(int(number) for number in one["to"])),
+        failed=bool(one.get("failed", False)),
+    )
 
 
 @_reader
@@ -636,3 +769,5 @@ read_file_url = _reader(lambda body: str(body["url"]))
 """Reads a path, or an address elsewhere if the server keeps files elsewhere."""
 read_sent = _reader(lambda body: int(body["id"]))
 """Reads the id of the message that was sent."""
+read_scheduled_id = _reader(lambda body: int(body["scheduled_message_id"]))
+"""Reads the id under which the message was scheduled."""

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from knowledge.pages.document import Document
+from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.outbox_dispatcher import REPEAT_WINDOW
 from mcp_server.connectors.page_mentions import remember_mentions
 from mcp_server.connectors.zulip.chat import chat_of
+from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
+from mcp_server.gate.taint import origin_of
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
-from mcp_server.toolsets.zulip import SEND, TOOLSET, channel_views, message_views, people_views
-from mcp_server.toolsets.zulip.act_execution import message_act
-from mcp_server.toolsets.zulip.act_model import MessagePlan, answered, changes, sent_before, sentence
-from mcp_server.toolsets.zulip.act_plan import plan_message, plan_reaction
+from mcp_server.toolsets.zulip import SEND, TOOLSET, UPDATE, channel_views, message_views, people_views
 from mcp_server.toolsets.zulip.schemas import (
     Channels,
     ChannelsArguments,
+    ChatUpdateArguments,
+    ChatUpdated,
     FindPeopleArguments,
     MessageActed,
     MessageLine,
@@ -32,6 +35,17 @@ from mcp_server.toolsets.zulip.schemas import (
     SearchMessagesArguments,
     SendArguments,
 )
+from mcp_server.toolsets.zulip.sending.execution import message_act
+from mcp_server.toolsets.zulip.sending.model import MessagePlan, answered, changes, sent_before, sentence
+from mcp_server.toolsets.zulip.sending.plan import plan_message, plan_reaction
+from mcp_server.toolsets.zulip.updates import model as updates_model
+from mcp_server.toolsets.zulip.updates.execution import update_act
+from mcp_server.toolsets.zulip.updates.model import updated
+from mcp_server.toolsets.zulip.updates.plan import plan_update
+
+PAGE = "kb:"
+LONGEST_PAGE = 1_000_000
+"""Characters of a page that is sent as a file. A person who approves it sees all of them."""
 
 
 async def channels(services: ActServices, _call: Call, arguments: ChannelsArguments) -> Channels:
@@ -41,6 +55,8 @@ async def channels(services: ActServices, _call: Call, arguments: ChannelsArgume
 
 async def read(services: ActServices, _call: Call, arguments: ReadMessagesArguments) -> ReadMessages:
     """Answer zulip_read_messages, and record which pages the topics name. Conversations name none for others."""
+    if arguments.anchor == message_views.SCHEDULED:
+        return await message_views.scheduled(chat_of(services))
     answer = await message_views.read(chat_of(services), arguments)
     by_place: dict[str, list[MessageLine]] = {}
     for line in answer.messages:
@@ -84,6 +100,40 @@ async def plan_react(services: ActServices, _call: Call, arguments: ReactArgumen
     return _call_plan(services, await plan_reaction(chat_of(services), arguments))
 
 
+async def plan_change(services: ActServices, call: Call, arguments: ChatUpdateArguments) -> CallPlan[ChatUpdated]:
+    """Plan a change of what is in Zulip. Changes nothing."""
+    try:
+        plan = await plan_update(chat_of(services), arguments)
+    except ConnectorError:
+        # A topic that was moved, or a message that was deleted: perhaps by this very call, when a person approved it.
+        earlier = await earlier_act(services, call, UPDATE, arguments, REPEAT_WINDOW)
+        if earlier is None:
+            raise
+        place, url = (str(earlier.answer.get(name) or "") for name in ("place", "url"))
+        return CallPlan(answer=ChatUpdated("unchanged", None, place=place, url=url, note=earlier.note))
+    if plan.halted is not None:
+        return CallPlan(answer=plan.halted, origins=plan.quotes)
+    return CallPlan(
+        execute=lambda call: update_act(services, plan).carry_out(services, call),
+        preview=CallPreview(
+            answer=updated(plan, "analysis"),
+            sentence=updates_model.sentence(plan),
+            effect=plan.effect,
+            documents=(),
+            files=updates_model.changes(plan),
+        ),
+        level=plan.level,
+        origins=plan.quotes,
+        destination=plan.destination,
+    )
+
+
+async def recall_change(services: ActServices, call: Call, arguments: ChatUpdateArguments) -> ChatUpdated | None:
+    """Return the outcome of a change whose process died."""
+    plan = await plan_update(chat_of(services), arguments, recalled=True)
+    return await update_act(services, plan).recall(services, call)
+
+
 async def recall_send(services: ActServices, call: Call, arguments: SendArguments) -> MessageActed | None:
     """Return the outcome of a message whose process died."""
     return await message_act(services, await planned_sending(services, call, arguments)).recall(services, call)
@@ -96,11 +146,31 @@ async def recall_react(services: ActServices, call: Call, arguments: ReactArgume
 
 async def planned_sending(services: ActServices, call: Call, arguments: SendArguments) -> MessagePlan:
     """Return the plan of the message, halted if a person approved this very call a while ago and it was done."""
-    plan = await plan_message(chat_of(services), arguments)
+    page = await _page(services, arguments.file) if arguments.file and arguments.file.startswith(PAGE) else None
+    plan = await plan_message(chat_of(services), arguments, page)
+    if page is not None and (source := await services.tiers.tainted(page.path)) is not None:
+        # The gate then asks whether text from there may go to this channel.
+        plan = replace(plan, quotes=(*plan.quotes, origin_of(page.path, source)))
     if plan.halted is not None:
         return plan
     earlier = await earlier_act(services, call, SEND, arguments, REPEAT_WINDOW)
     return replace(plan, halted=sent_before(plan, earlier)) if earlier else plan
+
+
+async def _page(services: ActServices, asked: str) -> Document:
+    """Return the page to attach, by its exact path.
+
+    Raises:
+        Unclear: another page is the nearest, or it is too long for a person to look through before it is sent.
+        KnowledgeError: there is no such page.
+    """
+    path = asked.removeprefix(PAGE).strip()
+    page = await services.tiers.document(path)
+    if path not in (page.path, page.path.rpartition(".")[0]):
+        raise Unclear(f"no page {path[:60]!r}; the nearest is kb:{page.path}")
+    if len(page.text) > LONGEST_PAGE:
+        raise Unclear(f"kb:{page.path} has {len(page.text):,} characters; at most {LONGEST_PAGE:,} are sent as a file")
+    return page
 
 
 def _call_plan(services: ActServices, plan: MessagePlan) -> CallPlan[MessageActed]:

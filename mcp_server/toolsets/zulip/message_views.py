@@ -20,7 +20,7 @@ from mcp_server.connectors.zulip.model import ChatPlace, Message, MessageWindow
 from mcp_server.connectors.zulip.reading.files import file_text, uploaded_path
 from mcp_server.connectors.zulip.reading.replies import wait_for_messages
 from mcp_server.connectors.zulip.reading.search_index import finds_inside, is_unspaced
-from mcp_server.connectors.zulip.text.links import link_to, number_of, read_link
+from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link_to_topic, number_of, read_link
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import Anchor
 from mcp_server.toolsets.zulip.channel_views import NOTHING_UNREAD
@@ -31,11 +31,15 @@ from mcp_server.toolsets.zulip.schemas import (
     ReadMessagesArguments,
     SearchMessagesArguments,
 )
+from mcp_server.toolsets.zulip.updates.plan import scheduled_place
 
 MOST_CHARACTERS = 40_000
 """Of all texts in one answer; if there are more, each message gets an equal share."""
 MOST_AT_ONCE = 4
 """Channels that are searched at the same time."""
+SCHEDULED = "scheduled"
+"""The anchor that asks for messages that are not sent yet."""
+SCHEDULED_IDS = "not sent yet: zulip_update(scheduled_id=..., delete=true) cancels one, by its id here"
 ENDS = ("newest", "oldest", "first_unread")
 NOTHING = "no messages there"
 HIDDEN = "older messages are hidden by the organisation's plan"
@@ -158,6 +162,26 @@ async def _read_when_there(chat: Chat, arguments: ReadMessagesArguments, key: st
         notes = [NO_NEWER_YET if window.found_newest else MORE_NEWER]
     # Always a cursor: there may be messages after these at any time.
     return await _messages(chat, kept, seal(key, ("newer", kept[-1].id if kept else after)), notes)
+
+
+async def scheduled(chat: Chat) -> ReadMessages:
+    """Return the bot's messages that Zulip has yet to send, the next one first. Their ids are not those of messages."""
+    server, me = await chat.server(), await chat.me()
+    lines, failed = list[MessageLine](), list[str]()
+    for one in await chat.client.scheduled():
+        where = await scheduled_place(chat, one)
+        if where is None:
+            continue
+        if where.channel is not None:
+            url = link_to_topic(chat.site, server, where.channel, where.topic)
+        else:
+            url = link_to_people(chat.site, server, where.people)
+        lines.append(MessageLine(one.id, place_name(where), me.name, one.at.isoformat(), one.text, (), url))
+        failed += [str(one.id)] if one.failed else []
+    notes = [SCHEDULED_IDS if lines else "no messages are scheduled"]
+    if failed:
+        notes.append(f"Zulip could not send {', '.join(failed)}")
+    return ReadMessages(lines, None, tainted=bool(lines), note="; ".join(notes))
 
 
 async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:

@@ -14,7 +14,7 @@ LONGEST_TEXT = 100_000
 MOST_PEOPLE = 20
 LONGEST_WAIT_S = 50
 """Hosts give up on a call after a minute."""
-_ANCHOR = "newest, oldest, first_unread, a message id or URL, or a /user_uploads/ file."
+_ANCHOR = "newest, oldest, first_unread, scheduled, a message id or URL, or a /user_uploads/ file."
 _WAIT = "Wait for messages after the anchor or cursor."
 
 People = Annotated[list[str], Field(max_length=MOST_PEOPLE, description="Direct message: names or email addresses.")]
@@ -71,6 +71,8 @@ class SendArguments(Arguments):
         str, Field(min_length=1, max_length=LONGEST_TEXT, description="Markdown; cite a page as kb:guides/backup.md.")
     ]
     too_long: Annotated[Literal["split", "refuse"], Field(description="For a text over 10,000 characters.")] = "split"
+    file: Annotated[str | None, Field(description="kb:page to attach, or a file name: sends text as that file.")] = None
+    send_at: Annotated[str | None, Field(description="ISO time with zone.")] = None
     dry_run: DryRun = False
     journey_id: InJourney = None
 
@@ -81,6 +83,24 @@ class ReactArguments(Arguments):
     message_id: Annotated[int, Field(ge=1)]
     emoji: Annotated[str, Field(min_length=1, max_length=100, description="Emoji name, e.g. eyes.")]
     remove: bool = False
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+class ChatUpdateArguments(Arguments):
+    """Arguments of zulip_update."""
+
+    message_id: Annotated[int | None, Field(description="Yours. With read: the last read, or first unread.")] = None
+    text: str | None = None
+    delete: bool | None = None
+    scheduled_id: int | None = None
+    channel: str | None = None
+    topic: str | None = None
+    new_topic: str | None = None
+    new_channel: str | None = None
+    resolved: bool | None = None
+    read: bool | None = None
+    subscribed: bool | None = None
     dry_run: DryRun = False
     journey_id: InJourney = None
 
@@ -177,3 +197,16 @@ class MessageActed:
     url: str | None
     preview: str | None = None
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatUpdated:
+    """The outcome of a change. `preview` is what would change; `undo` the call that takes it back, or why none does."""
+
+    status: ActStatus
+    proposal: Mapping[str, Any] | None
+    place: str = ""
+    url: str = ""
+    preview: str = ""
+    undo: str = ""
+    note: str = ""

@@ -1,4 +1,4 @@
-"""The Zulip toolset: look through channels, read and search messages, send and react."""
+"""The Zulip toolset: look through channels, read and search messages, send, react and change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_server.gate.policy import Trust
 from mcp_server.late_module import LateModule
 from mcp_server.toolsets.spec import ToolSpec
-from mcp_server.toolsets.zulip import REACT, SEND, TOOLSET
+from mcp_server.toolsets.zulip import REACT, SEND, TOOLSET, UPDATE
 
 if TYPE_CHECKING:
     from mcp_server.toolsets.zulip import handlers, schemas
@@ -77,5 +77,23 @@ TOOLS = (
         plan=handlers.plan_react,
         recalled=handlers.recall_react,
         idempotent=True,
+    ),
+    ToolSpec(
+        name=UPDATE,
+        title="Change something in Zulip",
+        # Marking messages as read needs no more than this; every other change has the level of a message, or one more.
+        level=Trust.EDIT,
+        toolset=TOOLSET,
+        description=(
+            "Makes one change: edits or deletes your message, deletes a scheduled one, resolves, renames or moves a topic, "
+            "marks as read, subscribes you."
+        ),
+        arguments=schemas.ChatUpdateArguments,
+        result=schemas.ChatUpdated,
+        plan=handlers.plan_change,
+        recalled=handlers.recall_change,
+        destructive=True,
+        idempotent=True,
+        open_world=True,
     ),
 )

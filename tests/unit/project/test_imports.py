@@ -275,7 +275,7 @@ PURE = [
     "mcp_server/toolsets/plane/queries.py",
     "mcp_server/connectors/zulip/text/links.py",
     "mcp_server/connectors/zulip/text/mentions.py",
-    "mcp_server/toolsets/zulip/act_model.py",
+    "mcp_server/toolsets/zulip/sending/model.py",
     "mcp_server/connectors/zulip/model.py",
     "mcp_server/approvals/zulip/notice_text.py",
     "mcp_server/connectors/zulip/text/place_names.py",

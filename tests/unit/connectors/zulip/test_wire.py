@@ -84,7 +84,7 @@ READS: dict[str, tuple[Callable[[ServiceRequest, ServiceReply], Any], Callable[[
     "streams_list": (wire.read_channels, lambda read: [c.name for c in read][:2] == ["announce", "Denmark"]),
     "streams_list_bot": (wire.read_channels, lambda read: {c.name for c in read if c.restricted} == {"announce"}),
     "register_bot": (wire.read_queue, lambda read: read == QUEUE),
-    "register_full_fetch": (wire.read_limits, lambda read: read[1:] == (None, None)),
+    "register_full_fetch": (wire.read_limits, lambda read: "longest_message" not in read[1]),
     "message_send_stream_bot": (wire.read_sent, lambda read: read == 103),
     "message_send_stream_mention_bot": (wire.read_sent, lambda read: read == 104),
     "message_send_direct": (wire.read_sent, lambda read: read == 105),

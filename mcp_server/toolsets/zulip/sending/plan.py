@@ -6,7 +6,11 @@ import difflib
 import re
 import unicodedata
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+from knowledge.pages.document import Document
+from mcp_server.connectors.request.wire import UploadedFile
+from mcp_server.connectors.text.dates import to_minute
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.errors import Unclear
@@ -15,12 +19,18 @@ from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link
 from mcp_server.connectors.zulip.text.mentions import mentions_in
 from mcp_server.connectors.zulip.text.message_parts import Unsplittable, split
 from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_name, topic_names
+from mcp_server.connectors.zulip.wire import SCHEDULING
 from mcp_server.toolsets.spec import ToolSpec
-from mcp_server.toolsets.zulip.act_model import MessagePlan, PlannedReaction, answered
 from mcp_server.toolsets.zulip.schemas import ReactArguments, SendArguments
+from mcp_server.toolsets.zulip.sending.model import MessagePlan, PlannedReaction, answered
 
 SIMILAR = 0.8
 """From this similarity on (difflib's ratio) a new topic may be a typo of an existing one."""
+SOONEST = timedelta(minutes=1)
+"""A message is not scheduled for sooner than this: by then it must be read back."""
+ROOM_FOR_LINK = 500
+"""Characters of a message that are kept for the link to a file."""
+_FILE_NAME = re.compile(r"[\w+-][\w .+()-]{0,80}\.[A-Za-z0-9]{1,10}")
 _EMOJI_NAME = re.compile(r"[0-9a-z._+-]{1,60}")
 EMOJI_NAMES = {
     "👍": "+1",
@@ -46,8 +56,8 @@ EMOJI_NAMES = {
 """Zulip's names of emoji that people paste. Source: Zulip's tools/setup/emoji/emoji_names.py."""
 
 
-async def plan_message(chat: Chat, arguments: SendArguments) -> MessagePlan:
-    """Return the plan of a message.
+async def plan_message(chat: Chat, arguments: SendArguments, page: Document | None = None) -> MessagePlan:
+    """Return the plan of a message; `page` is attached to it.
 
     Raises:
         Unclear: it does not say where to, or cannot be sent as it is.
@@ -57,7 +67,15 @@ async def plan_message(chat: Chat, arguments: SendArguments) -> MessagePlan:
     where, notes = await _where(chat, arguments, server)
     # The notes name existing topics, which anyone may have written.
     quotes = (f"zulip:{place_name(replace(where, topic=None))}",) if notes else ()
-    parts = _parts(prepared(arguments.text), server.longest_message, arguments)
+    send_at = _send_at(chat, arguments.send_at, server) if arguments.send_at is not None else None
+    text, file = prepared(arguments.text), None
+    if page is not None:
+        file = UploadedFile(page.path.rpartition("/")[2], page.text.encode(), "text/markdown; charset=utf-8")
+    elif arguments.file is not None:
+        text, file = "", UploadedFile(_file_name(arguments.file), f"{text}\n".encode(), "text/plain; charset=utf-8")
+    parts = _parts(text, server.longest_message - (ROOM_FOR_LINK if file else 0), arguments)
+    if len(parts) > 1 and send_at is not None:
+        raise Unclear(f"a scheduled message has at most {server.longest_message} characters; shorten it, or use file")
     if len(parts) > 1:
         notes = [*notes, f"sent as {len(parts)} messages, because Zulip takes {server.longest_message} characters"]
     if where.channel is not None:
@@ -75,12 +93,47 @@ async def plan_message(chat: Chat, arguments: SendArguments) -> MessagePlan:
         parts=parts,
         notifies=notifies,
         to_everybody=bool(mentions.everybody) and where.channel is not None,
+        file=file,
+        send_at=send_at,
         note="; ".join(notes) or None,
         arguments_hash=ToolSpec.hash_of(arguments),
         quotes=quotes,
         among_reviews=chat.is_for_reviews(where),
     )
     return replace(plan, halted=answered(plan, "analysis")) if arguments.dry_run else plan
+
+
+def _send_at(chat: Chat, asked: str, server: ZulipServer) -> datetime:
+    """Return when to send it, to the second.
+
+    Raises:
+        Unclear: it is no time with a zone, has passed, or the server cannot schedule messages.
+    """
+    if server.level < SCHEDULING:
+        raise Unclear(
+            f"this server is too old for send_at (feature level {server.level}); it needs {SCHEDULING}, Zulip 7.0"
+        )
+    try:
+        moment = datetime.fromisoformat(asked.strip())
+        at = moment.astimezone(UTC).replace(microsecond=0) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        at = None
+    if at is None:
+        raise Unclear(f"send_at is an ISO time with its zone, like 2026-12-01T09:00+01:00, not {asked[:40]!r}")
+    if at - chat.now() < SOONEST:
+        raise Unclear(
+            f"send_at is {to_minute(at)}, which has passed or comes within a minute; leave it out to send now"
+        )
+    return at
+
+
+def _file_name(asked: str) -> str:
+    name = asked.strip()
+    if not _FILE_NAME.fullmatch(name):
+        raise Unclear(
+            "file is a page like kb:guides/deploy.md, or the name of a file to make of the text, like notes.md"
+        )
+    return name
 
 
 async def plan_reaction(chat: Chat, arguments: ReactArguments) -> MessagePlan:
@@ -162,12 +215,21 @@ async def _where(chat: Chat, arguments: SendArguments, server: ZulipServer) -> t
     topic = " ".join((arguments.topic or "").split())
     if not topic:
         raise Unclear(f"a message to #{channel.name} needs a topic; zulip_list_channels lists the existing ones")
+    require_topic(topic, server)
+    return ChatPlace(channel, topic), await topic_notes(chat, channel, topic)
+
+
+def require_topic(topic: str, server: ZulipServer) -> None:
+    """Return if Zulip keeps a topic of that name as it is.
+
+    Raises:
+        Unclear: it is too long, or holds what Zulip refuses.
+    """
     if any(_is_refused(letter) for letter in topic):
         raise Unclear("the topic holds invisible characters, which Zulip refuses; type it again")
     if len(topic) > server.longest_topic:
         # Zulip would cut it off and report success.
         raise Unclear(f"the topic has {len(topic)} characters; Zulip keeps {server.longest_topic}, so shorten it")
-    return ChatPlace(channel, topic), await _topic_notes(chat, channel, topic)
 
 
 def _is_refused(letter: str) -> bool:
@@ -176,7 +238,7 @@ def _is_refused(letter: str) -> bool:
     return unicodedata.category(letter) in ("Cc", "Cs") or 0xFDD0 <= number <= 0xFDEF or number & 0xFFFE == 0xFFFE
 
 
-async def _topic_notes(chat: Chat, channel: Channel, topic: str) -> list[str]:
+async def topic_notes(chat: Chat, channel: Channel, topic: str) -> list[str]:
     """Return a note if the topic is new and may be a typo of an existing one."""
     topics = [one.name for one in await chat.topics(channel)]
     wanted = folded(topic)

@@ -1,5 +1,7 @@
 """Carries out planned messages and reactions: each part is sent once, looked up after a lost reply, and answered.
 
+A file is uploaded before the message that links to it. Nobody sees an upload without a message, so it may happen twice.
+
 Zulip knows no keys. But a queue of events receives a message that was sent with the queue's id under the `local_id` that it was
 sent with; and a bot finds its own messages. Source: https://zulip.com/api/send-message (`queue_id`, `local_id`).
 """
@@ -23,21 +25,25 @@ from mcp_server.connectors.outbox_dispatcher import (
     Delivered,
     DeliveryAttempt,
     Json,
+    OutboxAct,
     PartlyDone,
 )
 from mcp_server.connectors.page_mentions import remember_mentions
+from mcp_server.connectors.text.dates import to_minute
 from mcp_server.connectors.zulip.chat import Chat, chat_of
-from mcp_server.connectors.zulip.model import ChatPlace, Message, Queue
+from mcp_server.connectors.zulip.model import ChatPlace, Message, Queue, ScheduledMessage
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import ServiceAct, repetition_note
 from mcp_server.toolsets.zulip import REACT, SEND
-from mcp_server.toolsets.zulip.act_model import MessagePlan, PlannedReaction, answered
 from mcp_server.toolsets.zulip.schemas import MessageActed
+from mcp_server.toolsets.zulip.sending.model import MessagePlan, PlannedReaction, answered
 
 NO_REPETITION = timedelta(0)
 """Whether a reaction is there is checked before; one that was added earlier may have been removed since."""
+FILE = "file"
+"""The mark of an outbox entry with the address of its uploaded file."""
 LONGEST_DROP_S = 2.0
 """Deleting a queue gets no more time than this: Zulip drops it in the end."""
 MOST_READ_BACK = 10  # messages; each costs a request
@@ -52,7 +58,7 @@ class SendMessage:
     """Sends the parts of a message, each once, however often it is tried.
 
     The outbox entry's marks: `newest` is the newest message there before, `queues` the event queues that may receive the parts,
-    `begun.N` when part N was sent, and `id.N` its id once that is known.
+    `begun.N` when part N was sent, and `id.N` its id once that is known. `file` is the address of the uploaded file.
     """
 
     # Zulip knows no keys, but a part that `look` reports missing was never sent, or refused, or can no longer arrive.
@@ -69,8 +75,9 @@ class SendMessage:
             PartlyDone: some parts were sent; the message says what is known of the next.
             KnowledgeError: nothing was sent.
         """
+        await uploaded(self._chat, self._plan, attempt)
         queue = await self._listen(attempt)
-        for number, part in enumerate(self._plan.parts):
+        for number, part in enumerate(self._plan.texts(attempt.marks.get(FILE, ""))):
             if not attempt.marks.get(_id(number)):
                 await self._send_part(attempt, number, part, queue)
         return await self._result(attempt)
@@ -182,7 +189,7 @@ class SendMessage:
             with_anchor=False,
             sender=await self._chat.me(),
         )
-        text = self._plan.parts[number]
+        text = self._plan.texts(attempt.marks.get(FILE, ""))[number]
         return next((one.id for one in window.messages if one.text == text and one.id not in not_it), None)
 
     async def _result(self, attempt: DeliveryAttempt) -> Json:
@@ -191,6 +198,91 @@ class SendMessage:
                 await self._chat.client.drop(queue)
         ids = [int(attempt.marks[_id(number)]) for number in range(len(self._plan.parts))]
         return {"message_ids": ids, "place": self._plan.place, "url": self._plan.url}
+
+
+async def uploaded(chat: Chat, plan: MessagePlan, attempt: DeliveryAttempt) -> None:
+    """Upload the plan's file unless an earlier attempt did, and record its address."""
+    if plan.file is not None and not attempt.marks.get(FILE):
+        await attempt.mark({FILE: await chat.client.upload(plan.file)})
+
+
+@dataclass(frozen=True)
+class ScheduleMessage:
+    """Has Zulip send a message later, once, however often it is tried.
+
+    Zulip has no keys here either, but lists what is scheduled. The marks: `newest` is the highest id before, `begun.0` when it
+    was sent, `id.0` its id.
+    """
+
+    chat: Chat
+    plan: MessagePlan
+    send_at: datetime
+    keyed = True  # as for `SendMessage`
+
+    async def send(self, attempt: DeliveryAttempt) -> Json:
+        """Schedule it, and return the id under which it waits.
+
+        Raises:
+            ReplyLost: it is unknown whether it was scheduled.
+            KnowledgeError: it was not.
+        """
+        await uploaded(self.chat, self.plan, attempt)
+        if not attempt.marks.get("newest"):
+            before = [one.id for one in await self.chat.client.scheduled()]
+            await attempt.mark({"newest": str(max(before, default=0))})
+        await attempt.mark({_begun(0): self.chat.now().isoformat()})
+        text = self.plan.texts(attempt.marks.get(FILE, ""))[0]
+        try:
+            scheduled_id = await self.chat.client.schedule(self.plan.where, text, self.send_at)
+        except ReplyLost:
+            raise
+        except ConnectorError:
+            await attempt.mark({_begun(0): ""})
+            raise
+        await attempt.mark({_id(0): str(scheduled_id)})
+        return self._result(scheduled_id)
+
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
+        """Return the id under which it waits; None if it certainly was not scheduled.
+
+        Raises:
+            NotKnown: it may be there, still arrive, or be sent already.
+        """
+        if attempt.outbox_entry.digest != self.plan.effect:
+            raise NotKnown("names or limits in Zulip have changed since, so it cannot be looked up")
+        if known := attempt.marks.get(_id(0)):
+            return self._result(int(known))
+        if not (begun := attempt.marks.get(_begun(0))):
+            return None
+        found = await scheduled_as(self.chat, self.plan, attempt.marks.get(FILE, ""))
+        new = [one.id for one in found if one.id > int(attempt.marks["newest"])]
+        if new:
+            await attempt.mark({_id(0): str(new[0])})
+            return self._result(new[0])
+        now = self.chat.now()
+        if now >= self.send_at:
+            raise NotKnown("its time has come, so it may have been sent")
+        if now - datetime.fromisoformat(begun) < LONGEST_IN_FLIGHT:
+            raise NotKnown("there is no trace of it in Zulip yet")
+        await attempt.mark({_begun(0): ""})
+        return None
+
+    def _result(self, scheduled_id: int) -> Json:
+        return {"scheduled_id": scheduled_id, "place": self.plan.place, "url": self.plan.url}
+
+
+async def scheduled_as(chat: Chat, plan: MessagePlan, address: str) -> Sequence[ScheduledMessage]:
+    """Return the scheduled messages that have the plan's text, place and time."""
+    channel_id = plan.where.channel.id if plan.where.channel else None
+    people = {person.id for person in plan.where.people}
+    me = (await chat.me()).id
+    return [
+        one
+        for one in await chat.client.scheduled()
+        if (one.text, one.at, one.channel_id) == (plan.texts(address)[0], plan.send_at, channel_id)
+        and one.topic == (plan.where.topic or "")
+        and set(one.people_ids) | {me} == people | {me}
+    ]
 
 
 @dataclass(frozen=True)
@@ -236,13 +328,20 @@ class React:
 def message_act(services: ActServices, plan: MessagePlan) -> ServiceAct[MessageActed]:
     """Return the execution of the plan and its answer."""
     chat = chat_of(services)
+    act: OutboxAct
+    if plan.reaction is not None:
+        act = React(chat, plan, plan.reaction)
+    elif plan.send_at is not None:
+        act = ScheduleMessage(chat, plan, plan.send_at)
+    else:
+        act = SendMessage(chat, plan)
     return ServiceAct(
         tool=REACT if plan.reaction else SEND,
         target=plan.target,
         digest=plan.effect,
         arguments_hash=plan.arguments_hash,
         window=NO_REPETITION if plan.reaction else REPEAT_WINDOW,
-        act=React(chat, plan, plan.reaction) if plan.reaction else SendMessage(chat, plan),
+        act=act,
         conclude=lambda delivered: _conclude(services, plan, delivered),
     )
 
@@ -251,7 +350,7 @@ async def _conclude(services: ActServices, plan: MessagePlan, delivered: Deliver
     """Return the answer, and record which pages a message in a channel names. Conversations name none for others."""
     answer = await _answer(chat_of(services), plan, delivered)
     channel = plan.where.channel
-    if answer.status == "done" and plan.parts and channel:
+    if answer.status == "done" and plan.parts and channel and plan.send_at is None:
         title = f"#{channel.name} > {plan.where.topic}"
         await remember_mentions(services, plan.target, url=answer.url or plan.url, texts=plan.parts, title=title)
     return answer
@@ -270,11 +369,31 @@ async def _answer(chat: Chat, plan: MessagePlan, delivered: Delivered) -> Messag
         str(result.get("url") or plan.url),
         note=plan.note,
     )
+    address = delivered.outbox_entry.marks.get(FILE, "")
     if delivered.status == "unchanged":
-        return replace(answer, note=repetition_note(delivered.outbox_entry))
+        answer = replace(answer, note=repetition_note(delivered.outbox_entry))
     if plan.reaction is not None:
         return replace(answer, status="done" if result.get("changed", True) else "unchanged")
-    return await _read_back(chat, plan, answer)
+    if plan.send_at is not None:
+        return await _with_schedule(chat, plan, answer, int(result.get("scheduled_id", 0)), address)
+    return answer if delivered.status == "unchanged" else await _read_back(chat, plan, answer, address)
+
+
+async def _with_schedule(
+    chat: Chat, plan: MessagePlan, answer: MessageActed, scheduled_id: int, address: str
+) -> MessageActed:
+    """Return the answer with the id of the scheduled message, how to cancel it, and whether Zulip has it as it was planned."""
+    notes = [answer.note] if answer.note else []
+    at = f" for {to_minute(plan.send_at)}" if plan.send_at else ""
+    cancel = f"zulip_update(scheduled_id={scheduled_id}, delete=true) cancels it"
+    notes.append(f"scheduled{at} under the id {scheduled_id}; {cancel}")
+    if answer.status == "done":
+        try:
+            if all(one.id != scheduled_id for one in await scheduled_as(chat, plan, address)):
+                notes.append("Zulip does not list it as it was sent: look at it now")
+        except ConnectorError:
+            notes.append(NOT_READ_BACK)
+    return replace(answer, note="; ".join(notes))
 
 
 def _unsure_note(plan: MessagePlan, delivered: Delivered) -> str:
@@ -297,14 +416,14 @@ def _sent_ids(plan: MessagePlan, entry: OutboxEntry) -> Sequence[int]:
     return [int(id_) for number in range(len(plan.parts)) if (id_ := entry.marks.get(_id(number)))]
 
 
-async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed) -> MessageActed:
+async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed, address: str) -> MessageActed:
     """Return the answer with what Zulip changed; the message is sent, whether it can be read back or not."""
-    notes = [answer.note] if answer.note else []
+    notes, parts = [answer.note] if answer.note else [], plan.texts(address)
     try:
         first = await chat.client.message(answer.message_ids[0])
         for number, message_id in enumerate(answer.message_ids[:MOST_READ_BACK]):
             message = await chat.client.message(message_id) if number else first
-            sent = plan.parts[number] if number < len(plan.parts) else ""
+            sent = parts[number] if number < len(parts) else ""
             if (place := await _moved_to(chat, plan, message)) is not None:
                 notes.append(f"message {message.id} is in {place}, not where it was sent to: look at it now")
             if message.topic != (plan.where.topic or ""):
