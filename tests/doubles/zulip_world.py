@@ -651,7 +651,7 @@ class World:
         if bad:
             raise Refusal(f"Invalid character in topic, at position {bad}!")
         if not topic and self.level < EMPTY_TOPICS:
-            topic = "(no topic)"
+            raise Refusal("Topic can't be empty!")
         return self._empty(_cut(topic, self.longest_topic, "..."))
 
     def _normalised(self, text: str) -> str:

@@ -13,7 +13,7 @@ from anyio import to_thread
 from mcp_server.connectors.errors import Missing, one_line
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.model import Label, PlaneMember, PlaneTask, Project, State
-from mcp_server.connectors.plane.text.edit import edited, lost
+from mcp_server.connectors.plane.text.edit import as_plane_keeps, edited, lost
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.markdown import html_of
 from mcp_server.connectors.plane.text.mention import MentionWriter
@@ -266,7 +266,7 @@ def _description(
     if was == will_be:
         # The same text in other HTML is no change: Plane's own HTML would lose its details for nothing.
         return TaskField("description", current, current, was, will_be)
-    return TaskField("description", current, html, was, will_be, lost(current, html))
+    return TaskField("description", current, html, was, will_be, lost(current, as_plane_keeps(html)))
 
 
 class _FieldNames:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mcp_server.connectors.plane.model import PlaneTask
+from mcp_server.connectors.plane.text.edit import lost
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.markdown import differs, same_words
 from mcp_server.toolsets.plane.act_model import TIES, FieldName, TaskField, TaskPlan, Value
@@ -105,7 +106,8 @@ def difference(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> Readbac
             differing += [f"{one.name}: also {plan.names.get(id_, UNKNOWN)}" for id_ in sorted(has - wanted)]
         elif one.name == "description":
             differing += text_difference(one.name, one.text or "", task.html or "")
-            differing += [f"{one.name}: {one.loses}"] if one.loses else []
+            loses = lost(str(one.before or ""), task.html or "")
+            differing += [f"{one.name}: {loses}"] if loses else []
         elif value != one.after and one.name == "name":
             differing.append("name: it is not what was sent")
         elif value != one.after:

@@ -87,14 +87,14 @@ class Scene:
         return await self.person.proposal(proposal_id)
 
 
-async def soon(true: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Return once the condition holds."""
+async def soon(true: Callable[[], bool | Awaitable[bool]], every_s: float = 0.01) -> None:
+    """Return once the condition holds; it is looked at every `every_s` seconds."""
     deadline = anyio.current_time() + SOON_S
     while anyio.current_time() < deadline:
         so = true()
         if so if isinstance(so, bool) else await so:
             return
-        await anyio.sleep(0.01)
+        await anyio.sleep(every_s)
     raise AssertionError(f"it did not come about within {SOON_S:.0f} s")
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 
 import anyio
 import pytest
 
+from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, make_clients
+from mcp_server.connectors.request.wire import ServiceRequest
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.client import ZulipClient
-from mcp_server.connectors.zulip.model import Channel
+from mcp_server.connectors.zulip.model import Channel, ChatPlace
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip
 from tests.doubles.zulip_world import NEWER_LEVEL, RECORDED_LEVEL
@@ -24,7 +26,11 @@ BOT = "Zulip Default Bot"
 CHANNEL = "kb-test"
 DOUBLES = ("double-247", "double-newer")
 ALL = (*DOUBLES, pytest.param("real", marks=pytest.mark.external))
-"""A real server is named by FORGE_TEST_ZULIP_SITE, _EMAIL and _KEY; FORGE_TEST_ZULIP_CHANNEL is the channel to write to."""
+"""A real server is named by FORGE_TEST_ZULIP_SITE, _EMAIL and _KEY (a bot); FORGE_TEST_ZULIP_CHANNEL is the channel to write to.
+
+FORGE_TEST_ZULIP_HAMLET_EMAIL and _KEY, and those of IAGO, are two people's accounts in that channel, whatever they are called.
+"""
+PEOPLE = {"King Hamlet": "HAMLET", "Iago": "IAGO"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,11 @@ class Ground:
     channel: Channel
     topic: str
     site: str
+    email: str
+    key: str
     zulip: Zulip | None = None
     double: Served | None = None
+    people: Mapping[str, ZulipClient] = field(default_factory=dict)
 
 
 def zulip_of(kind: str, *, heartbeat_s: float = 45.0) -> Zulip:
@@ -70,23 +79,48 @@ async def client_at(
 async def ground(kind: str) -> AsyncIterator[Ground]:
     """Yield where to test: `double-247`, `double-newer` or `real`."""
     topic = f"test {secrets.token_hex(6)}"
-    if kind == "real":
-        site, email, key = (os.environ.get(f"FORGE_TEST_ZULIP_{name}") for name in ("SITE", "EMAIL", "KEY"))
-        if not (site and email and key):
-            pytest.skip("no Zulip server: FORGE_TEST_ZULIP_SITE, _EMAIL and _KEY are not set")
-        wanted = os.environ.get("FORGE_TEST_ZULIP_CHANNEL", CHANNEL)
-        async with client_at(site.rstrip("/"), email, key) as client:
+    async with AsyncExitStack() as stack:
+        if kind == "real":
+            site, email, key = (os.environ.get(f"FORGE_TEST_ZULIP_{name}", "") for name in ("SITE", "EMAIL", "KEY"))
+            if not (site and email and key):
+                pytest.skip("no Zulip server: FORGE_TEST_ZULIP_SITE, _EMAIL and _KEY are not set")
+            site = site.rstrip("/")
+            client = await stack.enter_async_context(client_at(site, email, key))
+            wanted = os.environ.get("FORGE_TEST_ZULIP_CHANNEL", CHANNEL)
             found = [channel for channel in await client.channels() if channel.name == wanted]
             if not found:
                 pytest.skip(f"FORGE_TEST_ZULIP_CHANNEL names no channel that the bot sees: {wanted}")
-            yield Ground(client, found[0], topic, site.rstrip("/"))
-        return
-    zulip = zulip_of(kind)
-    bot = zulip.world.user(BOT)
-    async with served(zulip) as double, client_at(double.address, bot.email, bot.key) as client:
+            people = {}
+            for name, short in PEOPLE.items():
+                one = [os.environ.get(f"FORGE_TEST_ZULIP_{short}_{what}", "") for what in ("EMAIL", "KEY")]
+                if all(one):
+                    people[name] = await stack.enter_async_context(client_at(site, *one))
+            try:
+                yield Ground(client, found[0], topic, site, email, key, people=people)
+            finally:
+                await _without_messages(ChatPlace(found[0]), topic, client, *people.values())
+            return
+        zulip = zulip_of(kind)
+        double = await stack.enter_async_context(served(zulip))
+        bot, *others = [zulip.world.user(name) for name in (BOT, *PEOPLE)]
+        client, *clients = [
+            await stack.enter_async_context(client_at(double.address, one.email, one.key)) for one in (bot, *others)
+        ]
         room = zulip.world.room(CHANNEL)
         channel = Channel(room.id, room.name, room.record["description"], private=False)
-        yield Ground(client, channel, topic, double.address, zulip, double)
+        people = dict(zip(PEOPLE, clients, strict=True))
+        yield Ground(client, channel, topic, double.address, bot.email, bot.key, zulip, double, people)
+
+
+async def _without_messages(where: ChatPlace, topic: str, *authors: ZulipClient) -> None:
+    """Delete what these accounts wrote in the test's topics, as far as the organisation lets them."""
+    for author in authors:
+        with suppress(ConnectorError):
+            window = await author.messages(where, before=200, sender=await author.me())
+            for message in window.messages:
+                if topic in message.topic:
+                    gone = ServiceRequest("DELETE", f"/api/v1/messages/{message.id}")
+                    await author._sender.send(gone)
 
 
 async def _at_once(_seconds: float) -> None:

@@ -141,10 +141,13 @@ def test_what_a_changed_description_loses_is_in_the_sentence_and_in_the_answer()
     seen = markdown_of(before, {"u-2": "mel"})
     after = edited(before, seen.replace("or @mel", "or nobody"), {"u-2": "mel"})
     assert SHOT in after
-    told = updating(replace(TEXT, loses=lost(before, after)))
-    assert sentence(told) == "change task KB-7 in Plane: description (1 mention lost: Markdown has no form for that)"
-    kept = difference(told, replace(TASK, html="<p>New text.</p>"))
-    assert kept.differs == ("description: 1 mention lost: Markdown has no form for that",)
+    told = updating(replace(TEXT, before=before, after=after, loses=lost(before, after)))
+    assert (
+        sentence(told)
+        == "change task KB-7 in Plane: description (1 mention lost: Markdown or Plane's API has no form for that)"
+    )
+    kept = difference(told, replace(TASK, html=after))
+    assert kept.differs == ("description: 1 mention lost: Markdown or Plane's API has no form for that",)
 
 
 def test_others_names_cannot_pass_for_another_field() -> None:

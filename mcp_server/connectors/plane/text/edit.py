@@ -16,8 +16,10 @@ from html import escape
 from html.parser import HTMLParser
 from typing import Literal
 
+import nh3
+
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
-from mcp_server.connectors.plane.text.html_tree import DEEPEST, INLINE, LONGEST_HTML, VOID
+from mcp_server.connectors.plane.text.html_tree import DEEPEST, INLINE, LONGEST_HTML, OF_THE_EDITOR, VOID
 from mcp_server.connectors.plane.text.markdown import html_of, markdown_parser
 
 LISTS = ("ul", "ol")
@@ -70,6 +72,17 @@ def _with_pictures(html: str, before: str) -> str:
     return html
 
 
+# The elements that Plane's API keeps; of the others, such as an embedded task's, only the text inside is stored.
+# Source: apps/api/plane/utils/content_validator.py of github.com/makeplane/plane.
+_KEPT = "|".join(sorted(nh3.ALLOWED_TAGS | OF_THE_EDITOR))
+_NOT_KEPT = re.compile(rf"</?(?!(?:{_KEPT})[\s/>])[a-z][\w-]*[^<>]*>", re.IGNORECASE)
+
+
+def as_plane_keeps(html: str) -> str:
+    """Return `html` without the elements that Plane removes from every description that its API gets."""
+    return _NOT_KEPT.sub("", html)
+
+
 FEATURES = (
     ("callout", re.compile(r'data-block-type="callout-component"')),
     ("rule", re.compile(r'data-type="horizontalRule"|<hr\b')),
@@ -83,19 +96,22 @@ FEATURES = (
     ("list in a cell", re.compile(r"<t[dh]\b[^<>]*>(?:(?!</t[dh]>).)*?<[uo]l\b", re.DOTALL)),
     ("mention", re.compile(r"<mention-component\b")),
     ("picture", re.compile(r"<image-component\b")),
-    ("embedded element", re.compile(r"<(?!mention-component|image-component)[a-z]+(?:-[a-z]+)*-(?:component|embed)\b")),
+    ("embedded element", re.compile(rf"<(?!/|(?:{_KEPT})[\s/>])[a-z][\w-]*", re.IGNORECASE)),
 )
 """Forms of Plane's editor that Markdown lacks. Source: packages/editor/src/core/extensions of github.com/makeplane/plane."""
 
 
 def lost(before: str, after: str) -> str:
-    """Return in words which of the editor's forms in `before` are only text in `after`, or gone; "" if none is."""
+    """Return in words which of the editor's forms in `before` are only text in `after`, or gone; "" if none is.
+
+    `after` is what Plane has then: what was sent, `as_plane_keeps` it.
+    """
     notes = []
     for name, pattern in FEATURES:
         count = len(pattern.findall(before)) - len(pattern.findall(after))
         if count > 0:
             notes.append(f"{count} {name}{'s' if count > 1 else ''}")
-    return f"{', '.join(notes)} lost: Markdown has no form for that" if notes else ""
+    return f"{', '.join(notes)} lost: Markdown or Plane's API has no form for that" if notes else ""
 
 
 @dataclass(slots=True)
@@ -360,16 +376,24 @@ def _matched(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int,
 def _place_after(parts: Sequence[_HtmlPart], places: Sequence[int], count: int) -> int:
     """Return the part after which blocks come that are added after the first `count` blocks; -1 for the beginning.
 
-    At the end of the text they come after everything. Between two blocks they are outside of a callout that ends there.
+    At the end of the text they come after everything. Between two blocks they are outside of a callout that ends there. An element
+    that only holds the blocks holds the new ones too: otherwise Plane would put one more around it with each edit.
     """
-    if not count:
-        return -1
-    at = places[count - 1]
     if count == len(places):
         last = len(parts) - 1
-        while last > at and (parts[last].holds or not parts[last].raw.strip()):
+        first = places[-1] if places else -1
+        while last > first and ((parts[last].bounds == "closes" and parts[last].holds) or not parts[last].raw.strip()):
             last -= 1
         return last
+    if not count:
+        at = -1
+        for number, part in enumerate(parts):
+            if part.bounds == "opens" and part.holds:
+                at = number
+            elif part.raw.strip():
+                break
+        return at
+    at = places[count - 1]
     depth = min(parts[at].depth, parts[places[count]].depth)
     while parts[at].depth > depth:
         at += 1
