@@ -28,7 +28,7 @@ class MergeRequest:
     request, None before one was asked. `repeats` are sentences in it (digests of `knowledge.pages.markdown.passages`) that its
     writer was shown as somebody else's and does not name as such, each with its origin.
     `answers` are the host's judgement of statements that it was asked about. With an empty `content` the server brings what the source
-    says (`brought`).
+    says; `brought_from` is then that task or thread and its address.
     """
 
     actor: Actor
@@ -46,7 +46,7 @@ class MergeRequest:
     judgement: PairJudgement | None = None
     repeats: tuple[tuple[bytes, str], ...] = ()
     answers: tuple[StatementAnswer, ...] = ()
-    brought: bool = False
+    brought_from: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ class CitationCheck:
         found = await self._sources.fetch(request.source)
         if not found.entries:
             raise NoSuchSource(request.source, "nobody but this server has written anything there")
-        return replace(request, content=source_page(found), brought=True)
+        origin = found.source.rpartition("/")[0] if found.single else found.source
+        return replace(request, content=source_page(found), source=found.source, brought_from=(origin, found.url))
 
     async def cited(self, request: MergeRequest) -> Cited:
         """Return the request after looking up what it cites.
@@ -91,7 +92,7 @@ class CitationCheck:
             note = f"all of {found.source} was written by this server; it counts as from an unknown source"
             return await self._checked(_weakened(request), note)
         cited = await self._checked(request)
-        if request.brought:
+        if request.brought_from:
             return replace(cited, verified=tuple(dict.fromkeys((lineage_of(request.source), *cited.verified))))
         if lineage_of(request.source) in cited.verified:
             return cited

@@ -23,8 +23,9 @@ from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.zulip import notice_cards as cards
 from mcp_server.approvals.zulip.notice_cards import Card, PostNotice, ReactionKey, key_of, text_digest
-from mcp_server.approvals.zulip.notice_text import APPROVES, LONGEST_NAME, REJECTS, ended, waiting
-from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName, one_line
+from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
+from mcp_server.approvals.zulip.reviewers import listed_reviewers, person_name
+from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.chat import chat_of
@@ -36,7 +37,6 @@ from mcp_server.connectors.zulip.model import (
     Reaction,
     ZulipUser,
     reviewer_name,
-    why_powerless,
 )
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, SERVICE, QueueGone
@@ -493,31 +493,18 @@ class Notices:
                     await self._decide(message.id, card, listed[one.user_id][0], one)
                     return
 
-    async def _find_reviewers(self) -> dict[int, tuple[ZulipUser, str]]:
-        """Return the accounts whose reactions count, with the address by which they are listed.
-
-        They are active and belong to people. The server's own account never counts: with a person's key a host could make it
-        approve its own proposals. An address or name that two accounts have counts for neither, because nobody can tell which was
-        meant.
-        """
-        me = await self._client.me()
-        bearers: dict[str, list[ZulipUser]] = {entry: [] for entry in self._reviewers}
-        for user in await self._client.people():
-            for entry in user.reviewer_names & self._reviewers:
-                bearers[entry].append(user)
-        powerless = {entry: why for entry, users in bearers.items() if (why := why_powerless(entry, users, me))}
-        for entry in sorted(powerless.keys() - (self._powerless or frozenset())):
-            logger.warning("a listed reviewer cannot decide in Zulip: %s", powerless[entry])
-        self._powerless = frozenset(powerless)
-        listed = {users[0].id: (users[0], entry) for entry, users in bearers.items() if entry not in powerless}
-        self._reviewer_ids = frozenset(listed)
-        return listed
+    async def _find_reviewers(self) -> Mapping[int, tuple[ZulipUser, str]]:
+        """Return the accounts whose reactions count, with the entry by which they are listed."""
+        found = listed_reviewers(self._reviewers, await self._client.people(), await self._client.me())
+        for entry in sorted(found.powerless.keys() - (self._powerless or frozenset())):
+            logger.warning("a listed reviewer cannot decide in Zulip: %s", found.powerless[entry])
+        self._powerless = frozenset(found.powerless)
+        self._reviewer_ids = frozenset(found.people)
+        return found.people
 
     async def _decide(self, number: int, card: Card, user: ZulipUser, reaction: Reaction) -> None:
         """Record a person's decision. One that is refused is reported in the notice, and ignored until it is removed."""
-        # With the address: any account may take another's name.
-        name = one_line(user.name, LONGEST_NAME)
-        person = Approver(f"{name} ({user.delivery_email or user.email})", "zulip")
+        person = Approver(person_name(user), "zulip")
         note = f"reacted :{reaction.emoji}: to message {number} in Zulip"
         decide = self._approvals.reject if reaction.code in REJECTS else self._approvals.approve
         try:

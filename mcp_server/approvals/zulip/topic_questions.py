@@ -10,7 +10,6 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,9 +21,10 @@ from knowledge.errors import KnowledgeError
 from knowledge.outbox.ports import OutboxEntry
 from mcp_server.approvals.zulip.notice_cards import PLACE, PostNotice, first_marks, place_mark, text_digest
 from mcp_server.approvals.zulip.notice_text import code_span
+from mcp_server.approvals.zulip.reviewers import listed_reviewers, person_name
 from mcp_server.connectors.errors import Missing, NotAllowed, one_line
 from mcp_server.connectors.zulip.chat import Chat, chat_of
-from mcp_server.connectors.zulip.model import ChatPlace, Message, ZulipUser
+from mcp_server.connectors.zulip.model import ChatPlace, Message
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, SERVICE
 from mcp_server.ports import AskingServices
@@ -136,21 +136,24 @@ class _Question:
     async def _text(self) -> str:
         agent, waits = self._here.agent, self._here.state.checkpoint
         phase = waits.phase if waits else self._here.state.phase
-        terminal = f"`knowledge-forge journeys show {self._here.journey}`"
+        page = self.chat.access.review_page
+        terminal = f"`knowledge-forge journeys show {self._here.journey}` on the server's machine"
+        work = f"{page}/journeys/{self._here.journey}, or {terminal}" if page else terminal
         return "\n".join(
             [
                 f"**{agent.title}** asks ({code_span(self._here.journey)}, {code_span(phase)}):",
                 *(f"> {line}" for line in agent.questions.get(phase, "").splitlines()),
-                f"* the work: on the review page, or {terminal} on the server's machine",
+                f"* the work: {work}",
                 HOW,
             ]
         )
 
     async def answered(self, question: Message) -> JourneyPosition | None:
         """Apply the first answer of a listed reviewer, and return the position after it; None if nobody has answered."""
-        reviewers = await self._reviewers()
-        if not reviewers:
-            self.trouble = "nobody can answer there: ZULIP_REVIEWERS lists nobody"
+        everybody = await self.chat.people(fresh=True)
+        listed = listed_reviewers(self.chat.access.reviewers, everybody, await self.chat.me())
+        if not listed.people:
+            self.trouble = "nobody can answer there: ZULIP_REVIEWERS lists nobody who can decide"
             return None
         window = await self.chat.client.messages(
             await self.chat.place_of(question), anchor=question.id, after=MOST_MESSAGES, with_anchor=False
@@ -158,34 +161,23 @@ class _Question:
         for message in window.messages:
             # One that was moved here was said elsewhere, about something else.
             untouched = not message.edited_s and not message.moved_s
-            opinion = opinion_in(message.text) if untouched and message.sender_id in reviewers else None
+            opinion = opinion_in(message.text) if untouched and message.sender_id in listed.people else None
             if opinion is None:
                 continue
             decision, words = opinion
-            person = reviewers[message.sender_id]
+            person, _ = listed.people[message.sender_id]
             note = f"{one_line(words, LONGEST_WORDS)} ({await self.chat.url_of(message)})"
-            by = f"{one_line(person.name, 120)} ({person.delivery_email or person.email})"
             try:
                 return await self._services.journeys.decide(
-                    self._here.journey, self._here.state.version, JourneyDecision(decision, "zulip", note), by=by
+                    self._here.journey,
+                    self._here.state.version,
+                    JourneyDecision(decision, "zulip", note),
+                    by=person_name(person),
                 )
             except AgentError as error:  # another process was faster, or the agent's file has changed
                 logger.info("an answer in Zulip did not decide %s: %s", self._here.journey, error)
                 return await self._services.journeys.position(self._here.journey)
         return None
-
-    async def _reviewers(self) -> Mapping[int, ZulipUser]:
-        """Return the people whose answers count, by id: active, no bots, and not the owner of the server's key."""
-        me, listed = await self.chat.me(), frozenset(self.chat.access.reviewers)
-        bearers: dict[str, list[ZulipUser]] = {}
-        for user in await self.chat.people(fresh=True):
-            for address in user.mailboxes & listed:
-                bearers.setdefault(address, []).append(user)
-        return {
-            user.id: user
-            for user, *others in bearers.values()
-            if not others and user.active and not user.bot and user.id != me.id
-        }
 
 
 def opinion_in(text: str) -> tuple[Decision, str] | None:

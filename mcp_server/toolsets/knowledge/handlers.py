@@ -20,7 +20,7 @@ from knowledge.writing.answers import ChangeAnswer, Disagreements, DismissalAnsw
 from knowledge.writing.evidence.judge import PairJudgement
 from knowledge.writing.related.target_page import teaches
 from knowledge.writing.requests import DeleteRequest, MergeRequest, MoveRequest, RevertRequest
-from mcp_server.connectors.page_mentions import citations_of
+from mcp_server.connectors.page_mentions import citations_of, remember_mentions
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
@@ -249,6 +249,10 @@ async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeAr
     plan = await services.writer.plan_merge(request, unseen=unseen, agreed=agreed, dry_run=arguments.dry_run)
     if earlier and plan.answer is not None and plan.answer.status != "done":
         raise CallsDoNotJoin("some of the merges can no longer be made")
+    for one in (*plan.request.earlier, plan.request):
+        if one.brought_from is not None:
+            origin, url = one.brought_from
+            await remember_mentions(services, origin, url=url, texts=[one.content])
     origins: tuple[str, ...] = ()
     if call.origin != "approved":  # after an approval the caller sees no answer of this call
         await services.ledger.named_by_merge(call.reader, plan.request.path)

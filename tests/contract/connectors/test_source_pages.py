@@ -65,6 +65,8 @@ async def test_a_thread_becomes_a_page_without_this_servers_own_messages_and_gro
         assert page.index(f"> **{HAMLET}**, ") < page.index("> **Iago**, ")
         assert "8 MiB" not in page
         assert page.count("/near/") == 2
+        cited = await there.host.call("kb_read", path="uploads.md")
+        assert [one["origin"] for one in cited["cited_by"]] == ["zulip:drawing"], "the thread names that page"
         again = await there.host.call("kb_merge", **source, base_revision=first["revision"])
         assert again["status"] == "unchanged"
         there.zulip.world.say(HAMLET, "drawing", "upload limits", "Agreed then.")
