@@ -141,7 +141,7 @@ async def open_app(
         anyio.create_task_group() as tasks,
     ):
         connectors: Mapping[str, Callable[[], Connector]] = {
-            name: cache(partial(connector_factory.connector, access, stack, utc_now, sleep))
+            name: cache(partial(connector_factory.connector, access, stack, base.state, utc_now, sleep))
             for name, access in settings.services.items()
         }
         ledger = ReadingLedger(base.state, utc_now, load_use=_use_recorder_of(base, settings.questions_kept))

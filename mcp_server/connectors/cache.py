@@ -56,6 +56,11 @@ class ReplyCache(Generic[T]):
         entry = self._entries.get(key)
         return None if entry is None else self._monotonic() - entry[1]
 
+    def kept(self, key: str) -> T | None:
+        """Return the cached answer if it is younger than `longest_s`, without requesting anything."""
+        entry = self._entries.get(key)
+        return None if entry is None or self._monotonic() - entry[1] >= self._longest_s else entry[0]
+
     def values(self) -> Collection[T]:
         """Return all cached answers."""
         return [value for value, _at in self._entries.values()]

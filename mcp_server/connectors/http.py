@@ -1,7 +1,8 @@
 """Sends requests to the one host that a person configured, and knows whether a failed one may have been received.
 
 Reads are retried for a short while when the network or the service fails. Writes are sent once, on a connection of their own: a
-kept one may be dead already, and then nobody can say whether the service saw the request.
+kept one may be dead already, and then nobody can say whether the service saw the request. A write that was refused because there
+were too many requests was not done, and is sent again after a short wait.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import ACCEPTED, bounding
 from mcp_server import VERSION
 from mcp_server.connectors.errors import ConnectorError, NoAnswer, ReplyLost, ServiceLimited, Unreachable, WrongAddress
+from mcp_server.connectors.request.allowance import Allowance
 from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of, without_secrets_of
 from mcp_server.connectors.request.transport_errors import BROKEN, trouble_of
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
@@ -74,7 +76,8 @@ class RequestLimits:
 class Sender:
     """Sends requests to one service. A reply is returned whatever its status: the wire modules judge it.
 
-    `fresh` is a client that keeps no connections, for writes; without it `client` sends those too.
+    `fresh` is a client that keeps no connections, for writes; without it `client` sends those too. `allowance` counts the requests,
+    if the service limits them.
     """
 
     def __init__(
@@ -86,8 +89,10 @@ class Sender:
         sleep: Callable[[float], Awaitable[None]],
         monotonic: Callable[[], float],
         bounds: RequestLimits | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self.place = place
+        self._allowance = allowance
         self._client, self._fresh = client, fresh or client
         self._sleep, self._monotonic = sleep, monotonic
         self._bounds = bounds or RequestLimits()
@@ -96,13 +101,14 @@ class Sender:
         """Return the reply: its status is 2xx or 4xx, but not 429; its body is JSON or empty.
 
         A repeatable request is retried, a few times and for a bounded time, after a cut connection, a timeout, 5xx, and 429 as
-        `Retry-After` says; any other is sent once. Reads follow redirects within this host. Secrets are removed from the reply.
+        `Retry-After` says; any other is sent once, and again only after a 429. Reads follow redirects within this host. Secrets are
+        removed from the reply.
 
         Raises:
             Unreachable: no connection was made, so nothing was sent.
             ReplyLost: a write was sent, and no usable reply came (5xx, cut, timeout, too large, not JSON).
             NoAnswer: the same for a read.
-            ServiceLimited: 429, and `Retry-After` asks for more than a decent wait.
+            ServiceLimited: 429, and `Retry-After` asks for more than a decent wait; or the allowance has no room for it.
             WrongAddress: it redirects to another host, or redirects a write.
         """
         built, started, lost = self._build(request), self._monotonic(), False
@@ -114,7 +120,9 @@ class Sender:
                 lost = lost or failed.sent
                 wait_s = self._wait_s(failed, number)
                 spent_s = self._monotonic() - started
-                if not request.repeatable or wait_s is None or spent_s + wait_s >= self._bounds.patience_s:
+                # A limited write was not done. It waits only as long as the service says, never for a time that we guess.
+                may_repeat = request.repeatable or (failed.is_limited and failed.wait_s is not None)
+                if not may_repeat or wait_s is None or spent_s + wait_s >= self._bounds.patience_s:
                     # `from None`: httpx's error quotes what came back, which may echo what was sent. No traceback may hold that.
                     raise self._final_error(failed, request, lost=lost) from None
             await self._sleep(wait_s)
@@ -192,6 +200,8 @@ class Sender:
         self, request: ServiceRequest, built: httpx.Request, left_s: float
     ) -> tuple[int, Mapping[str, str], bytes]:
         client = self._fresh if request.writes else self._client
+        if self._allowance is not None:
+            await self._allowance.spend()
         content = bytearray()
         try:
             with anyio.fail_after(request.patience_s or min(self._bounds.reply_s, left_s)):
@@ -212,8 +222,13 @@ class Sender:
 
     def _reply(self, request: ServiceRequest, status: int, headers: Mapping[str, str], content: bytes) -> ServiceReply:
         wait_s = wait_of(headers.get("retry-after"), headers.get("date"), datetime.now(UTC))
+        limited_s = None
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            limited = ServiceLimited(self.place.service, self._bounds.unknown_wait_s if wait_s is None else wait_s)
+            limited_s = self._bounds.unknown_wait_s if wait_s is None else wait_s
+        if self._allowance is not None:
+            self._allowance.heard(headers, limited_s)
+        if limited_s is not None:
+            limited = ServiceLimited(self.place.service, limited_s)
             # Both services count requests before they look at them: a limited one did nothing.
             raise _TryFailed("too many requests", sent=False, passing=True, wait_s=wait_s, error=limited)
         if not (httpx.codes.is_success(status) or httpx.codes.is_client_error(status)):
@@ -263,6 +278,11 @@ class _TryFailed(Exception):
     passing: bool = False
     wait_s: float | None = None
     error: ConnectorError | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there were too many requests."""
+        return isinstance(self.error, ServiceLimited)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,9 @@ __all__ = [
 class Plane(Handlers):
     """A workspace of Plane, as an ASGI application. Tests may inspect and change it as people would in their browser.
 
-    `allowance` is how many requests a key may send in a minute. `pause` is awaited between a create's look-up of its
-    key and its write, which are not atomic in the real program either. `now` must not go back.
+    `allowance` is how many requests a key may send in a minute, 60 in a real one; `refused` counts those that were too many.
+    `pause` is awaited between a create's look-up of its key and its write, which are not atomic in the real program either.
+    `now` must not go back.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Plane(Handlers):
         self.allowance = allowance
         self._monotonic = monotonic
         self._spent: dict[str, list[float]] = {}
+        self.refused = 0
 
     # The API
 
@@ -95,8 +97,10 @@ class Plane(Handlers):
         try:
             handler, parts = self._route(path, query)
             who = self._authenticated(headers)
-            limits = self._within_limits(who)
             asked = Asked(method, {name: values[-1] for name, values in parse_qs(query).items()}, None, who)
+            self._permitted(handler, asked, parts)
+            # After the permission: a request that is not permitted does not count.
+            limits = self._within_limits(who)
             answer = self._handled(handler, asked, parts, headers, content)
         except Answer as made:
             answer = made
@@ -104,8 +108,7 @@ class Plane(Handlers):
             raise
         except Exception:  # noqa: BLE001  # as the program does: whatever goes wrong inside is a 500 without a reason
             answer = Answer(500, BROKEN)
-        if answer.status != 429 and answer.body != NO_PERMISSION:
-            answer.headers.update(limits)
+        answer.headers.update(limits)
         return answer
 
     def _route(self, path: str, query: str) -> tuple[str, Mapping[str, str]]:
@@ -126,9 +129,15 @@ class Plane(Handlers):
         return found
 
     def _within_limits(self, who: Account) -> dict[str, str]:
+        """Count the request, or raise the answer that there were too many; a refused one does not count.
+
+        Source: SimpleRateThrottle of github.com/encode/django-rest-framework; apps/api/plane/api/rate_limit.py of
+        github.com/makeplane/plane
+        """
         now = self._monotonic()
         recent = [at for at in self._spent.get(who.key, []) if at > now - 60]
         if len(recent) >= self.allowance:
+            self.refused += 1
             wait_s = math.ceil(60 - (now - recent[-self.allowance]))
             raise Answer(
                 429, {"error_code": 5900, "error_message": "RATE_LIMIT_EXCEEDED"}, {"retry-after": str(max(1, wait_s))}
@@ -142,9 +151,6 @@ class Plane(Handlers):
     def _handled(
         self, name: str, asked: Asked, parts: Mapping[str, str], headers: Mapping[str, str], content: bytes
     ) -> Answer:
-        if parts.get("slug", WORKSPACE) != WORKSPACE:
-            raise Answer(403, NO_PERMISSION)
-        self._permitted(name, asked, parts)
         handler = getattr(self, f"_{asked.method.lower()}_{name}", None)
         if handler is None:
             raise Answer(405, {"detail": f'Method "{asked.method}" not allowed.'})
@@ -156,9 +162,10 @@ class Plane(Handlers):
 
     def _permitted(self, name: str, asked: Asked, parts: Mapping[str, str]) -> None:
         """Return where the key's owner may do this, by the program's permission classes."""
-        if name in ("me", "search"):
+        elsewhere = parts.get("slug", WORKSPACE) != WORKSPACE
+        if name in ("me", "search") and not elsewhere:
             return
-        if asked.who.role is None:
+        if asked.who.role is None or elsewhere:
             raise Answer(403, NO_PERMISSION)
         reads = asked.method == "GET"
         project = self.projects.get(parts.get("project_id", ""))
@@ -167,7 +174,9 @@ class Plane(Handlers):
                 (one for one in self.projects.values() if one.row["identifier"] == parts["identifier"]), None
             )
         role = project.roles.get(asked.who.id, 0) if project else 0
-        if name in ("projects", "project", "people", "summary"):
+        if name == "people":
+            allowed = asked.who.role >= MEMBER
+        elif name in ("projects", "project", "summary"):
             allowed = reads or (asked.who.role >= MEMBER if name == "projects" else role >= ADMIN)
         elif name in ("comments", "comment"):
             allowed = role >= GUEST

@@ -213,8 +213,7 @@ class Handlers(Workspace):
         return self._hold(asked, project_id, "in_modules", "module", own_id)
 
     def _get_intake(self, asked: Asked, project_id: str) -> Answer:
-        assert project_id in self.projects
-        return paged(asked, [])
+        return paged(asked, newest_first(self.projects[project_id].intake.values()))
 
     # Tasks
 

@@ -88,6 +88,7 @@ class Project:
     activities: list[Row] = field(default_factory=list)
     in_cycles: dict[str, Row] = field(default_factory=dict)
     in_modules: dict[str, Row] = field(default_factory=dict)
+    intake: dict[str, Row] = field(default_factory=dict)
     numbers: int = 0
 
 
@@ -146,6 +147,16 @@ class Workspace:
     def add_task(self, key: str, name: str, *, by: Account = ADA, **fields: Any) -> Row:
         """Make a task with fields as the API names them, and return it."""
         return self._new_task(self.project(key), {"name": name, **fields}, by)
+
+    def add_to_intake(self, key: str, name: str, status: int = -2, *, by: Account = ADA, **fields: Any) -> Row:
+        """Put a task into the intake of a project; it is in no list of tasks until somebody accepts it."""
+        project = self.project(key)
+        task = self._new_task(project, {"name": name, **fields}, by)
+        del project.tasks[task["id"]]
+        triage = {"id": str(uuid4()), "name": "Triage", "color": "#4E5355", "group": "triage"}
+        row = self._dated(by) | {"status": status, "issue": task["id"], "issue_detail": task | {"state": triage}}
+        project.intake[row["id"]] = row
+        return row
 
     def add_comment(self, key: str, html: str, *, by: Account = ADA, **fields: Any) -> Row:
         """Comment on a task and return the comment."""

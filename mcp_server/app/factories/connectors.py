@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -16,6 +17,7 @@ from mcp_server.connectors.plane import wire as plane_wire
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.ports import Connector
+from mcp_server.connectors.request.allowance import Allowance, LeaseRecord
 from mcp_server.connectors.webhook import wire as webhook_wire
 from mcp_server.connectors.webhook.receivers import Receivers
 from mcp_server.connectors.zulip import wire as zulip_wire
@@ -24,21 +26,25 @@ from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.gate.caller import Clock
 
 Sleep = Callable[[float], Awaitable[None]]
+KEY_DIGITS = 12
 
 
-def connector(access: ServiceAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Connector:
-    """Return the connector of a service. `sleep` waits between tries; its connections are closed with `stack`."""
+def connector(access: ServiceAccess, stack: AsyncExitStack, leases: LeaseRecord, now: Clock, sleep: Sleep) -> Connector:
+    """Return the connector of a service. `sleep` waits between tries; its connections are closed with `stack`.
+
+    Processes that share `leases` share the requests that a key may send.
+    """
     match access:
         case PlaneAccess():
-            return board(access, stack, now, sleep)
+            return board(access, stack, leases, now, sleep)
         case ZulipAccess():
             return chat(access, stack, now, sleep)
         case WebhookAccess():
             return receivers(access, stack, now, sleep)
 
 
-def board(access: PlaneAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Board:
-    """Return the projects and tasks of Plane."""
+def board(access: PlaneAccess, stack: AsyncExitStack, leases: LeaseRecord | None, now: Clock, sleep: Sleep) -> Board:
+    """Return the projects and tasks of Plane. Without `leases` the requests are not counted."""
     address = ServiceAddress(
         plane_wire.SERVICE,
         access.base_url.rstrip("/"),
@@ -47,8 +53,16 @@ def board(access: PlaneAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) 
         (access.api_key,),
         ca_setting="PLANE_CA",
     )
-    client = PlaneClient(_sender(address, access.ca, stack, sleep), access.workspace)
-    return Board(client, access, now=now, monotonic=time.monotonic)
+    # A hash: names of leases are shown to people, and the key must not be.
+    key_name = hashlib.sha256(f"{address.address}\0{access.api_key}".encode()).hexdigest()[:KEY_DIGITS]
+    allowance = (
+        None
+        if leases is None
+        else Allowance(plane_wire.SERVICE, f"plane:{key_name}", leases, now=now, monotonic=time.monotonic)
+    )
+    client = PlaneClient(_sender(address, access.ca, stack, sleep, allowance), access.workspace)
+    reading_much = nullcontext if allowance is None else allowance.reading_much
+    return Board(client, access, now=now, monotonic=time.monotonic, reading_much=reading_much)
 
 
 def chat(access: ZulipAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Chat:
@@ -86,11 +100,19 @@ def receivers(access: WebhookAccess, stack: AsyncExitStack, now: Clock, sleep: S
     return Receivers(access, senders, paths, now=now)
 
 
-def _sender(address: ServiceAddress, ca: Path | None, stack: AsyncExitStack, sleep: Sleep) -> Sender:
+def _sender(
+    address: ServiceAddress,
+    ca: Path | None,
+    stack: AsyncExitStack,
+    sleep: Sleep,
+    allowance: Allowance | None = None,
+) -> Sender:
     try:
         clients = make_clients(ca)
     except OSError as error:
         problem = f"{address.ca_setting} names {ca}, which is not a readable file of certificates"
         raise ConnectorError(address.service, problem) from error
     stack.push_async_callback(clients.aclose)
-    return Sender(address, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic)
+    return Sender(
+        address, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic, allowance=allowance
+    )

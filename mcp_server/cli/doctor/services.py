@@ -97,7 +97,9 @@ def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
 async def _check_plane(settings: Settings, stack: AsyncExitStack, sleep: Sleep) -> list[DoctorFinding]:
     access = settings.plane
     # `cache`: the client is made within the check, so that an unreadable file of certificates is a finding.
-    return await plane_examined(cache(lambda: board(access, stack, utc_now, sleep).client), access) if access else []
+    return (
+        await plane_examined(cache(lambda: board(access, stack, None, utc_now, sleep).client), access) if access else []
+    )
 
 
 async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[DoctorFinding]:

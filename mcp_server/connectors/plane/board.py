@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 from knowledge.outbox.ports import Mention
 from knowledge.search.answers import Citing
 from mcp_server.app.settings.services import PlaneAccess
 from mcp_server.connectors.cache import ReplyCache
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.errors import (
+    ConnectorError,
+    Denied,
+    Missing,
+    NoAnswer,
+    NotAllowed,
+    ServiceLimited,
+    UnknownName,
+)
 from mcp_server.connectors.plane.client import PlaneClient
-from mcp_server.connectors.plane.model import Comment, Cycle, Label, Module, PlaneMember, PlaneTask, Project, State
+from mcp_server.connectors.plane.model import (
+    Comment,
+    Cycle,
+    Label,
+    ListPage,
+    Module,
+    PlaneMember,
+    PlaneTask,
+    Project,
+    State,
+)
 from mcp_server.connectors.plane.names import (
     ClosedProject,
     TooManyProjects,
@@ -23,21 +43,33 @@ from mcp_server.connectors.plane.names import (
     states_meant,
     web_address,
 )
-from mcp_server.connectors.plane.pagination import Identified, Listing, read_all
-from mcp_server.connectors.plane.wire import MOST_A_PAGE, SERVICE, TaskGroup
+from mcp_server.connectors.plane.pagination import Identified, Listing, PagesRead, read_all
+from mcp_server.connectors.plane.wire import FEWER_A_PAGE, MOST_A_PAGE, SERVICE, TASKS_A_PAGE, TaskGroup
 from mcp_server.connectors.ports import connector_of
+from mcp_server.connectors.request.transport_errors import TOO_LONG
 from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.ports import HasConnectors
 
 NAMES_S = 300.0
 """How long names of projects, people, states and labels are cached."""
 LISTING_S = 30.0
-"""How long a list of tasks is cached: the pages of one answer come from one listing."""
+"""How old a list of tasks may be: the pages of one answer come from one listing."""
+LISTING_MANY_S = 120.0
+"""The same for the lists of several projects: they outlive Plane's minute, so that a second try asks only for what lacks."""
+KEPT_S = 300.0
+"""How old it may be if Plane accepts no more requests for now: its minute must pass before all projects can be read again."""
+BEGUN_S = 150.0
+"""How long the first pages of a list are kept, if the next one has to wait for Plane's minute."""
+ACT_S = 10.0
+"""How old the names may be that an act uses. Planning it and carrying it out share a request."""
 MOST_COMMENTS = 1_000
+MOST_SINGLY = 2
+"""Tasks that are requested one by one; of more, all tasks of their project are listed."""
 AGED_S = 2.0
 """Names younger than this are not requested again because one of them is unknown."""
 MOST_VERSIONS = 500
 """Values of tasks, as they were read, that are kept to tell what was changed since."""
+INTAKE: Final = "intake"
 MOST_LOOKED_THROUGH = 30
 """Projects in which a task is searched by its id alone; Plane allows 60 requests a minute."""
 ALLOWED = "PLANE_PROJECTS"
@@ -81,13 +113,16 @@ class ProjectNames(Generic[N]):
         Raises:
             UnknownName, AmbiguousServiceName: with the things that match, or all.
         """
-        return await self.chosen(project, lambda things: _by_name(self._kind, asked, things, near=near))
+        return await self.chosen(project, lambda things: _by_name(self._kind, asked, things, near=near), near=near)
 
-    async def chosen(self, project: Project, choose: Callable[[Sequence[N]], T]) -> T:
-        """Return the result of `choose`. A name that it does not find may be new: then they are requested once more."""
+    async def chosen(self, project: Project, choose: Callable[[Sequence[N]], T], *, near: bool = True) -> T:
+        """Return the result of `choose`. A name that it does not find may be new: then they are requested once more.
+
+        Without `near`, which is for acts, they are at most ACT_S old.
+        """
         age_s = self._cache.age_s(project.id)
         try:
-            return choose(await self._get(project))
+            return choose(await self._get(project, at_most_s=None if near else ACT_S))
         except UnknownName:
             if age_s is None or age_s < AGED_S:
                 raise
@@ -107,13 +142,19 @@ class Board:
         *,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        reading_much: Callable[[], AbstractAsyncContextManager[None]],
     ) -> None:
         self.client, self.access, self.now = client, access, now
+        self.reading_much = reading_much
+        self._monotonic = monotonic
         self._web = web_address(access.base_url)
         self._projects: ReplyCache[tuple[Project, ...]] = ReplyCache(monotonic, longest_s=NAMES_S)
+        self._everyone: ReplyCache[Mapping[str, PlaneMember]] = ReplyCache(monotonic, longest_s=NAMES_S)
+        self._tasks_a_page = TASKS_A_PAGE
         self._me: ReplyCache[PlaneMember] = ReplyCache(monotonic, longest_s=NAMES_S)
         self._versions: dict[tuple[str, datetime], Mapping[str, str]] = {}
-        self._tasks: ReplyCache[Listing[PlaneTask]] = ReplyCache(monotonic, longest_s=LISTING_S)
+        self._tasks: ReplyCache[Listing[PlaneTask]] = ReplyCache(monotonic, longest_s=KEPT_S)
+        self._begun: dict[str, tuple[PagesRead[PlaneTask], float]] = {}
         self.states: ProjectNames[State] = ProjectNames("state", monotonic, client.states)
         self.people: ProjectNames[PlaneMember] = ProjectNames("member", monotonic, client.members)
         self.labels: ProjectNames[Label] = ProjectNames("label", monotonic, client.labels)
@@ -133,7 +174,7 @@ class Board:
             ClosedProject: it is archived, or the key's owner does not belong to it.
         """
         return await self._project(
-            asked, lambda usable: chosen(SERVICE, "project", asked, usable, _names_of_project, near=near)
+            asked, lambda usable: chosen(SERVICE, "project", asked, usable, _names_of_project, near=near), near=near
         )
 
     async def state(self, project: Project, asked: str, *, near: bool = True) -> State:
@@ -152,7 +193,7 @@ class Board:
             group = () if meant is None else (asked,)
             return chosen(SERVICE, "state", asked, among, lambda state: (state.name, state.id, *group), near=near)
 
-        return await self.states.chosen(project, choose)
+        return await self.states.chosen(project, choose, near=near)
 
     async def states_meant(self, project: Project, asked: str) -> frozenset[str]:
         """Return the ids of the states that a name, a group or `open` means.
@@ -178,13 +219,13 @@ class Board:
 
         def choose(people: Sequence[PlaneMember]) -> PlaneMember:
             if my_id is None:
-                return chosen(SERVICE, "member", asked, people, _names_of_person, near=near)
+                return chosen(SERVICE, "member", asked, people, names_of_person, near=near)
             for person in people:
                 if person.id == my_id:
                     return person
             raise UnknownName(SERVICE, "member", asked, [person.name for person in people])
 
-        return await self.people.chosen(project, choose)
+        return await self.people.chosen(project, choose, near=near)
 
     async def cycle(self, project: Project, asked: str, *, near: bool = True) -> Cycle:
         """Return the cycle of that name; `current` is the running one, unless a cycle has that name.
@@ -208,23 +249,85 @@ class Board:
         """Return the owner of the key."""
         return await self._me.get("", self.client.me)
 
+    async def everyone(self) -> Mapping[str, PlaneMember]:
+        """Return the people of the workspace by id: one request instead of one for each project. None if the key is a guest's."""
+
+        async def fetch() -> Mapping[str, PlaneMember]:
+            try:
+                return {person.id: person for person in (await self.client.people()).items}
+            except (Denied, Missing):
+                return {}
+
+        return await self._everyone.get("", fetch)
+
     async def names_of_people(self, project: Project, having: Collection[str] = ()) -> Mapping[str, str]:
         """Return the names of the members of the project by id; `having` as in `ProjectNames.by_id`."""
         people = await self.people.by_id(project, having)
         return {person_id: person.name or person.full_name for person_id, person in people.items()}
 
-    async def tasks_of(self, project: Project, group: Cycle | Module | None = None) -> Listing[PlaneTask]:
-        """Return the tasks of the project, or of one of its cycles or modules, without their texts, at most 30 seconds old."""
+    async def tasks_of(
+        self, project: Project, group: Cycle | Module | Literal["intake"] | None = None, *, at_most_s: float = LISTING_S
+    ) -> Listing[PlaneTask]:
+        """Return the tasks of the project, of one of its cycles or modules, or in its intake, without their texts.
 
-        async def fetch() -> Listing[PlaneTask]:
+        The list is at most `at_most_s` old; at most KEPT_S if Plane accepts no more requests for now.
+        """
+        key = _listing_key(project, group)
+
+        def page(cursor: str | None) -> Awaitable[ListPage[PlaneTask]]:
+            per_page = self._tasks_a_page
             if group is None:
                 # Pages are counted from the start. In this order a change moves no task, and a new one only moves others to
                 # later pages: some may come twice, none is missed.
-                return await read_all(lambda cursor: self.client.tasks(project.id, cursor, order_by="-created_at"))
+                return self.client.tasks(project.id, cursor, per_page, order_by="-created_at")
+            if group == INTAKE:
+                return self.client.intake(project.id, cursor, per_page)
             kind: TaskGroup = "cycle" if isinstance(group, Cycle) else "module"
-            return await read_all(lambda cursor: self.client.group_tasks(project.id, kind, group.id, cursor))
+            return self.client.group_tasks(project.id, kind, group.id, cursor, per_page)
 
-        return await self._tasks.get(f"{project.id}/{group.id if group else ''}", fetch)
+        async def fetch() -> Listing[PlaneTask]:
+            begun, since = self._begun.get(key, (PagesRead[PlaneTask](), -BEGUN_S))
+            if self._monotonic() - since >= BEGUN_S:
+                begun, since = PagesRead(), self._monotonic()
+            # Recorded before the first request: `forget` drops it also while a page is on its way.
+            self._begun[key] = begun, since
+            try:
+                listing = await read_all(page, begun=begun)
+            except NoAnswer as error:
+                if error.why != TOO_LONG or self._tasks_a_page == FEWER_A_PAGE:
+                    raise
+                # A slow server may answer smaller pages in time. Its pages are counted by their size, so reading begins again.
+                self._tasks_a_page = FEWER_A_PAGE
+                listing = await read_all(page)
+            self._begun.pop(key, None)
+            return listing
+
+        try:
+            return await self._tasks.get(key, fetch, at_most_s=at_most_s)
+        except ServiceLimited:
+            kept, aged_s = self._tasks.kept(key), self._tasks.age_s(key)
+            if kept is None:
+                raise
+            return replace(kept, aged_s=aged_s)
+
+    def listed_s(self, project: Project, group: Literal["intake"] | None = None) -> float | None:
+        """Return how old the cached list of the project's tasks is; None if there is none."""
+        return self._tasks.age_s(_listing_key(project, group))
+
+    async def tasks_by_id(self, project: Project, ids: Collection[str]) -> Mapping[str, PlaneTask]:
+        """Return those of the project's tasks, without their texts. Missing, archived and hidden ones are left out.
+
+        However many they are, this usually takes one request, and none if the project was listed half a minute ago.
+        """
+        if len(ids) > MOST_SINGLY or self.listed_s(project) is not None:
+            return {task.id: task for task in (await self.tasks_of(project)).items if task.id in ids}
+        found = {}
+        for task_id in ids:
+            try:
+                found[task_id] = await self.client.task(project.id, task_id)
+            except (Missing, Denied):  # deleted, archived, or hidden from a guest
+                continue
+        return found
 
     async def cycle_with(self, project: Project, task_id: str) -> Cycle | None:
         """Return the cycle that the task is in now, None if it is in none.
@@ -263,6 +366,8 @@ class Board:
     def forget(self, project_id: str) -> None:
         """Drop the cached tasks of the project, its cycles and modules: one was changed."""
         self._tasks.forget(f"{project_id}/")
+        for key in [key for key in self._begun if key.startswith(f"{project_id}/")]:
+            del self._begun[key]
 
     async def task(self, asked: str) -> tuple[Project, PlaneTask]:
         """Return a task as it is now, with its text, and its project. `asked` is its key in any case, its id or its address.
@@ -350,7 +455,9 @@ class Board:
 
         return await self._projects.get("", fetch, at_most_s=at_most_s)
 
-    async def _project(self, asked: str, choose: Callable[[Sequence[Project]], Project]) -> Project:
+    async def _project(
+        self, asked: str, choose: Callable[[Sequence[Project]], Project], *, near: bool = True
+    ) -> Project:
         """Return the result of `choose` among the usable projects. If `asked` exactly names a closed one, that is the error."""
 
         def find(projects: Sequence[Project]) -> Project:
@@ -362,7 +469,7 @@ class Board:
 
         age_s = self._projects.age_s("")
         try:
-            return find(await self._all_projects())
+            return find(await self._all_projects(at_most_s=None if near else ACT_S))
         except (UnknownName, NotAllowed, ClosedProject):
             # It may be new, opened or renamed since the names were cached.
             if age_s is None or age_s < AGED_S:
@@ -398,6 +505,10 @@ def _fingerprints(task: PlaneTask) -> Mapping[str, str]:
     }
 
 
+def _listing_key(project: Project, group: Cycle | Module | Literal["intake"] | None) -> str:
+    return f"{project.id}/{group if isinstance(group, str) else group.id if group else ''}"
+
+
 def _by_name(kind: str, asked: str, things: Sequence[N], *, near: bool = True) -> N:
     return chosen(SERVICE, kind, asked, things, lambda thing: (thing.name, thing.id), near=near)
 
@@ -414,7 +525,8 @@ def _names_of_project(project: Project) -> Sequence[str]:
     return project.key, project.name, project.id
 
 
-def _names_of_person(person: PlaneMember) -> Sequence[str]:
+def names_of_person(person: PlaneMember) -> Sequence[str]:
+    """Return the names by which a person can be meant."""
     return person.name, person.full_name, person.email, person.id
 
 

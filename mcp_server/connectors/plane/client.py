@@ -57,6 +57,10 @@ class PlaneClient:
         """Return the people of a project. Guests are among them, and cannot be assigned."""
         return await self._all(lambda _cursor: wire.members(self.workspace, project_id), wire.read_person, "project")
 
+    async def people(self) -> Listing[PlaneMember]:
+        """Return everybody in the workspace. Guests are denied that."""
+        return await self._all(lambda _cursor: wire.people(self.workspace), wire.read_person, self._here)
+
     async def states(self, project_id: str) -> Listing[State]:
         """Return the states of a project."""
         return await self._project_list(project_id, "states", wire.read_state)
@@ -95,6 +99,14 @@ class PlaneClient:
         """Return a page of the tasks of a cycle or module without their texts, oldest first."""
         request = wire.group_tasks(self.workspace, project_id, kind, group_id, cursor=cursor, per_page=per_page)
         return await self._page(request, wire.read_task, kind)
+
+    async def intake(
+        self, project_id: str, cursor: str | None = None, per_page: int = wire.TASKS_A_PAGE
+    ) -> ListPage[PlaneTask]:
+        """Return a page of the tasks in a project's intake, newest first; none if the project has no intake."""
+        return await self._page(
+            wire.intake(self.workspace, project_id, cursor, per_page), wire.read_intake_task, "project"
+        )
 
     async def search(self, text: str, project_id: str | None = None, limit: int = 100) -> tuple[FoundTask, ...]:
         """Return tasks whose name contains `text`, ignoring case, or whose number it names; unordered, at most `limit`.

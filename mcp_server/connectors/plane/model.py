@@ -88,7 +88,10 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class PlaneTask:
-    """A task. `html` is None if only the lean fields were requested, `parent_number` also if only the parent's id came."""
+    """A task. `html` is None if only the lean fields were requested, `parent_number` also if only the parent's id came.
+
+    `parent_id` is the task that it is a part of. `state`, `assignees` and `labels` are filled if the reply held them as objects.
+    """
 
     id: str
     number: int
@@ -107,6 +110,10 @@ class PlaneTask:
     external_source: str | None = None
     parent_id: str | None = None
     parent_number: int | None = None
+    created_by: str | None = None
+    state: State | None = None
+    assignees: tuple[PlaneMember, ...] = ()
+    labels: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

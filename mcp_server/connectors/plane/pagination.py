@@ -7,7 +7,7 @@ things twice, and only their ids show it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from mcp_server.connectors.plane.model import ListPage
@@ -29,10 +29,23 @@ MOST_PAGES = 100  # also of a server that always announces another one
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T_co]):
-    """The things found, each once, in the order of the pages. `note` says why some may be missing, None if none is."""
+    """The things found, each once, in the order of the pages. `note` says why some may be missing, None if none is.
+
+    `aged_s` is set if a newer list could not be requested: that long ago this one was.
+    """
 
     items: tuple[T_co, ...]
     note: str | None = None
+    aged_s: float | None = None
+
+
+@dataclass(slots=True)
+class PagesRead(Generic[T]):
+    """The part of a list that has come so far. If a page fails, reading can continue with it."""
+
+    found: dict[str, T] = field(default_factory=dict)
+    cursor: str | None = None
+    cursors: set[str] = field(default_factory=set)
 
 
 async def read_all(
@@ -40,17 +53,18 @@ async def read_all(
     *,
     most: int = 20_000,
     until: Callable[[T], bool] = lambda _item: False,
+    begun: PagesRead[T] | None = None,
 ) -> Listing[T]:
     """Return the things of all pages, at most `most`; with `until` only up to the page that has a thing it accepts.
 
     `page` is called with None, then with each cursor. Reading also ends, with a note, when a cursor repeats, when a page has
     nothing new while more are announced, and when the last page came with fewer things than Plane counts: a faulty
-    server must neither keep us reading forever nor pass for an empty project.
+    server must neither keep us reading forever nor pass for an empty project. The pages are added to `begun`.
     """
-    found: dict[str, T] = {}
-    cursor: str | None = None
-    cursors: set[str] = set()
+    begun = begun or PagesRead[T]()
+    found, cursors = begun.found, begun.cursors
     for _ in range(MOST_PAGES):
+        cursor = begun.cursor
         got = await page(cursor)
         before = len(found)
         for item in got.items:
@@ -68,7 +82,7 @@ async def read_all(
         if got.next_cursor in cursors or got.next_cursor == cursor:
             return _incomplete(items, got.total, "the pages led in a circle")
         cursors.add(got.next_cursor)
-        cursor = got.next_cursor
+        begun.cursor = got.next_cursor
     return _incomplete(items, got.total, f"only the first {MOST_PAGES} pages were read")
 
 

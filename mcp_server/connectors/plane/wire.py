@@ -12,7 +12,9 @@ Source: https://developers.plane.so/api-reference/introduction, and replies reco
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any, Literal, NoReturn, TypeVar
 from urllib.parse import quote
 
@@ -45,13 +47,22 @@ SOURCE = "knowledge-forge"
 """Our `external_source`. Together with a key (`external_id`) it makes Plane answer a second create with the id of the first."""
 
 MOST_A_PAGE = 1000  # the most that Plane gives at once
-TASKS_A_PAGE = 250
-"""Plane looks up the people and labels of each task separately, so a page of 1,000 would take it seconds."""
+TASKS_A_PAGE = 1000
+FEWER_A_PAGE = 250
+"""For a server that does not answer the larger page in time: Plane looks up the people and labels of each task separately."""
 
-LEAN = "id,name,sequence_id,project,priority,state,assignees,labels,start_date,target_date,created_at,updated_at,parent"
+LEAN = (
+    "id,name,sequence_id,project,parent,priority,state,assignees,labels,start_date,target_date,"
+    "created_at,created_by,updated_at"
+)
 """The fields of tasks in lists: everything but their texts."""
-PARENT = {"expand": "parent"}
-"""Gives the parent's number with its id, in the same request."""
+EXPANDED = "state,assignees,labels,parent"
+"""The fields of one task that come as objects with their names, and with the parent's number, which spares four requests."""
+LISTED = "state"
+"""The same for lists. People and labels would take Plane three times as long for each task.
+
+Source: IssueSerializer.to_representation in apps/api/plane/api/serializers/issue.py of github.com/makeplane/plane
+"""
 COMMENT_FIELDS = "id,comment_html,created_at,created_by,actor,external_id,external_source"
 
 RELATIONS = {
@@ -64,6 +75,17 @@ RELATIONS = {
     "finish_after": "finishes after",
     "finish_before": "finishes before",
 }
+INTAKE_STATES: Mapping[int, tuple[str, str]] = {
+    -2: ("pending", "backlog"),
+    -1: ("rejected", "cancelled"),
+    0: ("snoozed", "backlog"),
+    1: ("accepted", "completed"),
+    2: ("duplicate", "cancelled"),
+}
+"""Plane's decisions on tasks in an intake, each with the group of states that it is like.
+
+Source: IntakeIssueStatus in apps/api/plane/db/models/intake.py of github.com/makeplane/plane
+"""
 HOW_TO_FIND = "check how it is written, or whether it was deleted or archived"
 ProjectList = Literal["states", "labels", "cycles", "modules"]
 TaskGroup = Literal["cycle", "module"]
@@ -97,6 +119,11 @@ def members(workspace: str, project_id: str) -> ServiceRequest:
     return _get(f"{_project(workspace, project_id)}/members/")
 
 
+def people(workspace: str) -> ServiceRequest:
+    """Ask for everybody in the workspace; guests may not (workspace_members_list)."""
+    return _get(f"{_workspace(workspace)}/members/")
+
+
 def project_list(workspace: str, project_id: str, kind: ProjectList, cursor: str | None = None) -> ServiceRequest:
     """Ask for a project's states, labels, cycles or modules, without archived ones.
 
@@ -110,7 +137,7 @@ def tasks(workspace: str, project_id: str, cursor: str | None, per_page: int, or
 
     Archived tasks and drafts are not among them. `order_by` is a field, with `-` before it for descending order.
     """
-    query = _paged(cursor, per_page) | {"order_by": order_by, "fields": LEAN}
+    query = _paged(cursor, per_page) | {"order_by": order_by, "fields": LEAN, "expand": LISTED}
     return _get(f"{_project(workspace, project_id)}/work-items/", query)
 
 
@@ -118,8 +145,13 @@ def group_tasks(
     workspace: str, project_id: str, kind: TaskGroup, group_id: str, *, cursor: str | None, per_page: int
 ) -> ServiceRequest:
     """Ask for a page of the tasks of a cycle or module (cycle_issues_list, module_issues_list)."""
-    query = _paged(cursor, per_page) | {"fields": LEAN}
+    query = _paged(cursor, per_page) | {"fields": LEAN, "expand": LISTED}
     return _get(f"{_project(workspace, project_id)}/{kind}s/{_part(group_id)}/{kind}-issues/", query)
+
+
+def intake(workspace: str, project_id: str, cursor: str | None, per_page: int) -> ServiceRequest:
+    """Ask for a page of the tasks in a project's intake (intake_list)."""
+    return _get(f"{_project(workspace, project_id)}/intake-issues/", _paged(cursor, per_page))
 
 
 def search(workspace: str, text: str, project_id: str | None, limit: int) -> ServiceRequest:
@@ -133,12 +165,12 @@ def search(workspace: str, text: str, project_id: str | None, limit: int) -> Ser
 
 def task(workspace: str, project_id: str, task_id: str) -> ServiceRequest:
     """Ask for one task with its text (work_item_get)."""
-    return _get(_task(workspace, project_id, task_id), PARENT)
+    return _get(_task(workspace, project_id, task_id), {"expand": EXPANDED})
 
 
 def task_by_key(workspace: str, key: str) -> ServiceRequest:
     """Ask for the task that people call `key`, such as KB-1 (work_item_by_identifier)."""
-    return _get(f"{_workspace(workspace)}/work-items/{_part(key)}/", PARENT)
+    return _get(f"{_workspace(workspace)}/work-items/{_part(key)}/", {"expand": EXPANDED})
 
 
 def task_by_external(workspace: str, project_id: str, key: str) -> ServiceRequest:
@@ -334,6 +366,10 @@ def read_task(body: Any) -> PlaneTask:
         external_source=_text_or_none(whole, "external_source"),
         parent_id=None if parent is None else _id_of(parent, "parent"),
         parent_number=_number(parent, "sequence_id") if isinstance(parent, Mapping) else None,
+        created_by=_reference(whole, "created_by"),
+        state=_kept_once(read_state(whole["state"])) if isinstance(whole.get("state"), Mapping) else None,
+        assignees=_expanded(whole, "assignees", read_person),
+        labels=_expanded(whole, "labels", read_label),
     )
 
 
@@ -357,6 +393,17 @@ def read_attachments(body: Any) -> tuple[Attachment, ...]:
 
 def read_nothing(_body: Any) -> None:
     """Ignore the body: the status alone says that it was done."""
+
+
+def read_intake_task(body: Any) -> PlaneTask:
+    """Return a task in an intake. Its state is what was decided about it, `pending` if nothing was.
+
+    Source: IntakeIssueSerializer in apps/api/plane/api/serializers/intake.py of github.com/makeplane/plane
+    """
+    whole = _object(body, "a task in the intake")
+    name, group = INTAKE_STATES.get(_number(whole, "status"), ("pending", "backlog"))
+    task = read_task(whole.get("issue_detail"))
+    return replace(task, state_id=name, state=State(name, name, group))
 
 
 def read_search(body: Any) -> tuple[FoundTask, ...]:
@@ -537,6 +584,17 @@ def _references(whole: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if whole.get(name) is None:
         return ()
     return tuple(dict.fromkeys(_id_of(value, name) for value in _list(whole, name)))
+
+
+def _expanded(whole: Mapping[str, Any], name: str, read: Callable[[Any], T]) -> tuple[T, ...]:
+    """Return the things that are given as objects; none if only their ids are."""
+    return tuple(_kept_once(read(value)) for value in whole.get(name) or () if isinstance(value, Mapping))
+
+
+@lru_cache(maxsize=4_096)
+def _kept_once(thing: T) -> T:
+    """Return an equal thing that was read before: thousands of tasks share a few states, people and labels."""
+    return thing
 
 
 def _id_of(value: Any, name: str) -> str:

@@ -33,6 +33,8 @@ BROKEN = (
 )
 """Everything that a request can end with: also the deadline's TimeoutError (an OSError), and what httpx lets through from anyio."""
 
+TOO_LONG = "it took too long"
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -50,7 +52,7 @@ def trouble_of(error: Exception, ca_setting: str) -> Trouble:
         return _not_sent(error, ca_setting)
     match error:
         case httpx.ReadTimeout() | httpx.WriteTimeout() | TimeoutError():
-            why = "it took too long"
+            why = TOO_LONG
         case httpx.DecodingError():
             why = "its compression is broken"
         case httpx.RemoteProtocolError() if "illegal" in str(error) or "malformed" in str(error):

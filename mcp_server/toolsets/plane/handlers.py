@@ -10,7 +10,7 @@ from mcp_server.connectors.page_mentions import related_pages, remember_mentions
 from mcp_server.connectors.plane.board import board_of
 from mcp_server.gate.caller import Call
 from mcp_server.ports import ActServices
-from mcp_server.toolsets.plane import TOOLSET, act_plan, task_views
+from mcp_server.toolsets.plane import TOOLSET, act_plan, task_queries, task_views
 from mcp_server.toolsets.plane.act_execution import TOOLS, WINDOWS, still_there, task_act
 from mcp_server.toolsets.plane.act_model import TaskPlan, answered, changes, done_before, sentence
 from mcp_server.toolsets.plane.schemas import (
@@ -36,7 +36,7 @@ async def list_projects(services: ActServices, _call: Call, arguments: ProjectsA
 
 async def query_tasks(services: ActServices, _call: Call, arguments: QueryArguments) -> TaskList:
     """Answer plane_query_tasks."""
-    return await task_views.query_tasks(board_of(services), arguments)
+    return await task_queries.query_tasks(board_of(services), arguments)
 
 
 async def get_task(services: ActServices, _call: Call, arguments: GetArguments) -> TaskView:
@@ -55,8 +55,8 @@ async def projects_read(_services: ActServices, _call: Call, answer: Projects) -
 
 
 async def tasks_read(_services: ActServices, _call: Call, answer: TaskList) -> Sequence[str]:
-    """Return the tasks whose names the answer contains."""
-    return tuple(f"{TOOLSET}:{line.key}" for line in answer.tasks)
+    """Return the tasks whose names the answer contains, and the projects whose people, states or labels it counts."""
+    return tuple(f"{TOOLSET}:{key}" for key in (*(line.key for line in answer.tasks), *answer.counted))
 
 
 async def task_read(_services: ActServices, _call: Call, answer: TaskView) -> Sequence[str]:

@@ -6,19 +6,26 @@ tasks are listed and filtered here.
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from typing import Any, Final, Literal, get_args
 
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import seal, unseal
 from mcp_server.connectors.errors import ConnectorError, one_line
-from mcp_server.connectors.plane.model import PlaneTask
+from mcp_server.connectors.plane.model import PlaneTask, Priority
 from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.connectors.text.dates import in_utc
+from mcp_server.connectors.text.name_match import folded
 
 OVERDUE = "overdue"
+SortBy = Literal["updated", "created", "due", "priority", "name"]
+PRIORITIES: Final[tuple[str, ...]] = get_args(Priority)
+"""The most urgent first."""
+LONGEST_POSITION = 80  # characters of a name in a cursor; the id tells equal beginnings apart
 
 
 class BadDate(ConnectorError):
@@ -32,18 +39,21 @@ class BadDate(ConnectorError):
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """The required properties of a project's tasks; None for any. Ids are resolved.
+    """The required properties of a project's tasks; None or empty for any. Ids are resolved.
 
-    `words` must all be in its name, or be its key. `nobody`: it must have no assignee. `overdue_at`: it must be due before that
-    day and in none of the states `closed_ids`.
+    `words` must all be in its name, or be its key. `nobody`: it may also have no assignee. `parent_id` is "" for tasks that are no
+    part of another one. `overdue_at`: it must be due before that day and in none of the states `closed_ids`.
     """
 
     words: tuple[str, ...] = ()
     state_ids: frozenset[str] | None = None
-    assignee_id: str | None = None
+    assignee_ids: frozenset[str] | None = None
     nobody: bool = False
-    label_id: str | None = None
-    priority: str | None = None
+    creator_id: str | None = None
+    label_ids: frozenset[str] | None = None
+    priorities: frozenset[str] = frozenset()
+    parent_id: str | None = None
+    starts_by: date | None = None
     due_by: date | None = None
     overdue_at: date | None = None
     closed_ids: frozenset[str] = frozenset()
@@ -54,10 +64,12 @@ class TaskFilter:
         return (
             self._has_words(task, key)
             and (self.state_ids is None or task.state_id in self.state_ids)
-            and (self.assignee_id is None or self.assignee_id in task.assignee_ids)
-            and not (self.nobody and task.assignee_ids)
-            and (self.label_id is None or self.label_id in task.label_ids)
-            and (self.priority is None or task.priority == self.priority)
+            and self._is_assigned(task)
+            and (self.creator_id is None or task.created_by == self.creator_id)
+            and (self.label_ids is None or not self.label_ids.isdisjoint(task.label_ids))
+            and (not self.priorities or task.priority in self.priorities)
+            and (self.parent_id is None or (task.parent_id or "") == self.parent_id)
+            and (self.starts_by is None or (task.starts is not None and task.starts <= self.starts_by))
             and (self.updated_since is None or task.updated_at >= self.updated_since)
             and self._is_due(task)
         )
@@ -65,6 +77,11 @@ class TaskFilter:
     def _has_words(self, task: PlaneTask, key: str) -> bool:
         name = _lower(task.name)
         return self.words == (_lower(key),) or all(word in name for word in self.words)
+
+    def _is_assigned(self, task: PlaneTask) -> bool:
+        if self.assignee_ids is None:
+            return not (self.nobody and task.assignee_ids)
+        return not self.assignee_ids.isdisjoint(task.assignee_ids) or (self.nobody and not task.assignee_ids)
 
     def _is_due(self, task: PlaneTask) -> bool:
         if self.overdue_at is not None:
@@ -111,42 +128,127 @@ def exact(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _newest_first(task: PlaneTask) -> tuple[float, str]:
-    # The id decides between tasks that a script changed in one moment, so that no page repeats or skips one.
-    return -task.updated_at.timestamp(), task.id
+@dataclass(frozen=True, slots=True)
+class TaskOrder:
+    """An order of tasks: `updated` and `created` newest first, `due` and `priority` the most urgent first, `name` from A to Z.
+
+    `reverse` turns it round; tasks without a due date are last all the same.
+    """
+
+    by: SortBy = "updated"
+    reverse: bool = False
+
+    def of(self, tasks: Iterable[PlaneTask]) -> list[PlaneTask]:
+        """Return the tasks in this order."""
+        # The id decides between tasks that a script changed in one moment, so that no page repeats or skips one.
+        ordered = sorted(tasks, key=lambda task: task.id)
+        ordered.sort(key=lambda task: self._value(task)[1], reverse=self._descends)
+        return sorted(ordered, key=lambda task: self._value(task)[0])
+
+    def position(self, task: PlaneTask) -> str:
+        """Return the place of a task in this order, for a cursor."""
+        return json.dumps(self._value(task))
+
+    def after(self, tasks: Iterable[PlaneTask], position: str, task_id: str) -> list[PlaneTask]:
+        """Return the tasks, which are in this order, after the one with that id at that position; it may be gone by now.
+
+        Raises:
+            ValueError, TypeError: there can be no such position.
+        """
+        lacks_at, value_at = json.loads(position)
+        kind = str if self.by == "name" else (int, float)
+        if not isinstance(lacks_at, bool) or not isinstance(value_at, kind):
+            raise TypeError(position)
+
+        def is_after(task: PlaneTask) -> bool:
+            lacks, value = self._value(task)
+            if lacks != lacks_at:
+                return lacks
+            if value != value_at:
+                return bool(value < value_at) == self._descends
+            return task.id > task_id
+
+        return [task for task in tasks if is_after(task)]
+
+    @property
+    def _descends(self) -> bool:
+        return (self.by in ("updated", "created")) != self.reverse
+
+    def _value(self, task: PlaneTask) -> tuple[bool, Any]:
+        """Return whether the task lacks the value, and the value; those of one order are all numbers or all texts."""
+        match self.by:
+            case "updated":
+                return False, task.updated_at.timestamp()
+            case "created":
+                return False, task.created_at.timestamp()
+            case "due":
+                return task.due is None, task.due.toordinal() if task.due else 0
+            case "priority":
+                return False, PRIORITIES.index(task.priority) if task.priority in PRIORITIES else len(PRIORITIES)
+            case "name":
+                return False, folded(task.name)[:LONGEST_POSITION]
+
+
+@dataclass(frozen=True, slots=True)
+class PagePlace:
+    """Where a page of an answer begins: after the task `task_id` at `position`; at the first task if both are "".
+
+    `seen_to` is the newest change when the first page was made, "" for none. An answer that could not read all projects comes in
+    parts: `searched` has the keys of the projects of this part (empty: all but `later`), `later` those that a later part reads.
+    """
+
+    seen_to: str = ""
+    position: str = ""
+    task_id: str = ""
+    searched: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, cursor: str | None, key: str) -> PagePlace:
+        """Return the place that a cursor of the query `key` names.
+
+        Raises:
+            BadCursor: it belongs to another query.
+        """
+        if cursor is None:
+            return cls()
+        seen_to, position, task_id, searched, later = map(str, unseal(cursor, key, str, str, str, str, str))
+        return cls(seen_to, position, task_id, _keys(searched), _keys(later))
+
+    def cursor(self, key: str) -> str:
+        """Return it as a cursor of the query `key`."""
+        return seal(key, (self.seen_to, self.position, self.task_id, ",".join(self.searched), ",".join(self.later)))
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingTasks:
-    """The part of an answer that no page has shown. `seen_to` is the newest change when the first page was made, "" for none.
+    """The matching tasks that no page has shown, in order, and their number with those shown.
 
-    `changed` counts tasks that were changed or created since: they are now before the cursor, where reading does not return.
+    `changed` counts tasks that were changed or created since the first page: they may be where reading does not return.
     """
 
     tasks: Sequence[PlaneTask]
     seen_to: str
     changed: int = 0
 
-    def cursor_after(self, task: PlaneTask, key: str) -> str:
-        """Return the cursor of the page that begins after `task`."""
-        return seal(key, (self.seen_to, exact(task.updated_at), task.id))
 
-
-def remaining_tasks(tasks: Iterable[PlaneTask], cursor: str | None, key: str) -> RemainingTasks:
-    """Return the tasks after the cursor, last changed first.
+def remaining_tasks(tasks: Iterable[PlaneTask], place: PagePlace, order: TaskOrder, cursor: str) -> RemainingTasks:
+    """Return the tasks from that place on.
 
     Raises:
-        BadCursor: it belongs to another question.
+        BadCursor: `cursor`, which the place is from, holds no place in this order.
     """
-    ordered = sorted(tasks, key=_newest_first)
-    if cursor is None:
-        return RemainingTasks(ordered, exact(ordered[0].updated_at) if ordered else "")
-    seen_to, moment, task_id = unseal(cursor, key, str, str, str)
+    ordered = order.of(tasks)
+    if not place.task_id:
+        newest = max((task.updated_at for task in ordered), default=None)
+        return RemainingTasks(ordered, exact(newest) if newest else "")
     try:
-        until = datetime.fromisoformat(str(seen_to)).timestamp()
-        last = (-datetime.fromisoformat(str(moment)).timestamp(), str(task_id))
-    except (ValueError, OverflowError):
+        seen_to = datetime.fromisoformat(place.seen_to).timestamp()
+        left = order.after(ordered, place.position, place.task_id)
+    except (ValueError, OverflowError, TypeError, RecursionError):
         raise BadCursor(cursor) from None
-    # A changed task moves to the front, and with it out of the pages that are still to come.
-    changed = sum(task.updated_at.timestamp() > until for task in ordered)
-    return RemainingTasks([task for task in ordered if _newest_first(task) > last], str(seen_to), changed)
+    return RemainingTasks(left, place.seen_to, sum(task.updated_at.timestamp() > seen_to for task in ordered))
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))

@@ -6,15 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from mcp_server.connectors.plane.model import Priority
+from mcp_server.toolsets.plane.queries import SortBy
 from mcp_server.toolsets.spec import ActStatus, Arguments, DryRun, InJourney
 
 LONGEST_NAME = 255
 """Characters of a task's name in Plane."""
 LONGEST_TEXT = 100_000
 
+
+def _one_or_several(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+OneOrSeveral = BeforeValidator(_one_or_several)
+"""A single text counts as a list of it: hosts that know the tool from before send one."""
+SomeNames = Annotated[list[str], OneOrSeveral]
+NONE: Any = Field(default_factory=list)
 IsoDate = Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")]
 
 
@@ -32,14 +42,21 @@ class QueryArguments(Arguments):
 
     project: Annotated[str | None, Field(description="Key or name, e.g. 'KB'; omit it for all.")] = None
     text: Annotated[str | None, Field(description="Words in the task name.")] = None
-    state: Annotated[str | None, Field(description="Name or group; 'open' means not done.")] = None
-    assignee: Annotated[str | None, Field(description="Name, e-mail, 'me' or 'none'.")] = None
-    label: str | None = None
-    priority: Priority | None = None
+    state: Annotated[SomeNames, Field(description="Names or groups; 'open' means not done.")] = NONE
+    assignee: Annotated[SomeNames, Field(description="Names, e-mails, 'me', 'none'.")] = NONE
+    created_by: str | None = None
+    label: SomeNames = NONE
+    priority: Annotated[list[Priority], OneOrSeveral] = NONE
     cycle: str | None = None
     module: str | None = None
+    parent: str | None = None
+    starts_by: str | None = None
     due: Annotated[str | None, Field(description="'overdue', or due by this ISO date.")] = None
     updated_since: IsoDate = None
+    intake: bool = False
+    sort: SortBy = "updated"
+    reverse: bool = False
+    count_by: Literal["state", "assignee", "label"] | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: str | None = None
     journey_id: InJourney = None
@@ -154,12 +171,19 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """Tasks that match, last changed first. `note` says which projects could not be searched."""
+    """Tasks that match, in order. `note` says which projects could not be searched.
+
+    `total` counts all that match, on any page; `counts` by their state, assignee or label. `counted` has the projects that those
+    names are from, for the record of what the caller has read.
+    """
 
     tasks: Sequence[TaskLine]
     next_cursor: str | None
     tainted: bool
     note: str | None = None
+    total: int = 0
+    counts: Mapping[str, int] | None = None
+    counted: Annotated[Sequence[str], Field(exclude=True)] = ()
 
 
 @dataclass(frozen=True, slots=True)

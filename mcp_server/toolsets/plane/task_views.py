@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
-from functools import partial
 
 from anyio import to_thread
 
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, UnknownName, one_line
-from mcp_server.connectors.parallel import in_parallel
+from mcp_server.connectors.errors import Denied, Missing, one_line
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.model import Comment, PlaneTask, Project, Relation
-from mcp_server.connectors.plane.names import CLOSED
 from mcp_server.connectors.plane.pagination import Listing
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
-from mcp_server.connectors.plane.wire import SERVICE
-from mcp_server.toolsets.plane.queries import (
-    OVERDUE,
-    TaskFilter,
-    day_of,
-    exact,
-    moment_of,
-    remaining_tasks,
-    words_of,
-)
+from mcp_server.toolsets.plane.queries import exact
 from mcp_server.toolsets.plane.schemas import (
     CommentAnswer,
     GetArguments,
     ProjectLine,
     Projects,
-    QueryArguments,
     SubTask,
-    TaskLine,
-    TaskList,
     TaskView,
     Tied,
 )
+from mcp_server.toolsets.plane.task_names import SOMEBODY, names_of
 
-AT_ONCE = 4
-"""Projects that are searched at the same time; Plane allows 60 requests a minute."""
-MOST_FOUND = 1_000  # with as many hits there may be more, and every project is listed
 LONGEST_ABOUT = 300  # characters of a project's description
 LONGEST_TEXT = 20_000
 """Characters of a task's text and comments in one answer."""
@@ -51,9 +33,6 @@ MOST_RELATIONS = 30  # each costs a request
 PagesOf = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[str]]]
 """Takes a task's origin, title, address and texts, and returns the pages that they name, or that hold evidence from it."""
 NO_PROJECT = "no project can be used; check whether the key's owner belongs to one, and what PLANE_PROJECTS allows"
-CHANGED = "tasks changed or created since the first page, perhaps on no page: {}; call without a cursor to see them"
-SOMEBODY = "somebody"
-"""A person who is no longer a member of the project."""
 
 
 async def list_projects(board: Board, asked: str | None) -> Projects:
@@ -76,183 +55,6 @@ async def list_projects(board: Board, asked: str | None) -> Projects:
     return Projects([ProjectLine(project.key, project.name, about, *names)], tainted=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundTasks:
-    """The tasks of one project that match. `note` or `error` says why some may be missing."""
-
-    project: Project
-    tasks: Sequence[PlaneTask] = ()
-    note: str | None = None
-    error: ConnectorError | None = None
-
-
-async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
-    """Return the tasks that match, last changed first.
-
-    Raises:
-        BadCursor: it belongs to another question.
-        BadDate, UnknownName, AmbiguousServiceName: an argument does not say what is meant.
-        ConnectorError: no project could be searched.
-    """
-    filters = arguments.model_dump(exclude={"limit", "cursor", "journey_id"})
-    key = question(filters | {"workspace": board.access.workspace})
-    # A cursor or date that is wrong is refused before Plane is asked for anything.
-    remaining_tasks((), arguments.cursor, key)
-    if arguments.due is not None and arguments.due.strip().casefold() != OVERDUE:
-        day_of("due", arguments.due, also="'overdue' or ")
-    if arguments.updated_since is not None:
-        moment_of("updated_since", arguments.updated_since)
-    projects = await _projects_to_search(board, arguments)
-    if projects is None:
-        return TaskList([], None, tainted=False, note=NO_PROJECT)
-    found = await in_parallel(
-        [partial(_search_project, board, arguments, project) for project in projects], at_most=AT_ONCE
-    )
-    errors = [one.error for one in found if one.error is not None]
-    if errors and len(errors) == len(found):
-        raise _common_error(errors)
-    project_of = {task.id: one.project for one in found for task in one.tasks}
-    remaining = remaining_tasks((task for one in found for task in one.tasks), arguments.cursor, key)
-    shown = remaining.tasks[: arguments.limit]
-    lines = await _task_lines(board, shown, project_of)
-    more = remaining.cursor_after(shown[-1], key) if len(remaining.tasks) > len(shown) else None
-    notes = [_incomplete_note(found), CHANGED.format(remaining.changed) if remaining.changed else None]
-    return TaskList(lines, more, tainted=bool(lines), note="; ".join(filter(None, notes)) or None)
-
-
-async def _projects_to_search(board: Board, arguments: QueryArguments) -> Sequence[Project] | None:
-    """Return the named project, or all in which a search finds the text; None if none may be used."""
-    if arguments.project is not None:
-        return [await board.project(arguments.project)]
-    projects = await board.projects()
-    words = words_of(arguments.text)
-    if len(projects) < 2 or not words:
-        return projects or None
-    # One search spares listing most projects. It finds more than matches (keys, numbers), but every name with the word.
-    hits = await board.client.search(max(words, key=len), None, MOST_FOUND)
-    if len(hits) >= MOST_FOUND:  # there may be more
-        return projects
-    ids = {hit.project_id for hit in hits}
-    return [project for project in projects if project.id in ids]
-
-
-async def _search_project(board: Board, arguments: QueryArguments, project: Project) -> _FoundTasks:
-    try:
-        wanted = await _task_filter(board, arguments, project)
-        listing = await _tasks_to_filter(board, arguments, project)
-    except ConnectorError as error:
-        return _FoundTasks(project, error=error)
-    fitting = [task for task in listing.items if wanted.fits(task, board.key(project, task))]
-    return _FoundTasks(project, fitting, listing.note)
-
-
-def _common_error(errors: Sequence[ConnectorError]) -> ConnectorError:
-    """Return the error to raise if no project could be searched: an unknown name with the names of all, else the first."""
-    unknown = [error for error in errors if isinstance(error, UnknownName)]
-    if len(errors) == 1 or len(unknown) < len(errors):
-        return next((error for error in errors if not isinstance(error, UnknownName)), errors[0])
-    first = unknown[0]
-    same = [error for error in unknown if error.kind == first.kind]
-    candidates = tuple(dict.fromkeys(name for error in same for name in error.candidates))
-    return UnknownName(SERVICE, first.kind, first.asked, candidates)
-
-
-async def _task_filter(board: Board, arguments: QueryArguments, project: Project) -> TaskFilter:
-    """Return the filter with the ids of this project."""
-    overdue = arguments.due is not None and arguments.due.strip().casefold() == OVERDUE
-    assignee = arguments.assignee.strip().casefold() if arguments.assignee is not None else None
-    assignee_id = None
-    if arguments.assignee is not None and assignee == "me":
-        # Not `board.person`: the owner of the key need not be a member of every project.
-        assignee_id = (await board.me()).id
-    elif arguments.assignee is not None and assignee != "none":
-        assignee_id = (await board.person(project, arguments.assignee)).id
-    states = (await board.states.by_id(project)).values() if overdue else ()
-    return TaskFilter(
-        words=words_of(arguments.text),
-        state_ids=await board.states_meant(project, arguments.state) if arguments.state is not None else None,
-        assignee_id=assignee_id,
-        nobody=assignee == "none",
-        label_id=(await board.labels.named(project, arguments.label)).id if arguments.label is not None else None,
-        priority=arguments.priority,
-        due_by=day_of("due", arguments.due) if arguments.due is not None and not overdue else None,
-        overdue_at=board.now().astimezone(UTC).date() if overdue else None,
-        closed_ids=frozenset(state.id for state in states if state.group in CLOSED),
-        updated_since=moment_of("updated_since", arguments.updated_since)
-        if arguments.updated_since is not None
-        else None,
-    )
-
-
-async def _tasks_to_filter(board: Board, arguments: QueryArguments, project: Project) -> Listing[PlaneTask]:
-    """Return the tasks that are both in the named cycle and module, or all of the project."""
-    lists: list[Listing[PlaneTask]] = []
-    if arguments.cycle is not None:
-        lists.append(await board.tasks_of(project, await board.cycle(project, arguments.cycle)))
-    if arguments.module is not None:
-        lists.append(await board.tasks_of(project, await board.modules.named(project, arguments.module)))
-    if not lists:
-        return await board.tasks_of(project)
-    shared = set.intersection(*({task.id for task in listing.items} for listing in lists))
-    note = "; ".join(listing.note for listing in lists if listing.note) or None
-    return Listing(tuple(task for task in lists[0].items if task.id in shared), note)
-
-
-def _incomplete_note(found: Iterable[_FoundTasks]) -> str | None:
-    """Return why tasks may be missing; projects that failed for the same reason are named together."""
-    notes = [f"{one.project.key}: {one.note}" for one in found if one.note]
-    failed: dict[str, list[str]] = {}
-    for one in found:
-        if one.error is not None:
-            why = "no such name" if isinstance(one.error, UnknownName) else f"not searched ({one.error})"
-            failed.setdefault(why, []).append(one.project.key)
-    notes += [f"{', '.join(keys)}: {why}" for why, keys in failed.items()]
-    return "; ".join(notes) or None
-
-
-async def _task_lines(board: Board, shown: Sequence[PlaneTask], project_of: Mapping[str, Project]) -> list[TaskLine]:
-    tasks_in: dict[str, list[PlaneTask]] = {}
-    for task in shown:
-        tasks_in.setdefault(project_of[task.id].id, []).append(task)
-    lines: dict[str, TaskLine] = {}
-    for tasks in tasks_in.values():
-        project = project_of[tasks[0].id]
-        for task, named in zip(tasks, await _with_names(board, project, tasks), strict=True):
-            due = task.due.isoformat() if task.due else None
-            key, updated_at = board.key(project, task), exact(task.updated_at)
-            lines[task.id] = TaskLine(
-                key, task.name, named.state, task.priority, named.assignees, named.labels, due, updated_at
-            )
-    return [lines[task.id] for task in shown]
-
-
-@dataclass(frozen=True, slots=True)
-class _TaskNames:
-    """The names of a task's state, assignees and labels."""
-
-    state: str
-    assignees: Sequence[str]
-    labels: Sequence[str]
-
-
-async def _with_names(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> list[_TaskNames]:
-    """Return these names for each task. Lists that no task needs are not requested: they count against the rate limit."""
-    assigned = {person for task in tasks for person in task.assignee_ids}
-    labelled = {label for task in tasks for label in task.label_ids}
-    states = await board.states.by_id(project, {task.state_id for task in tasks if task.state_id})
-    people = await board.names_of_people(project, assigned) if assigned else {}
-    labels = await board.labels.by_id(project, labelled) if labelled else {}
-    state_names = {id_: state.name for id_, state in states.items()}
-    return [
-        _TaskNames(
-            state_names.get(task.state_id or "", ""),
-            [people.get(person, SOMEBODY) for person in task.assignee_ids],
-            [labels[label].name for label in task.label_ids if label in labels],
-        )
-        for task in tasks
-    ]
-
-
 async def get_task(board: Board, arguments: GetArguments, pages_of: PagesOf) -> TaskView:
     """Return one task as it is now; a long one in parts.
 
@@ -265,7 +67,7 @@ async def get_task(board: Board, arguments: GetArguments, pages_of: PagesOf) -> 
     # Parts of a text that was changed in between would not fit together, so the cursor belongs to this version of the task.
     key = question({"task": task.id, "at": exact(task.updated_at), "include": sorted(set(arguments.include))})
     start = _start(arguments.cursor, key)
-    (named,) = await _with_names(board, project, [task])
+    (named,) = await names_of(board, project, [task])
     with_comments = "comments" in arguments.include
     people = await board.names_of_people(project) if task.html or with_comments else {}
     comments: Listing[Comment] = await board.comments(project, task) if with_comments else Listing(())

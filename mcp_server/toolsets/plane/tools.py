@@ -34,11 +34,12 @@ TOOLS = (
     read(
         name="plane_query_tasks",
         title="Find tasks in Plane",
-        description="Finds tasks that match every filter, last changed first, one line each. Misspelt names are accepted.",
+        description="Finds tasks that match every filter, one line each, and their total. Misspelt names are accepted.",
         arguments=schemas.QueryArguments,
         result=schemas.TaskList,
         answer=handlers.query_tasks,
         taints=handlers.tasks_read,
+        only_on_request=("counts",),
     ),
     read(
         name="plane_get_task",

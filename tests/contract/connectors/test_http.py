@@ -155,7 +155,8 @@ ONCE = [
     (serving.body(b'"\xff"'), ReplyLost),
     (serving.body('{"a": '), ReplyLost),
     (serving.status(304), ReplyLost),
-    (serving.status(429, {"retry-after": "0.5"}), ServiceLimited),
+    (serving.status(429), ServiceLimited),
+    (serving.status(429, {"retry-after": "5.5"}), ServiceLimited),
     (serving.redirected("/elsewhere/"), WrongAddress),
 ]
 
@@ -168,6 +169,15 @@ async def test_a_changing_request_is_sent_once_whatever_comes_back(
     assert type(await sending.error(WRITE, fault)) is error
     assert len(sending.double.seen) == 1
     assert sending.waits == []
+
+
+async def test_a_changing_request_waits_a_few_seconds_if_there_were_too_many(sending: Sending) -> None:
+    """kb/reference/plane.md: a limited request was not done, so sending it after the wait does it once."""
+    limited = serving.status(429, {"retry-after": "5"})
+    assert (await sending.reply(WRITE, limited, limited)).status == 200
+    assert (sending.waits, sending.app.acts) == ([5.0, 5.0], ["POST"])
+    assert type(await sending.error(WRITE, limited, serving.after())) is ReplyLost
+    assert sending.app.acts == ["POST", "POST"]
 
 
 async def test_a_changing_request_uses_its_own_connection(sending: Sending) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,18 @@ from knowledge.errors import BadCursor
 from knowledge.wire.cursors import seal
 from mcp_server.connectors.plane.model import PlaneTask, State
 from mcp_server.connectors.plane.names import BadReference, Reference, reference_of, states_meant
-from mcp_server.toolsets.plane.queries import BadDate, TaskFilter, day_of, exact, moment_of, remaining_tasks, words_of
+from mcp_server.toolsets.plane.queries import (
+    BadDate,
+    PagePlace,
+    SortBy,
+    TaskFilter,
+    TaskOrder,
+    day_of,
+    exact,
+    moment_of,
+    remaining_tasks,
+    words_of,
+)
 
 ID = "ec26f1c1-6200-4c9d-9f82-66ecb6413088"
 PROJECT = "f31ca0e1-8bc5-415e-b30a-e6423eed5b32"
@@ -145,14 +156,26 @@ def test_an_unknown_state_is_left_to_the_typo_search() -> None:
         (TaskFilter(words=words_of("cafe\u0301")), {"name": "Café"}, True),
         (TaskFilter(state_ids=frozenset({"1"})), {}, True),
         (TaskFilter(state_ids=frozenset()), {}, False),
-        (TaskFilter(assignee_id="a"), {"assignee_ids": ("b", "a")}, True),
-        (TaskFilter(assignee_id="a"), {}, False),
+        (TaskFilter(assignee_ids=frozenset({"a", "c"})), {"assignee_ids": ("b", "a")}, True),
+        (TaskFilter(assignee_ids=frozenset({"a"})), {}, False),
         (TaskFilter(nobody=True), {}, True),
         (TaskFilter(nobody=True), {"assignee_ids": ("a",)}, False),
-        (TaskFilter(label_id="l"), {"label_ids": ("k", "l")}, True),
-        (TaskFilter(label_id="l"), {"label_ids": ("k",)}, False),
-        (TaskFilter(priority="high"), {"priority": "high"}, True),
-        (TaskFilter(priority="high"), {}, False),
+        (TaskFilter(assignee_ids=frozenset({"a"}), nobody=True), {}, True),
+        (TaskFilter(assignee_ids=frozenset({"a"}), nobody=True), {"assignee_ids": ("a",)}, True),
+        (TaskFilter(assignee_ids=frozenset({"a"}), nobody=True), {"assignee_ids": ("b",)}, False),
+        (TaskFilter(creator_id="a"), {"created_by": "a"}, True),
+        (TaskFilter(creator_id=""), {}, False),
+        (TaskFilter(label_ids=frozenset({"l"})), {"label_ids": ("k", "l")}, True),
+        (TaskFilter(label_ids=frozenset({"l", "m"})), {"label_ids": ("k",)}, False),
+        (TaskFilter(priorities=frozenset({"high", "low"})), {"priority": "high"}, True),
+        (TaskFilter(priorities=frozenset({"high"})), {}, False),
+        (TaskFilter(parent_id="p"), {"parent_id": "p"}, True),
+        (TaskFilter(parent_id="p"), {}, False),
+        (TaskFilter(parent_id=""), {}, True),
+        (TaskFilter(parent_id=""), {"parent_id": "p"}, False),
+        (TaskFilter(starts_by=date(2026, 1, 2)), {"starts": date(2026, 1, 2)}, True),
+        (TaskFilter(starts_by=date(2026, 1, 2)), {"starts": date(2026, 1, 3)}, False),
+        (TaskFilter(starts_by=date(2026, 1, 2)), {}, False),
         (TaskFilter(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 2)}, True),
         (TaskFilter(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 3)}, False),
         (TaskFilter(due_by=date(2026, 1, 2)), {}, False),
@@ -169,34 +192,92 @@ def test_a_task_matches_if_it_has_everything_requested(
     assert wanted.fits(task(**fields), "KB-1") is fits
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), unique_by=lambda made: made[1], max_size=40),
-    st.integers(1, 7),
+MADE = st.lists(
+    st.builds(
+        lambda number, moment, day, priority, name: task(
+            f"{number:02}",
+            at=BEGIN + timedelta(microseconds=moment),
+            created_at=BEGIN - timedelta(microseconds=moment),
+            due=None if day is None else date(2026, 1, day),
+            priority=priority,
+            name=name,
+        ),
+        st.integers(0, 50),
+        st.integers(0, 5),
+        st.none() | st.integers(1, 3),
+        st.sampled_from(["urgent", "none", "asap"]),
+        st.sampled_from(["a", "B", "b ", "ä", "z" * 200]),
+    ),
+    unique_by=lambda one: one.id,
+    max_size=30,
 )
-def test_pages_have_every_task_once_also_where_many_changed_at_the_same_moment(
-    made: list[tuple[int, int]], limit: int
+
+
+@given(MADE, st.integers(1, 7), st.builds(TaskOrder, st.sampled_from(get_args(SortBy)), st.booleans()))
+def test_pages_have_every_task_once_in_any_order_also_where_many_are_equal(
+    tasks: list[PlaneTask], limit: int, order: TaskOrder
 ) -> None:
-    tasks = [task(f"{number:02}", at=BEGIN + timedelta(microseconds=moment)) for moment, number in made]
     found: list[str] = []
     cursor: str | None = None
     while True:
-        rest = remaining_tasks(tasks, cursor, "k")
+        place = PagePlace.of(cursor, "k")
+        rest = remaining_tasks(tasks, place, order, cursor or "")
         assert rest.changed == 0
         found += [one.id for one in rest.tasks[:limit]]
         if len(rest.tasks) <= limit:
             break
-        cursor = rest.cursor_after(rest.tasks[limit - 1], "k")
+        last = rest.tasks[limit - 1]
+        cursor = PagePlace(rest.seen_to, order.position(last), last.id).cursor("k")
+    assert found == [one.id for one in order.of(tasks)]
     assert len(found) == len(set(found)) == len(tasks)
-    moments = {one.id: one.updated_at for one in tasks}
-    assert [moments[one] for one in found] == sorted(moments.values(), reverse=True)
 
 
 @pytest.mark.parametrize(
-    "place", [("soon", "2026-01-01T00:00:00Z", "t"), ("2026-01-01T00:00:00Z", "", "t"), ("", "", "")]
+    ("order", "first_to_last"),
+    [
+        (TaskOrder(), ["new", "old", "undated"]),
+        (TaskOrder("updated", reverse=True), ["undated", "old", "new"]),
+        (TaskOrder("created"), ["undated", "old", "new"]),
+        (TaskOrder("due"), ["old", "new", "undated"]),
+        (TaskOrder("due", reverse=True), ["new", "old", "undated"]),
+        (TaskOrder("priority"), ["undated", "old", "new"]),
+        (TaskOrder("name"), ["new", "undated", "old"]),
+        (TaskOrder("name", reverse=True), ["old", "undated", "new"]),
+    ],
 )
-def test_a_cursor_with_no_moments_in_it_is_none(place: tuple[str, str, str]) -> None:
+def test_an_order_is_newest_most_urgent_or_a_to_z_first_and_can_be_turned(
+    order: TaskOrder, first_to_last: list[str]
+) -> None:
+    """A task without a due date is last in both directions."""
+    days = [BEGIN + timedelta(days=number) for number in range(3)]
+    tasks = [
+        task("new", at=days[2], created_at=days[0], due=date(2026, 2, 2), priority="none", name="Apple"),
+        task("old", at=days[1], created_at=days[1], due=date(2026, 2, 1), priority="high", name="cherry"),
+        task("undated", at=days[0], created_at=days[2], priority="urgent", name="Banana"),
+    ]
+    assert [one.id for one in order.of(tasks)] == first_to_last
+
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("soon", "[false, 1.0]", "t", "", ""),
+        (NOW, "", "t", "", ""),
+        (NOW, "[false]", "t", "", ""),
+        (NOW, '[false, "x"]', "t", "", ""),
+        (NOW, "[1, 1.0]", "t", "", ""),
+        (NOW, "{}", "t", "", ""),
+        (NOW, "[" * 5_000, "t", "", ""),
+        (NOW, "[false, 1.0]", "t"),
+    ],
+)
+def test_a_cursor_without_a_place_in_it_is_none(place: tuple[str, ...]) -> None:
+    cursor = seal("k", place)
     with pytest.raises(BadCursor):
-        remaining_tasks([task()], seal("k", place), "k")
+        remaining_tasks([task()], PagePlace.of(cursor, "k"), TaskOrder(), cursor)
 
 
 def test_a_moment_is_written_to_the_last_digit() -> None:

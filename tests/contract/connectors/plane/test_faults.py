@@ -276,7 +276,7 @@ async def test_1200_tasks_are_listed_in_few_requests_without_their_texts() -> No
         walked = await read_all(lambda cursor: at.plane.tasks(at.kb, cursor))
         assert (len(walked.items), walked.note) == (1200, None)
         assert {task.number for task in walked.items} == set(range(1, 1201))
-        assert at.running.count("GET", "/work-items/") == 5
+        assert at.running.count("GET", "/work-items/") == 2
         assert all(task.html is None for task in walked.items)
 
 
@@ -299,7 +299,7 @@ async def test_1200_tasks_behind_a_cursor_that_leads_nowhere_end_and_it_is_said(
         page = at.double.answered("GET", path, asked, {"x-api-key": ADA.key}, b"").body
         page |= {"next_cursor": cursor, "next_page_results": goes_on, "results": page["results"] if rows else []}
         at.running.plan = in_turn(None, None, serving.body(json.dumps(page)))
-        walked = await read_all(lambda cursor: at.plane.tasks(at.kb, cursor, order_by="-created_at"))
+        walked = await read_all(lambda cursor: at.plane.tasks(at.kb, cursor, 250, order_by="-created_at"))
         assert len(walked.items) == len({task.id for task in walked.items}) == read
         assert walked.note is not None
         assert why in walked.note

@@ -65,6 +65,7 @@ FIRST = PlaneTask(
     created_at=datetime(2026, 11, 20, 21, 1, 4, 614546, UTC),
     updated_at=datetime(2026, 11, 20, 21, 1, 4, 693645, UTC),
     html="<p>After re-index the <b>old</b> rows stay.</p>",
+    created_by=ADA,
 )
 RUSSIAN = "02844c99-54b6-4b22-841c-843164fb2d84"
 

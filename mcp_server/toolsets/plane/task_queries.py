@@ -1,0 +1,446 @@
+"""The answer of plane_query_tasks: which projects are read, what the filters mean in each, and what is left for a later part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC
+from functools import partial
+from typing import Literal, TypeVar
+
+from knowledge.wire.cursors import question
+from mcp_server.connectors.errors import ConnectorError, NoAnswer, ServiceLimited, UnknownName, Unreachable
+from mcp_server.connectors.parallel import in_parallel
+from mcp_server.connectors.plane.board import INTAKE, KEPT_S, LISTING_MANY_S, LISTING_S, Board, names_of_person
+from mcp_server.connectors.plane.model import PlaneMember, PlaneTask, Project, State
+from mcp_server.connectors.plane.names import CLOSED, states_meant
+from mcp_server.connectors.plane.pagination import Listing
+from mcp_server.connectors.plane.wire import INTAKE_STATES, SERVICE
+from mcp_server.connectors.text.name_match import chosen, folded, unaccented
+from mcp_server.toolsets.plane.queries import (
+    OVERDUE,
+    PagePlace,
+    TaskFilter,
+    TaskOrder,
+    day_of,
+    exact,
+    moment_of,
+    remaining_tasks,
+    words_of,
+)
+from mcp_server.toolsets.plane.schemas import QueryArguments, TaskLine, TaskList
+from mcp_server.toolsets.plane.task_names import TaskNames, labels_shown, named, people_shown, states_shown
+from mcp_server.toolsets.plane.task_views import NO_PROJECT
+
+AT_ONCE = 4
+"""Projects that are read at the same time; Plane allows 60 requests a minute."""
+MOST_FOUND = 1_000  # with as many hits there may be more, and every project is listed
+PASSING = (ServiceLimited, NoAnswer, Unreachable)
+"""Errors of a project that a later part of the answer reads again."""
+CHANGED = "tasks changed or created since the first page, perhaps on no page: {}; call without a cursor to see them"
+ME, NONE = "me", "none"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadProject:
+    """The tasks of one project, to be filtered. `error` says why they could not be read."""
+
+    project: Project
+    listing: Listing[PlaneTask] = field(default_factory=lambda: Listing(()))
+    error: ConnectorError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundTasks:
+    """The tasks of one project that match. `error` says why there are none."""
+
+    read: _ReadProject
+    tasks: Sequence[PlaneTask] = ()
+    error: ConnectorError | None = None
+
+
+async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
+    """Return the tasks that match, in the order asked for.
+
+    If Plane accepts no more requests for now, the answer has the tasks of the projects that could be read, and the cursor after the
+    last of them continues with the others, and asks for nothing else.
+
+    Raises:
+        BadCursor: it belongs to another question.
+        BadDate, UnknownName, AmbiguousServiceName: an argument does not say what is meant.
+        ConnectorError: no project could be searched.
+    """
+    filters = arguments.model_dump(exclude={"limit", "cursor", "journey_id", "count_by"})
+    key = question(filters | {"workspace": board.access.workspace})
+    order = TaskOrder(arguments.sort, arguments.reverse)
+    place = PagePlace.of(arguments.cursor, key)
+    # A cursor or date that is wrong is refused before Plane is asked for anything.
+    remaining_tasks((), place, order, arguments.cursor or "")
+    _require_dates(arguments)
+    parent = None
+    if arguments.parent is not None and folded(arguments.parent) != NONE:
+        parent = await board.task(arguments.parent)
+    projects = await _projects_to_search(board, arguments, parent[0] if parent else None)
+    if projects is None:
+        return TaskList([], None, tainted=False, note=NO_PROJECT)
+    if ME in map(folded, (*arguments.assignee, arguments.created_by or "")):
+        # Before the lists, which may leave no request for it.
+        await board.me()
+    now = [one for one in projects if (one.key in place.searched or not place.searched) and one.key not in place.later]
+    async with board.reading_much() if len(now) > 1 else nullcontext():
+        read = await _read_projects(board, arguments, now, anew=arguments.cursor is None)
+        people = await _people(board, read)
+        found = await _matching_tasks(board, arguments, read, people, parent[1] if parent else None)
+        errors = [one.error for one in found if one.error is not None]
+        if errors and len(errors) == len(found):
+            raise _common_error(errors)
+        project_of = {task.id: one.read.project for one in found for task in one.tasks}
+        remaining = remaining_tasks((task for one in found for task in one.tasks), place, order, arguments.cursor or "")
+        shown = remaining.tasks[: arguments.limit]
+        to_name = [task for one in found for task in one.tasks] if arguments.count_by else shown
+        names, unnamed = await _names(board, to_name, project_of, people)
+    lines = [_line(board.key(project_of[task.id], task), task, names[task.id]) for task in shown]
+    counts = _counts(arguments.count_by, names.values())
+    failed = [one.read.project.key for one in found if isinstance(one.error, PASSING)]
+    later = tuple(dict.fromkeys([*place.later, *failed]))
+    rest = PagePlace(searched=later) if later else None
+    if len(remaining.tasks) > len(shown):
+        rest = PagePlace(remaining.seen_to, order.position(shown[-1]), shown[-1].id, place.searched, later)
+    return TaskList(
+        lines,
+        rest.cursor(key) if rest else None,
+        tainted=bool(lines or counts),
+        note=_note(found, later, unnamed, remaining.changed),
+        total=sum(len(one.tasks) for one in found),
+        counts=counts,
+        counted=[one.read.project.key for one in found if one.tasks] if counts else (),
+    )
+
+
+def _require_dates(arguments: QueryArguments) -> None:
+    if arguments.due is not None and arguments.due.strip().casefold() != OVERDUE:
+        day_of("due", arguments.due, also="'overdue' or ")
+    if arguments.starts_by is not None:
+        day_of("starts_by", arguments.starts_by)
+    if arguments.updated_since is not None:
+        moment_of("updated_since", arguments.updated_since)
+
+
+async def _projects_to_search(
+    board: Board, arguments: QueryArguments, of_parent: Project | None
+) -> Sequence[Project] | None:
+    """Return the named project, or all in which a search finds the text; None if none may be used."""
+    if arguments.project is not None:
+        return [await board.project(arguments.project)]
+    if of_parent is not None:  # Plane keeps sub-tasks in the project of their parent
+        return [of_parent]
+    projects = await board.projects()
+    words = words_of(arguments.text)
+    if len(projects) < 2 or not words or arguments.intake:
+        return projects or None
+    # One search spares listing most projects. It finds more than matches (keys, numbers), but every name with the word.
+    hits = await board.client.search(max(words, key=len), None, MOST_FOUND)
+    if len(hits) >= MOST_FOUND:  # there may be more
+        return projects
+    ids = {hit.project_id for hit in hits}
+    return [project for project in projects if project.id in ids]
+
+
+async def _read_projects(
+    board: Board, arguments: QueryArguments, projects: Sequence[Project], *, anew: bool
+) -> list[_ReadProject]:
+    """Return the tasks of each project. Those without a usable list come first: only they may need a request that is left.
+
+    A first page lists projects again after half a minute, or two for several; a further page only those that were never listed.
+    """
+
+    def age(project: Project) -> float:
+        listed_s = board.listed_s(project, INTAKE if arguments.intake else None)
+        return KEPT_S if listed_s is None else listed_s
+
+    at_most_s = LISTING_S if len(projects) == 1 else LISTING_MANY_S if anew else KEPT_S
+
+    async def read(project: Project) -> _ReadProject:
+        try:
+            return _ReadProject(project, await _tasks_to_filter(board, arguments, project, at_most_s))
+        except ConnectorError as error:
+            return _ReadProject(project, error=error)
+
+    oldest_first = sorted(projects, key=age, reverse=True)
+    read_of = {
+        one.project.id: one for one in await in_parallel([partial(read, p) for p in oldest_first], at_most=AT_ONCE)
+    }
+    return [read_of[project.id] for project in projects]
+
+
+async def _tasks_to_filter(
+    board: Board, arguments: QueryArguments, project: Project, at_most_s: float
+) -> Listing[PlaneTask]:
+    """Return the tasks that are both in the named cycle and module, those in the intake, or all of the project."""
+    if arguments.intake:
+        return await board.tasks_of(project, INTAKE, at_most_s=at_most_s)
+    lists: list[Listing[PlaneTask]] = []
+    if arguments.cycle is not None:
+        cycle = await board.cycle(project, arguments.cycle)
+        lists.append(await board.tasks_of(project, cycle, at_most_s=at_most_s))
+    if arguments.module is not None:
+        module = await board.modules.named(project, arguments.module)
+        lists.append(await board.tasks_of(project, module, at_most_s=at_most_s))
+    if not lists:
+        return await board.tasks_of(project, at_most_s=at_most_s)
+    shared = set.intersection(*({task.id for task in listing.items} for listing in lists))
+    note = "; ".join(listing.note for listing in lists if listing.note) or None
+    aged_s = max((listing.aged_s for listing in lists if listing.aged_s is not None), default=None)
+    return Listing(tuple(task for task in lists[0].items if task.id in shared), note, aged_s)
+
+
+async def _people(board: Board, read: Sequence[_ReadProject]) -> Mapping[str, PlaneMember]:
+    """Return the people to whom the tasks are assigned, by id; none in one project, whose own list says who they are."""
+    assigned = {id_ for one in read for task in one.listing.items for id_ in task.assignee_ids}
+    if len(read) < 2 or not assigned:
+        return {}
+    try:
+        return {id_: person for id_, person in (await board.everyone()).items() if id_ in assigned}
+    except ConnectorError:
+        return {}
+
+
+async def _matching_tasks(
+    board: Board,
+    arguments: QueryArguments,
+    read: Sequence[_ReadProject],
+    people: Mapping[str, PlaneMember],
+    parent: PlaneTask | None,
+) -> list[_FoundTasks]:
+    """Return the tasks of each project that match.
+
+    Raises:
+        UnknownName: no project has a name that the filters have.
+    """
+    meanings = _Meanings(board, read, people)
+
+    async def match(one: _ReadProject) -> _FoundTasks:
+        if one.error is not None:
+            return _FoundTasks(one, error=one.error)
+        try:
+            wanted = await _task_filter(board, arguments, one, meanings, parent)
+        except ConnectorError as error:
+            return _FoundTasks(one, error=error)
+        fitting = [task for task in one.listing.items if wanted.fits(task, board.key(one.project, task))]
+        return _FoundTasks(one, fitting)
+
+    found = await in_parallel([partial(match, one) for one in read], at_most=AT_ONCE)
+    if not any(isinstance(one.error, PASSING) for one in found):
+        meanings.require_known()
+    return found
+
+
+async def _task_filter(
+    board: Board, arguments: QueryArguments, one: _ReadProject, meanings: _Meanings, parent: PlaneTask | None
+) -> TaskFilter:
+    """Return the filter with the ids of this project."""
+    overdue = arguments.due is not None and arguments.due.strip().casefold() == OVERDUE
+    states = await states_shown(board, one.project, one.listing.items) if overdue else ()
+    people = [asked for asked in arguments.assignee if folded(asked) != NONE]
+    return TaskFilter(
+        words=words_of(arguments.text),
+        state_ids=await meanings.states(one, arguments.state, intake=arguments.intake) if arguments.state else None,
+        assignee_ids=await meanings.people(one, people) if people else None,
+        nobody=len(people) < len(arguments.assignee),
+        creator_id=await meanings.creator(one, arguments.created_by) if arguments.created_by is not None else None,
+        label_ids=await meanings.labels(one, arguments.label) if arguments.label else None,
+        priorities=frozenset(arguments.priority),
+        parent_id=(parent.id if parent else "") if arguments.parent is not None else None,
+        starts_by=day_of("starts_by", arguments.starts_by) if arguments.starts_by is not None else None,
+        due_by=day_of("due", arguments.due) if arguments.due is not None and not overdue else None,
+        overdue_at=board.now().astimezone(UTC).date() if overdue else None,
+        closed_ids=frozenset(state.id for state in states if state.group in CLOSED),
+        updated_since=moment_of("updated_since", arguments.updated_since)
+        if arguments.updated_since is not None
+        else None,
+    )
+
+
+class _Meanings:
+    """What the names in the filters mean in each project.
+
+    In one project, its lists of states, people and labels say that. In several, asking each for its lists would spend a minute's
+    requests: the name of a state or a person that some listed task has means just that in all of them, and only another name is
+    looked for in the lists, where it may be mistyped or shortened.
+    """
+
+    def __init__(self, board: Board, read: Sequence[_ReadProject], people: Mapping[str, PlaneMember]) -> None:
+        self._board, self._several, self._people = board, len(read) > 1, people
+        states = {state for one in read for state in _states(one)} if self._several else set()
+        self._states_known = {unaccented(name) for state in states for name in (state.name, state.id)}
+        self._people_known = {unaccented(name) for one in people.values() for name in names_of_person(one) if name}
+        self._found: set[tuple[str, str]] = set()
+        self._unknown: dict[tuple[str, str], list[UnknownName]] = {}
+
+    async def states(self, one: _ReadProject, asked: Sequence[str], *, intake: bool) -> frozenset[str]:
+        """Return the ids of the states that the names and groups mean."""
+        shown = [State(name, name, group) for name, group in INTAKE_STATES.values()] if intake else _states(one)
+
+        async def look_up(name: str) -> Iterable[str]:
+            meant = states_meant(name, shown) if intake or self._several else None
+            if meant is not None:
+                return meant
+            if intake:
+                return [chosen(SERVICE, "state", name, shown, lambda state: (state.name,)).id]
+            if unaccented(name) in self._states_known:
+                return []
+            return await self._board.states_meant(one.project, name)
+
+        return await self._union("state", asked, look_up)
+
+    async def labels(self, one: _ReadProject, asked: Sequence[str]) -> frozenset[str]:
+        """Return the ids of the labels of these names."""
+
+        async def look_up(name: str) -> Iterable[str]:
+            return [(await self._board.labels.named(one.project, name)).id]
+
+        return await self._union("label", asked, look_up)
+
+    async def people(self, one: _ReadProject, asked: Sequence[str]) -> frozenset[str]:
+        """Return the ids of these people; `me` is the owner of the key."""
+
+        async def look_up(name: str) -> Iterable[str]:
+            if folded(name) == ME:
+                # Not `board.person`: the owner of the key need not be a member of every project.
+                return [(await self._board.me()).id]
+            if unaccented(name) in self._people_known:
+                return [chosen(SERVICE, "member", name, self._people.values(), names_of_person, near=False).id]
+            return [(await self._board.person(one.project, name)).id]
+
+        return await self._union("member", asked, look_up)
+
+    async def creator(self, one: _ReadProject, asked: str) -> str:
+        """Return the id of the person, "" if nobody in this project is called that.
+
+        Always by the list of people: those who create tasks need not be shown by any.
+        """
+
+        async def look_up(name: str) -> Iterable[str]:
+            return [(await self._board.me() if folded(name) == ME else await self._board.person(one.project, name)).id]
+
+        return next(iter(await self._union("member", [asked], look_up)), "")
+
+    def require_known(self) -> None:
+        """Return if every name is known in some project.
+
+        Raises:
+            UnknownName: with the names of all projects.
+        """
+        for asked, errors in self._unknown.items():
+            if asked not in self._found:
+                raise _common_error(errors)
+
+    async def _union(
+        self, kind: str, asked: Sequence[str], look_up: Callable[[str], Awaitable[Iterable[str]]]
+    ) -> frozenset[str]:
+        ids: set[str] = set()
+        for name in asked:
+            try:
+                ids.update(await look_up(name))
+                self._found.add((kind, name))
+            except UnknownName as unknown:
+                # Another project may have it.
+                self._unknown.setdefault((kind, name), []).append(unknown)
+        return frozenset(ids)
+
+
+def _states(one: _ReadProject) -> Collection[State]:
+    return {task.state for task in one.listing.items if task.state is not None}
+
+
+def _common_error(errors: Sequence[ConnectorError]) -> ConnectorError:
+    """Return the error to raise if no project could be searched: an unknown name with the names of all, else the first."""
+    unknown = [error for error in errors if isinstance(error, UnknownName)]
+    if len(errors) == 1 or len(unknown) < len(errors):
+        return next((error for error in errors if not isinstance(error, UnknownName)), errors[0])
+    first = unknown[0]
+    same = [error for error in unknown if error.kind == first.kind]
+    candidates = tuple(dict.fromkeys(name for error in same for name in error.candidates))
+    return UnknownName(SERVICE, first.kind, first.asked, candidates)
+
+
+def _note(found: Iterable[_FoundTasks], later: Sequence[str], unnamed: Iterable[str], changed: int) -> str | None:
+    """Return why tasks or names may be missing; projects with the same reason are named together."""
+    notes = [f"{one.read.project.key}: {one.read.listing.note}" for one in found if one.read.listing.note]
+    failed: dict[str, list[str]] = {}
+    wait_s = 0.0
+    for one in found:
+        if isinstance(one.error, ServiceLimited):
+            wait_s = max(wait_s, one.error.wait_s)
+        elif one.error is not None:
+            why = "no such name" if isinstance(one.error, UnknownName) else f"not searched ({one.error})"
+            failed.setdefault(why, []).append(one.read.project.key)
+    notes += [f"{', '.join(keys)}: {why}" for why, keys in failed.items()]
+    if later:
+        limit = f" from {wait_s:.0f} s from now on, because Plane accepts no more requests until then" if wait_s else ""
+        left = f"{len(later)} projects are left" if len(later) > 1 else f"{later[0]} is left"
+        notes.append(f"{left}, and not in total: next_cursor continues there{limit}")
+    aged = {one.read.project.key: one.read.listing.aged_s for one in found if one.read.listing.aged_s is not None}
+    if aged:
+        notes.append(
+            f"{', '.join(aged)}: as {max(aged.values()):.0f} s ago, because Plane accepts no more requests for now"
+        )
+    if missing := ", ".join(unnamed):
+        notes.append(f"{missing}: some names of people or labels could not be read; call again for them")
+    if changed:
+        notes.append(CHANGED.format(changed))
+    return "; ".join(notes) or None
+
+
+async def _names(
+    board: Board,
+    tasks: Sequence[PlaneTask],
+    project_of: Mapping[str, Project],
+    people: Mapping[str, PlaneMember],
+) -> tuple[dict[str, TaskNames], list[str]]:
+    """Return the names in each task, by its id, and the keys of the projects in which some could not be read.
+
+    A task is shown without them rather than not at all. The names of people come before those of labels.
+    """
+    tasks_in: dict[str, list[PlaneTask]] = {}
+    for task in tasks:
+        tasks_in.setdefault(project_of[task.id].id, []).append(task)
+    names: dict[str, TaskNames] = {}
+    unnamed: dict[str, None] = {}
+
+    async def read(shown: Callable[..., Awaitable[Collection[T]]], some: Sequence[PlaneTask]) -> Collection[T]:
+        project = project_of[some[0].id]
+        try:
+            return await shown(board, project, some)
+        except ConnectorError:
+            unnamed[project.key] = None
+            return ()
+
+    known = {}
+    for project_id, some in tasks_in.items():
+        members = people.values() or await read(people_shown, some)
+        known[project_id] = await read(states_shown, some), members
+    for project_id, some in tasks_in.items():
+        labels = await read(labels_shown, some)
+        names |= {task.id: own for task, own in zip(some, named(some, *known[project_id], labels), strict=True)}
+    return names, list(unnamed)
+
+
+def _line(key: str, task: PlaneTask, names: TaskNames) -> TaskLine:
+    due = task.due.isoformat() if task.due else None
+    return TaskLine(
+        key, task.name, names.state, task.priority, names.assignees, names.labels, due, exact(task.updated_at)
+    )
+
+
+def _counts(by: Literal["state", "assignee", "label"] | None, names: Iterable[TaskNames]) -> Mapping[str, int] | None:
+    """Return how many of the matching tasks have each state, assignee or label, the most frequent first."""
+    if by is None:
+        return None
+    counts: Counter[str] = Counter()
+    for own in names:
+        counts.update({"state": [own.state], "assignee": own.assignees, "label": own.labels}[by] or [NONE])
+    return dict(counts.most_common())
