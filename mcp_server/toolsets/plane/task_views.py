@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
-from mcp_server.connectors.errors import Denied, Missing, one_line
+from mcp_server.connectors.errors import one_line
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.model import Comment, PlaneTask, Project, Relation
 from mcp_server.connectors.plane.pagination import Listing
@@ -24,12 +24,12 @@ from mcp_server.toolsets.plane.schemas import (
     TaskView,
     Tied,
 )
-from mcp_server.toolsets.plane.task_names import SOMEBODY, names_of
+from mcp_server.toolsets.plane.task_names import SOMEBODY, names_of, states_shown
 
 LONGEST_ABOUT = 300  # characters of a project's description
 LONGEST_TEXT = 20_000
 """Characters of a task's text and comments in one answer."""
-MOST_RELATIONS = 30  # each costs a request
+MOST_RELATIONS = 30
 PagesOf = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[str]]]
 """Takes a task's origin, title, address and texts, and returns the pages that they name, or that hold evidence from it."""
 NO_PROJECT = "no project can be used; check whether the key's owner belongs to one, and what PLANE_PROJECTS allows"
@@ -136,8 +136,7 @@ async def _ties_of(board: Board, project: Project, task: PlaneTask, include: Col
         listing = await board.tasks_of(project)
         below = sorted((one for one in listing.items if one.parent_id == task.id), key=lambda one: one.number)
         ties.notes.append(listing.note)
-        states = await board.states.by_id(project, {one.state_id for one in below if one.state_id}) if below else {}
-        names = {id_: state.name for id_, state in states.items()}
+        names = {state.id: state.name for state in await states_shown(board, project, below)}
         ties.subtasks = [SubTask(board.key(project, one), one.name, names.get(one.state_id or "", "")) for one in below]
     if "cycle" in include:
         cycle = await board.cycle_with(project, task.id)
@@ -189,20 +188,20 @@ async def _related(board: Board, project: Project, task: PlaneTask) -> tuple[Seq
     """Return the related tasks by key and name, and a note about those that are not shown."""
     relations = await board.client.relations(project.id, task.id)
     usable = {one.id: one for one in await board.projects()}
+    wanted: dict[str, list[Relation]] = {}
+    for relation in relations[:MOST_RELATIONS]:
+        wanted.setdefault(relation.project_id or project.id, []).append(relation)
+    # Not the name of a task in a project that may not be used.
+    found = {
+        project_id: await board.tasks_by_id(usable[project_id], {one.task_id for one in some})
+        for project_id, some in wanted.items()
+        if project_id in usable
+    }
     shown: list[Tied] = []
     for relation in relations[:MOST_RELATIONS]:
-        # Not the name of a task in a project that may not be used.
-        other = usable.get(relation.project_id or project.id)
-        found = await _related_task(board, other, relation) if other is not None else None
-        if other is not None and found is not None:
-            shown.append(Tied(relation.kind, board.key(other, found), found.name))
+        other = relation.project_id or project.id
+        if (related := found.get(other, {}).get(relation.task_id)) is not None:
+            shown.append(Tied(relation.kind, board.key(usable[other], related), related.name))
     missing = len(relations) - len(shown)
     note = f"relations not shown: {missing} (too many, gone, or in projects that may not be used)"
     return shown, note if missing else None
-
-
-async def _related_task(board: Board, project: Project, relation: Relation) -> PlaneTask | None:
-    try:
-        return await board.client.task(project.id, relation.task_id)
-    except (Missing, Denied):  # deleted, archived, or hidden from a guest
-        return None
