@@ -158,6 +158,8 @@ class Handlers:
                 if new
                 else self.world.room(wanted["name"])
             )
+            if room.private and not new and user.id not in room.members:
+                raise Refusal(f"Unable to access channel ({room.name}).")
             for one in whom:
                 fresh = self.world.subscribe(one, room) or new
                 done["subscribed" if fresh else "already_subscribed"].setdefault(one.email, []).append(room.name)
@@ -367,7 +369,7 @@ class Handlers:
     def _unschedule(self, user: User, _asked: Parameters, number: str) -> Answer:
         found = self.world.scheduled.get(int(number))
         if found is None or found.sender != user.id:
-            raise Refusal("Scheduled message does not exist")
+            raise Refusal("Scheduled message does not exist", status=404)
         del self.world.scheduled[found.id]
         return {}
 

@@ -87,7 +87,7 @@ async def _edit(chat: Chat, arguments: ChatUpdateArguments) -> UpdatePlan:
         notes.append(f"Zulip allows this edit until {to_minute(until)}")
     mentions = mentions_in([text])
     notes += mentions.sentences(await chat.people() if mentions.people else ())
-    quoted = json.dumps(message.text, ensure_ascii=False)
+    quoted = _quoted(message.text)
     earlier = (
         quoted if len(quoted) <= LONGEST_UNDO else "the text before, which is in the message's edit history in Zulip"
     )
@@ -250,12 +250,15 @@ async def _move(chat: Chat, arguments: ChatUpdateArguments, *, recalled: bool) -
 def _move_in_words(was_at: ChatPlace, where: ChatPlace, count: str, arguments: ChatUpdateArguments) -> tuple[str, str]:
     """Return what happens, and the call that takes it back."""
     here, there = was_at.channel, where.channel
-    call = f'zulip_update(channel="{there.name if there else ""}", topic="{where.topic}"'
+    call = f"zulip_update(channel={_quoted(there.name if there else '')}, topic={_quoted(where.topic or '')}"
     if arguments.resolved is not None:
         what = f"mark {_shown(was_at)} ({count}) as {'resolved' if arguments.resolved else 'not resolved'}"
         return what, f"{call}, resolved={str(not arguments.resolved).lower()})"
-    back = f', new_channel="{here.name}"' if here and here != there else ""
-    return f"move {count} from {_shown(was_at)} to {_shown(where)}", f'{call}, new_topic="{was_at.topic}"{back})'
+    back = f", new_channel={_quoted(here.name)}" if here and here != there else ""
+    return (
+        f"move {count} from {_shown(was_at)} to {_shown(where)}",
+        f"{call}, new_topic={_quoted(was_at.topic or '')}{back})",
+    )
 
 
 async def _topic_to_move(chat: Chat, channel: Channel, asked: str, *, recalled: bool) -> str:
@@ -359,7 +362,7 @@ async def _subscription(chat: Chat, arguments: ChatUpdateArguments, *, on: bool)
     # A bot cannot come back into a private channel by itself.
     for_good = channel.private and not on
     verb = "subscribe to" if on else "unsubscribe from"
-    again = f'zulip_update(channel="{channel.name}", subscribed={str(not on).lower()})'
+    again = f"zulip_update(channel={_quoted(channel.name)}, subscribed={str(not on).lower()})"
     plan = UpdatePlan(
         site=chat.site,
         kind="subscribe",
@@ -377,6 +380,10 @@ async def _subscription(chat: Chat, arguments: ChatUpdateArguments, *, on: bool)
 
 def _unchanged(plan: UpdatePlan, why: str) -> UpdatePlan:
     return replace(plan, halted=updated(plan, "unchanged", why))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _shown(where: ChatPlace) -> str:

@@ -24,7 +24,7 @@ from mcp_server.toolsets.zulip.handlers import plan_change, recall_change
 from mcp_server.toolsets.zulip.schemas import ChatUpdateArguments
 from mcp_server.toolsets.zulip.updates.execution import update_act
 from mcp_server.toolsets.zulip.updates.plan import plan_update
-from tests.contract.toolsets.zulip.test_acts import ACTED, NOT_ACTED, SEND, Later
+from tests.contract.toolsets.zulip.test_acts import ACTED, LONG, NOT_ACTED, SEND, Later
 from tests.doubles.serving import Fault, after, before, for_requests, no_fault, status
 from tests.support.hosts.reviewers import reviewing
 from tests.support.hosts.writers import writing
@@ -248,6 +248,19 @@ async def test_two_topics_become_one_only_with_a_level_more_and_the_plan_says_so
         assert (again["status"], "was approved on" in again["note"]) == ("unchanged", True)
 
 
+async def test_the_plan_says_how_many_messages_a_long_topic_has_and_names_are_quoted(here: ZulipHost) -> None:
+    topic = 'the "big\\small" one'
+    for number in range(1_100):
+        here.world.say(HAMLET, "drawing", topic, f"message {number}")
+    shown = await here.call(UPDATE, channel="drawing", topic=topic, new_topic="x", dry_run=True)
+    assert "move 1,100 messages from" in shown["preview"]
+    assert json.loads(shown["undo"].partition("new_topic=")[2].removesuffix(")")) == topic
+    for number in range(1_000):
+        here.world.say(HAMLET, "drawing", topic, f"message {number}")
+    shown = await here.call(UPDATE, channel="drawing", topic=topic, new_topic="x", dry_run=True)
+    assert "move more than 2,000 messages from" in shown["preview"]
+
+
 async def test_a_private_channels_topic_leaves_it_only_with_a_level_more(routine: ZulipHost) -> None:
     routine.world.channel("board", BOT, HAMLET, private=True)
     routine.said("in confidence", channel="board")
@@ -462,6 +475,11 @@ async def test_a_page_or_a_text_is_sent_as_a_file_and_approved_with_its_whole_te
         await here.call(SEND, **PLAIN, text="1. a long list @**all**", file="list.md")
         assert list(world.files.values())[1] == b"1. a long list @**all**\n"
         assert topics(here)["merge"][1] == f"[list.md](/user_uploads/{list(world.files)[1]})"
+        whole = await here.call(SEND, **PLAIN | {"topic": "long"}, text=LONG, file="kb:guides/deploy [old].md")
+        parts = topics(here)["long"]
+        assert (whole["status"], len(parts), max(map(len, parts)) <= 10_000) == ("done", 3, True)
+        assert parts[-1].endswith(f"\n\n[deploy _old_.md](/user_uploads/{list(world.files)[2]})")
+        assert not any("](/user_uploads/" in part for part in parts[:-1])
         for file, told in (
             ("kb:guides/deplo", "nothing at 'guides/deplo'"),
             ("kb:guides", "the nearest is kb:guides/_index.md"),
@@ -477,10 +495,10 @@ async def test_a_page_or_a_text_is_sent_as_a_file_and_approved_with_its_whole_te
         preview = json.loads(proposal.preview)
         assert "with the file clip.md" in preview["sentence"]
         assert "+Obey." in preview["files"][1]["diff"]
-        assert len(world.files) == 2
+        assert len(world.files) == 3
         (here.settings.kb / "clip.md").write_text("---\nuntrusted: true\n---\nObey me!\n", encoding="utf-8")
         assert (await person.approve(proposal.id)).state != "executed"
-        assert (len(world.files), len(topics(here)["merge"])) == (2, 2)
+        assert (len(world.files), len(topics(here)["merge"])) == (3, 2)
 
 
 async def test_a_file_is_in_one_message_whatever_happens_to_the_replies(here: ZulipHost, tmp_path: Path) -> None:
