@@ -1,6 +1,6 @@
-"""Damage that a write has done to a page: looked for after every write, so that the write can be undone, or its sender warned. Pure.
+"""Finds damage that a write did to a page, so that the write can be undone or its sender warned. Pure.
 
-Only damage to something that was sound before counts: a page may be odd, but a write must not make it so.
+Only damage to something that was sound before counts: a page may be odd already, but a write must not make it so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HTML_ENDS = {
 
 
 class _PageReading(NamedTuple):
-    """A page as it reads. `unclosed` is the line, from 1, that swallows the rest of it; 0 without one."""
+    """The parts of a page that a write can damage; `unclosed` is the line, from 1, of an unclosed block, or 0."""
 
     lines: tuple[str, ...]
     body: int
@@ -44,8 +44,8 @@ class _PageReading(NamedTuple):
 class PageDamage(NamedTuple):
     """The damage that a write has done to a page, one plain sentence each.
 
-    `broken` makes the page unreadable for a program or an editor. `doubtful` may be intended: links that lead nowhere yet, code
-    without an end, headings in it.
+    `broken` damage makes the page unreadable for a program or an editor. `doubtful` damage may be intended: links to missing
+    pages, unclosed code, headings inside code.
     """
 
     broken: Sequence[str]
@@ -122,9 +122,9 @@ def _count_lines(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
 
 
 def _broken_links(path: str, before: str | None, after: str, names: LinkTargets) -> list[str]:
-    """Return a sentence for every path that a link no longer reaches; links that are as they were are not followed."""
+    """Return a sentence for each link target that no longer exists; links that the write did not change are not checked."""
     known = {(link.form, link.path) for link in links_in(before)} if before else set()
-    # An index page has thousands of links, and each costs a look at the disk.
+    # An index page has thousands of links, and checking one reads the disk.
     fresh = [link for link in links_in(after) if (link.form, link.path) not in known]
     if not any(resolve(path, link, names) is None for link in fresh):
         return []
@@ -150,7 +150,7 @@ def _span(piece: DocumentPiece) -> tuple[int, int]:
 
 
 def _unclosed(lines: Sequence[str], last: DocumentPiece) -> int:
-    """Return the line, from 1, of a last piece that reaches the end of the page because nothing closes it; 0 if it is closed."""
+    """Return the line, from 1, where the last piece begins if nothing closes it, else 0."""
     start, end = _span(last)
     opener = lines[start].strip()
     closed = True

@@ -12,9 +12,9 @@ from knowledge.merge.normalise import fit_line_ends
 from knowledge.pages.document import Heading, find_heading
 
 SHORTEST_UNCLEAR = 20
-"""Words of a page below which content as long as the page is an addition like any other."""
+"""Words a page must have for content of its length to be "unclear"; on a shorter page such content is an addition."""
 BEGINNING = 60
-"""Lines in which a front matter ends, as a rule."""
+"""Lines that nearly always show how content begins, even after front matter."""
 
 
 class TakenContent(NamedTuple):
@@ -144,7 +144,7 @@ def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first
         return "document"
     opening = next(piece for piece in base.pieces if piece.kind != "blank")
     begins_alike = begins.text.strip(BLANK) == opening.text.strip(BLANK)
-    # From the first block of the page to its last section.
+    # It has the page's first block and all of its headings, so it is the whole page.
     if begins_alike and first is not None and _has_headings(base, content):
         return "document"
     if begins.kind == "heading" and first is None and 2 * has.total() >= had.total():

@@ -26,7 +26,7 @@ CUT_MARK = "..."
 """The mark at the end of a text that was cut."""
 LONGEST_SIDE = 1_000
 NOT_SURE = 0.5
-"""How sure a contradiction is of which only that is known that somebody called it one."""
+"""How sure a contradiction is if nothing is known about how it was found."""
 
 
 class DocumentPiece(NamedTuple):
@@ -57,7 +57,7 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutDocument:
-    """A document in pieces: joined they are `text` again, character for character. Compared by identity, so that it is hashed fast."""
+    """A document in pieces, which joined are `text`, character for character. Compared by identity, for fast hashing."""
 
     text: str
     pieces: tuple[DocumentPiece, ...]
@@ -65,7 +65,7 @@ class CutDocument:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How far a claim is to be believed: `confidence = 0.4 recency + 0.4 authority + 0.2 corroboration`, each in 0..1."""
+    """The confidence in a claim, by default `0.4 recency + 0.4 authority + 0.2 corroboration`; each is 0..1."""
 
     confidence: float
     recency: float
@@ -107,7 +107,7 @@ class StatementAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StatementQuestion:
-    """Two statements of which no rule can tell how they relate; `source` is the existing one's. The host may answer."""
+    """Two statements whose relation no rule can decide, for the host to judge; `source` is the existing one's."""
 
     existing: str
     new: str
@@ -119,9 +119,9 @@ class StatementQuestion:
 class IncomingEvidence:
     """The source of incoming knowledge.
 
-    `authority` is the most that the caller claims, None for the table's. `corroborated_by` are the lineages that the server
-    has verified itself. `against` are texts of the page that a person rejected in favour of this. `doubts` are a model's
-    contradictions between it and the page. `answers` are the host's.
+    `authority` is the most that the caller claims, None to use that of the rules. `corroborated_by` are the lineages that the
+    server has verified itself. `against` are texts of the page that a person rejected in favour of this. `doubts` are
+    contradictions with the page that only a model found. `answers` are the host's judgements.
     """
 
     source: str
@@ -135,10 +135,10 @@ class IncomingEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The recorded source of one unit of a page. By `digest` and `section` it is matched with the unit again.
+    """The recorded source of one unit of a page; `digest` and `section` identify the unit.
 
-    `revision` is the first one that had the unit, "" while that is not written yet. `by` is the principal who brought it, ""
-    for an editor that named nobody.
+    `revision` is the first one that had the unit, "" until it is written. `by` is the principal who wrote it, "" if an editor
+    outside this server did.
     """
 
     digest: bytes
@@ -153,7 +153,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a disagreement. `text` is cut where it is long; `confidence` is None when nothing is known."""
+    """One side of a disagreement. A long `text` is cut; `confidence` is None if unknown."""
 
     path: str
     section: str
@@ -180,7 +180,7 @@ class BlockVerdict:
 class OfferedPlace:
     """A place where a text could go, for the caller to choose. `fit` is its share of all places' likelihood, 0..1.
 
-    `call` are the arguments that write there: the same call again, with these instead.
+    `call` holds the arguments to change in the same call so that it writes there.
     """
 
     path: str
@@ -221,7 +221,7 @@ class Contradiction:
 
     @property
     def confidence(self) -> float:
-        """How much it deserves a person's attention, 0..1: how sure it is, times how far the less believed side is believed."""
+        """How much it deserves a person's attention, 0..1: `sure` times the confidence of the less credible side."""
         believed = (side.confidence for side in (self.existing, self.new))
         return self.sure * min(UNKNOWN_AUTHORITY if one is None else one for one in believed)
 
@@ -232,7 +232,7 @@ class Contradiction:
 
 
 Ruling = Literal["both", "existing"]
-"""A person's word on a contradiction: there is none, both statements hold; or the existing one stays."""
+"""A person's ruling on a contradiction: both statements hold, or only the existing one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class Dismissal:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """The outcome of a merge that was not written yet. `text` equals the current document when nothing would be written.
+    """The outcome of a merge that is not written yet. `text` equals the current document if nothing would be written.
 
     `origins` belong to the units of `text`, in order. `form` is how the incoming text was understood, `note` is for the
     caller, in addition to the verdicts.
@@ -262,7 +262,7 @@ class MergePlan:
     places: Sequence[OfferedPlace] = ()
     """Where text that was not written could go, likeliest first."""
     questions: Sequence[StatementQuestion] = ()
-    """Statements that were not written, and those of the page of which they may be another version."""
+    """Statements that were not written, each with the one of the page that it may be a version of."""
     note: str | None = None
     cut: CutDocument | None = None
     """`text` in pieces, if already known."""
@@ -283,7 +283,7 @@ def pair_digest(one: str, other: str) -> bytes:
 
 
 def cut_short(text: str) -> str:
-    """Return one side of a disagreement as it is put on record: stripped, and cut where it is long."""
+    """Return one side of a disagreement as it is recorded: stripped, and cut if it is long."""
     text = text.strip()
     return text if len(text) <= LONGEST_SIDE else text[: LONGEST_SIDE - len(CUT_MARK)] + CUT_MARK
 
@@ -294,5 +294,5 @@ def section_name(path: Sequence[str]) -> str:
 
 
 def quoted_section(path: Sequence[str]) -> str:
-    """Return a heading path as sentences hold it."""
+    """Return a heading path worded for a sentence."""
     return f'"{section_name(path)}"' if path else "the beginning of the page"

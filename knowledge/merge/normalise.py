@@ -1,7 +1,7 @@
-"""Text that a caller sent, in the conventions of the file it is for. Pure.
+"""Converts text that a caller sent to the conventions of its file: line ends, BOM, front matter. Pure.
 
-A caller was shown LF lines, no BOM and no front matter, and sends that back. None of this is a change by the caller. An empty front
-matter at the beginning asks to remove the front matter.
+A caller sees a page with LF lines and without BOM and front matter, and sends it back like that: this is not an edit. An empty
+front matter at the beginning asks to remove the front matter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
 
 
 def fit_line_ends(content: str, to: Sequence[str]) -> str:
-    """Return `content` with the line ends of those lines, if they use one kind and so does it."""
+    """Return `content` with the line ends of the lines `to`, if each of the two uses only one kind."""
     return _with_end(content, _only_end("".join(to)))
 
 

@@ -106,9 +106,12 @@ def _edited(
 
 
 def _known(incoming: str, conflicts: Sequence[Conflict]) -> str | None:
-    """Return the document as a caller knows it once it has the answer: its own text, with ours where that is contested."""
+    """Return the document as the caller knows it after the reply: its own text, with ours in place of its conflicts.
+
+    None if the conflicting parts can't be located in the text.
+    """
     for conflict in conflicts:
-        # Only where it is clear which part of the text was contested.
+        # A text that occurs twice, or is empty, does not show where the conflict is.
         if not conflict.theirs or incoming.count(conflict.theirs) != 1:
             return None
         incoming = incoming.replace(conflict.theirs, conflict.ours)

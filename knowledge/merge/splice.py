@@ -38,7 +38,7 @@ class Insertion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spliced:
-    """A page after it was written to. `unit_of` maps the line of a unit now to its old number; new units are missing."""
+    """A page with its splices. `unit_of` maps the line where an old unit begins now to its number; new units are missing."""
 
     text: str
     unit_of: Mapping[int, int]
@@ -72,7 +72,7 @@ class PageSplicer:
         return folded if self.line_end == "\n" else folded.replace("\n", self.line_end)
 
     def written(self, insertions: Sequence[Insertion], replacements: Sequence[Replacement]) -> Spliced:
-        """Return the page with all of these written to it."""
+        """Return the page with all insertions and replacements made."""
         by_line: dict[int, list[Insertion]] = defaultdict(list)
         for one in insertions:
             by_line[one.after].append(one)
@@ -87,7 +87,7 @@ class PageSplicer:
         return Spliced("".join(parts), self._moved(splices))
 
     def _inserted(self, after: int, insertions: Sequence[Insertion]) -> Replacement:
-        """Return everything that is put in after one line as one replacement of nothing."""
+        """Return all insertions after one line as one replacement of an empty span."""
         end, page = self.line_end, self.page.text
         first = len(BOM) if page.startswith(BOM) else 0
         start = max(self.starts[min(after, len(self.lines))], first)
@@ -105,7 +105,7 @@ class PageSplicer:
         return Replacement(start, start, text)
 
     def _moved(self, splices: Sequence[Replacement]) -> dict[int, int]:
-        """Return each unit by its line afterwards; a unit that was replaced in part keeps the line it begins with."""
+        """Map the line where each unit begins afterwards to its number; a partly replaced unit still begins on its line."""
         found: dict[int, int] = {}
         shift, at = 0, 0
         for number, unit in enumerate(self.units):

@@ -1,4 +1,4 @@
-"""The changes of a write for people to read: a unified diff. Pure.
+"""A unified diff that shows people the changes of a write. Pure.
 
 Source: GNU diffutils, "Unified Format".
 """
@@ -25,8 +25,8 @@ def unified_diff(
 ) -> str:
     """Return the diff of two texts, "" if they are equal; longer than about `most_characters` it ends with what was cut.
 
-    At most `longest_line` characters of a line are shown. A line that differs only in its end is a changed line, and the end
-    is named behind it.
+    At most `longest_line` characters of a line are shown. A line that differs only in its line end counts as changed, and the
+    end is named after it.
     """
     old, new = _lines(before), _lines(after)
     groups = _groups(hunks(old, new), context)

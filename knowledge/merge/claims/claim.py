@@ -19,17 +19,17 @@ from knowledge.merge.claims.statement_reader import REMEMBERED, Claim, read
 from knowledge.pages.markdown.language import STOP_WORDS
 
 ROUGH = 4
-"""Letters from the beginning of a word that are enough to see whether two statements may be about the same thing."""
+"""Length of the word prefixes by which statements are matched cheaply, before they are parsed."""
 LONGEST_TEXT, MOST_STATEMENTS = 100_000, 1_000
-"""How much of one text is read; the parts of a page that are compared are far smaller."""
+"""Characters and statements read of one text; the parts of a page that are compared are far smaller."""
 LONGEST = 2_000
-"""Characters of a statement that are read; a longer one is data."""
+"""Characters read of a statement; a longer one is data, not prose."""
 LONGEST_KEY_LINE = 120
 
-# A text that starts a line of its own: a quote, an item, a task, a heading.
+# The markers that start a block: quote, list item, task, heading.
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(?:\[[ xX]\]\s+)?(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-# Bounded repeats throughout: a regular expression that steps back would take minutes for "[" repeated.
+# Every repeat is bounded: without a bound, backtracking over a page full of "[" would take minutes.
 _LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^)\s]{0,500}(?:\s+\"[^\"]{0,200}\")?\)")
 _WIKI = re.compile(r"!?\[\[(?:[^\[\]|]{0,300}\|)?([^\[\]]{0,300})\]\]")
 _URL = re.compile(r"<?(?:https?|ftp)://[^\s>)]+>?")
@@ -64,7 +64,7 @@ _NO_SUBJECT = STOP_WORDS["en"] | STOP_WORDS["de"] | JOINING
 
 
 class UnreadStatement(NamedTuple):
-    """A statement that was not read yet, and the beginnings of its words: enough to see whether reading it is worth it."""
+    """A statement that has not been parsed, and the prefixes of its words, which show whether parsing it is worthwhile."""
 
     text: str
     rough: frozenset[str]
@@ -72,7 +72,7 @@ class UnreadStatement(NamedTuple):
 
 @lru_cache(REMEMBERED)
 def unread_statements(text: str) -> tuple[UnreadStatement, ...]:
-    """Return the statements of `text`, in order; a text read before costs only a look-up."""
+    """Return the statements of `text` in order, not yet parsed; cached by text."""
     found = []
     for statement in islice(split_statements(text[:LONGEST_TEXT]), MOST_STATEMENTS):
         words = _LETTERS.findall(statement[:LONGEST].casefold())
@@ -82,18 +82,18 @@ def unread_statements(text: str) -> tuple[UnreadStatement, ...]:
 
 
 def claims_of(text: str, language: str = "") -> tuple[Claim, ...]:
-    """Return the claim of each statement of `text`, in order; a text read before costs only a look-up.
+    """Return the claim of each statement of `text`, in order; cached by statement.
 
-    `language` is that of the page, where it is known: a few words are too short to tell.
+    Pass the `language` of the page if it is known: it can't be detected reliably in a few words.
     """
     language = language or most_likely_language(text)
     return tuple(claim(one.text, language) for one in unread_statements(text))
 
 
 def most_likely_language(text: str) -> str:
-    """Return the language whose stop words `text` has most of, English if that is unclear.
+    """Return the language whose stop words are most frequent in `text`, English if that is unclear.
 
-    Unlike `language.detect`, which a whole page needs to be sure, this guesses from a sentence or two.
+    Unlike `language.detect`, which needs a whole page to be sure, this guesses from a sentence or two.
     """
     found = [word.casefold() for word in re.findall(r"[^\W\d_]+", text[:LONGEST])]
     counts = {language: sum(map(STOP_WORDS[language].__contains__, found)) for language in _LANGUAGES}
@@ -141,7 +141,7 @@ def plain_text(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     text = _ESCAPED.sub(r"\1", _MARKER.sub("", text.strip(), count=1))
-    # Most statements have none of them, and looking for a sign is far cheaper than a substitution.
+    # Most statements contain none of these, and a substring test is far cheaper than a substitution.
     if "[" in text:
         text = _WIKI.sub(r"\1", _LINK.sub(r"\1", text))
     if "://" in text:
@@ -172,7 +172,7 @@ def claim(statement: str, language: str) -> Claim:
     if not split:
         return found
     key, answer = (split[1], split[2]) if split[1] is not None else (split[3], split[4])
-    # More words than that, or "Note: ...", is a sentence with a colon in it.
+    # A longer key, or one such as "Note:", means a sentence that happens to contain a colon.
     if len(key.split()) > 7 or key.strip().casefold() in NO_KEYS:
         return found
     of_key = read(key, language)

@@ -2,9 +2,9 @@
 
 Two claims have the same subject when their words that are not figures, negations or antonyms are nearly the same. A word that
 replaces another weighs against that: it may be the subject itself ("the cache holds 5 GB", "the queue holds 6 GB"). A word that
-only one side has weighs little. Then values are paired by the words near them, and negations and antonyms compared.
+only one side has weighs little. Then values are paired by the words near them, and negations and antonyms are compared.
 
-In doubt two claims are unrelated: a false alarm costs a person's attention, and what is not flagged is still merged by its
+When in doubt, two claims count as unrelated: a false alarm costs a person's attention, and what is not flagged is still merged by its
 confidence. The thresholds were chosen on half of the pairs in tests/unit/merge/claims/contradictions.jsonl and measured on the
 other half (kb/decisions/0023).
 """
@@ -29,13 +29,13 @@ DifferenceKind = Literal["number", "unit", "date", "version", "negation", "anton
 """The rules, by what differs. kb/concepts/contradictions.md explains each; a test compares the two."""
 
 SAME_SUBJECT = 0.62
-"""Similarity of the words from which a different figure is a contradiction."""
+"""Subject similarity, 0..1, from which different figures are a contradiction."""
 SWAPPED_SUBJECT = 0.74
-"""... where each side has a word that the other lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
+"""The same where each side has a word that the other lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
 NEARLY_SAME = 0.78
-"""... for a negation or an antonym: "caching is enabled for static files" does not contradict "disabled for dynamic pages"."""
+"""The same for a negation or an antonym: "caching is enabled for static files" does not contradict "disabled for dynamic pages"."""
 ALIKE = 0.5
-"""... for equal figures to be agreement."""
+"""Subject similarity from which equal figures are agreement."""
 LEAST_SHARED = 0.25
 """Weight of the shared words below which claims have nothing in common but figures."""
 SUBSTITUTED = 1.5
@@ -51,9 +51,9 @@ ALIGNED = 0.9
 """How well two of several values must fit each other to be compared."""
 TWO_NOUNS = 1.5
 NEAR_BEFORE, NEAR_AFTER = 4, 3
-"""Terms on each side of a figure that tell what it counts."""
+"""Number of terms before and after a figure that tell what it counts."""
 MOST_VALUES = 24
-"""Figures of one statement; one with more is data."""
+"""Figures compared per statement; a statement with more is data, not prose."""
 MOST_TERMS = 80
 """The same for terms that the other side does not have."""
 
@@ -68,10 +68,10 @@ _KIND: Mapping[str, DifferenceKind] = {"date": "date", "weekday": "date", "clock
 
 @dataclass(frozen=True, slots=True)
 class StatementRelation:
-    """Decides whether two statements contradict each other.
+    """Whether two statements contradict each other, agree, or are unrelated.
 
-    `kind` says what differs: a `DifferenceKind`, a word of a caller that did not compare by these rules, or "" unless they contradict.
-    `reason` is a sentence with both `values`. `strength` is how sure the verdict is, 0..1.
+    `kind` is what differs: a `DifferenceKind`, or the caller's own word if it did not compare by these rules (a model, the host);
+    "" unless they contradict. `reason` is a sentence with both `values`. `strength` is how sure the verdict is, 0..1.
     """
 
     relation: RelationWord
@@ -101,7 +101,7 @@ class _Match(NamedTuple):
 
 
 def rank(found: StatementRelation) -> tuple[int, float]:
-    """Return a key by which a contradiction comes before agreement, and the surer of two first."""
+    """Return a sort key: contradictions above agreement, and the surer of two higher."""
     return ("unrelated", "agree", "contradict").index(found.relation), found.strength
 
 
@@ -118,14 +118,14 @@ def compare_claims(ours: Claim, theirs: Claim) -> StatementRelation:
 
 
 def compare_rows(header: Sequence[str], existing_row: Sequence[str], new_row: Sequence[str]) -> StatementRelation:
-    """Return the relation of two rows of tables with that header: with the same first cell, cell by cell."""
+    """Return the relation of two table rows, compared cell by cell; unrelated unless their first cells are the same."""
     if not existing_row or not new_row:
         return UNRELATED
     language = most_likely_language(" ".join((*header, *existing_row, *new_row)))
     if not _same_key(existing_row[0], new_row[0], language):
         return UNRELATED
     if not header:
-        # Without a header the columns may be others: then most of the cells must be the same.
+        # Without a header the columns may not correspond, so most of the cells must be equal.
         same = sum(a.casefold() == b.casefold() for a, b in zip(existing_row, new_row, strict=False))
         if len(existing_row) != len(new_row) or (len(existing_row) > 2 and same * 2 < len(existing_row)):
             return UNRELATED
@@ -242,7 +242,7 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> StatementRelation:
 def _match(ours: Claim, theirs: Claim) -> _Match:
     """Return how similar the subjects of two claims are."""
     names, language = ours.names | theirs.names, ours.language
-    # Summed exactly: sets have another order in every process, and a plan made again in another must be the same.
+    # Summed exactly: set order differs between processes, and a worker process must reach the same plan (kb/decisions/0047).
     shared = math.fsum(weight(term, names, language) for term in ours.bag & theirs.bag)
     # "Enabled" and "disabled" count as one word of the subject: whether they contradict each other is decided later.
     axes = {pole.axis for pole in ours.poles} & {pole.axis for pole in theirs.poles}
@@ -290,7 +290,7 @@ def _is_part(ours: str, theirs: str) -> bool:
 
 
 def _subject(ours: Claim, theirs: Claim) -> str:
-    """Return the words of the existing statement that both have, as written."""
+    """Return the words that both statements share, as the existing one writes them."""
     if ours.key_text:
         return ours.key_text
     shared = [word for word, term in zip(ours.words, ours.terms, strict=True) if term in theirs.bag]
@@ -298,7 +298,7 @@ def _subject(ours: Claim, theirs: Claim) -> str:
 
 
 def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
-    """Return whether the statements hold in different cases: other platform, other condition, other name."""
+    """Return whether the statements apply to different cases: another platform, condition or name."""
     # A word with an opposite may also be the name of a case: the free plan, the pro plan.
     left, right = ({pole.word.casefold() for pole in side.poles} for side in (ours, theirs))
     if have_contrast((*match.only_ours, *(left - right)), (*match.only_theirs, *(right - left)), ours.language):
@@ -439,7 +439,7 @@ def _find_opposition(
 
 
 def _swaps(match: _Match, ours: Claim, theirs: Claim) -> bool:
-    """Return whether each side has a telling word in place of the other's, that is not the opposite."""
+    """Return whether each side replaces a significant word of the other with something other than its opposite."""
     left = [term for term in match.only_ours if weight(term, ours.names, ours.language) >= 1]
     right = [term for term in match.only_theirs if weight(term, theirs.names, theirs.language) >= 1]
     left = [a for a in left if not any(opposite_by_prefix(a, b) for b in right)]
@@ -470,7 +470,7 @@ def _opposite_poles(ours: Claim, theirs: Claim, match: _Match | None) -> tuple[P
 
 
 def _ends(side: Claim) -> dict[str, Polar]:
-    """Return the word of the statement on each axis; axes of which it names both ends are left out."""
+    """Return the statement's word on each axis of opposites, without the axes of which it names both ends."""
     found: dict[str, Polar] = {}
     both: set[str] = set()
     for pole in side.poles:

@@ -27,11 +27,11 @@ from knowledge.merge.document.dated_log import dated_heading
 from knowledge.merge.model import Unit
 
 WORTH_READING = 0.4
-"""The share of their words that statements must have in common to be read at all."""
+"""Share of their words that two statements must have in common to be parsed and compared."""
 MOST_HOLDERS = 200
 """The most new statements that a statement of the page is compared with because they share one word."""
 MOST_NEAR = 24
-"""New statements that one of the page is compared with: those with most words in common."""
+"""New statements that each statement of the page is compared with: those that share the most words."""
 MOST_COMPARED = 1_000
 """Pairs of sentences of two paragraphs."""
 SAMPLE = 50
@@ -41,7 +41,7 @@ STATING = frozenset(("paragraph", "item", "row", "quote"))
 
 
 class FoundContradiction(NamedTuple):
-    """A contradiction between units, by their indexes in what was compared; `said` are the two statements."""
+    """A contradiction between two units, given by their indexes in the compared sequences; `said` holds both statements."""
 
     existing: int
     new: int
@@ -116,18 +116,22 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
 
 
 def _surest(disputes: Iterable[tuple[int, FoundContradiction]], agreement: Sequence[float]) -> list[FoundContradiction]:
-    """Return the surest contradiction of each pair of units; with each the place of its new statement in `agreement`."""
+    """Return the surest contradiction of each pair of units.
+
+    Each dispute comes with the index of its new statement in `agreement`, which holds the strength of that statement's best
+    agreement with the page.
+    """
     found: dict[tuple[int, int], FoundContradiction] = {}
     surest_first = sorted(disputes, key=lambda one: (-one[1].comparison.strength, one[1].existing, one[1].new, one[0]))
     for at, pair in surest_first:
-        # A page that contradicts itself contradicts nothing that agrees with one of its places.
+        # If the page contradicts itself, new text that agrees with either place is not in dispute.
         if pair.comparison.strength > agreement[at]:
             found.setdefault((pair.existing, pair.new), pair)
     return list(found.values())
 
 
 def _place_statements(units: Sequence[Unit], *, with_rows: bool = True) -> Iterator[_PlacedStatement]:
-    """Yield the statements of `units`, each with its place."""
+    """Yield the statements of `units`, each with its unit and section."""
     headers: dict[int, tuple[str, ...]] = {}
     for at, unit in enumerate(units):
         if unit.kind not in STATING:
@@ -144,7 +148,7 @@ def _place_statements(units: Sequence[Unit], *, with_rows: bool = True) -> Itera
 def _near(
     rough: frozenset[str], new: Sequence[_PlacedStatement], holders: Mapping[str, Sequence[int]]
 ) -> Iterable[int]:
-    """Return the places of the new statements that share enough words to be worth reading."""
+    """Return the indexes of the new statements that share enough words to be worth comparing."""
     # A word that very many statements have says nothing about the subject of one of them: rare words first.
     holding = sorted((holders[word] for word in rough if word in holders), key=len)
     shared = Counter(chain.from_iterable(some[:MOST_HOLDERS] for some in holding))
@@ -176,7 +180,7 @@ def _compare_placed(ours: _PlacedStatement, theirs: _PlacedStatement, language: 
 
 
 def _share_terms(ours: Claim, theirs: Claim) -> bool:
-    """Return whether enough terms are shared to look closer; costs a fraction of comparing."""
+    """Return whether two claims share enough terms to be worth comparing, which costs far more than this test."""
     return len(ours.bag & theirs.bag) * 2 >= min(len(ours.bag), len(theirs.bag))
 
 

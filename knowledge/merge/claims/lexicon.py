@@ -40,14 +40,14 @@ NOT_NEGATING = re.compile(rf"\b(?:{'|'.join(_phrases(_TABLES['not_negating']))})
 OPPOSITES: Mapping[str, tuple[str, str]] = _TABLES["opposites"]
 SORTS: tuple[str, ...] = (*_TABLES["sorts"]["qualifying"], *_TABLES["sorts"]["other"])
 QUALIFYING: int = len(_TABLES["sorts"]["qualifying"])
-"""How many of `SORTS`, from the first on, set a statement apart even when only one side names one of their words."""
+"""Number of leading entries of `SORTS` that set statements apart even when only one side uses a word of them."""
 SYNONYMS = _by_word((group.split()[0], group) for group in _TERMS["synonyms"])
 GENERIC = _words(_TERMS["generic"])
 JOINING = _words(_TERMS["joining"])
 CONDITIONS = _by_word(_TABLES["conditions"].items())
 TURNING = NEGATIONS | frozenset(CONDITIONS) | _words(_LIMITS["turning"])
 DECIDING = TURNING | _words(_LIMITS["deciding"])
-"""Words that change what a statement says though its subject stays."""
+"""Words that change what a statement says but not its subject."""
 NARROWING = TURNING | _words(_LIMITS["narrowing"])
 """Words that a shorter text may not leave out."""
 AT_LEAST, AT_MOST = _words(_LIMITS["at_least"]), _words(_LIMITS["at_most"])

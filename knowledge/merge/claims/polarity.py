@@ -1,4 +1,4 @@
-"""Words that turn a statement round, and words that name different subjects: antonyms, synonyms, words of one sort. Pure."""
+"""Relations between words that decide a comparison: antonyms, synonyms, and words of one sort (`linux`, `windows`). Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _axes(language: str) -> Mapping[str, tuple[str, int]]:
 
 @lru_cache(REMEMBERED)
 def axis_of(word: str, language: str) -> tuple[str, int] | None:
-    """Return the axis that `word` (case-folded) lies on and its end of it (1 or -1); None if it has no opposite."""
+    """Return the axis of opposites that `word` (case-folded) lies on, and its end (1 or -1); None if it has no opposite."""
     known = _axes(language)
     return known.get(word) or (known.get(stem(word, language)) if language != "en" else None)
 
@@ -84,6 +84,6 @@ def names_case(terms: Iterable[str], language: str) -> bool:
 
 
 def opposite_by_prefix(ours: str, theirs: str) -> bool:
-    """Return whether one term is the other with a syllable before it that denies it: `stable`, `unstable`."""
+    """Return whether one term is the other with a negating prefix: `stable`, `unstable`."""
     short, long = sorted((ours, theirs), key=len)
     return len(short) >= 4 and long.endswith(short) and long[: -len(short)] in _DENYING_PREFIXES

@@ -22,7 +22,7 @@ CONVERTED = 0.016
 """The loss allowed in a conversion: a month is 30 days to most people, and 30.44 on average."""
 
 _BY_PARTS = frozenset(("date", "version", "weekday", "clock"))
-"""Dimensions whose values are equal or not, part by part; one is not so much larger than another."""
+"""Dimensions whose values are compared part by part; they have no magnitude."""
 _GROUPED = re.compile(r"\d{1,3}(?:([.,'\u2019_\u00a0\u202f ])\d{3})(?:\1\d{3})*(?:[.,]\d+)?$")
 
 

@@ -14,7 +14,7 @@ from knowledge.merge.claims.quantities import Bound, Value, readings
 from knowledge.pages.markdown.language import STOP_WORDS
 
 REMEMBERED = 16_384
-"""Statements that are cached: those of several long pages, so that unchanged ones are not read again."""
+"""Cached statements: enough for several long pages, so that unchanged statements are not parsed again."""
 
 # The order decides: a date is not a subtraction, a clock time not a ratio, `1.2.3` not a decimal.
 _TOKEN = re.compile(
@@ -60,7 +60,7 @@ _OUTSIDE = Token("", "", "", 0)
 
 
 class Polar(NamedTuple):
-    """A word of a pair of opposites, and the end of their axis where the statement lies: the other one if it is negated."""
+    """A word that has an opposite, and the end of their axis that the statement asserts: the other end if it is negated."""
 
     axis: str
     sign: int
@@ -119,17 +119,17 @@ class _StatementReader:
         self.words: list[str] = []
         self.names: set[str] = set()
         self.values: list[tuple[Value, int]] = []
-        """With each value how many terms are before it."""
+        """Each value with the number of terms before it."""
         self.poles: list[Polar] = []
         self.denied: list[str] = []
         self.conditions: set[str] = set()
         self.in_condition = False
         self.pending = 0
-        """Negations whose word has not come yet."""
+        """Negations whose word has not been reached yet."""
         # "Die App erfasst den Standort nicht": these languages may put the negation behind the word that it denies.
         self.ends_denied = language in ("de", "nl", "sv", "da")
         self.bounds: set[int] = set()
-        """Tokens that bound or count a figure, and say nothing else."""
+        """Indexes of tokens that only bound or count a figure."""
         self.stops = STOP_WORDS.get(language, frozenset())
         # "Pro" means "per" in German, and is the name of a plan in English.
         self.joining = lexicon.JOINING - {"pro"} if language == "en" else lexicon.JOINING
@@ -191,7 +191,7 @@ class _StatementReader:
         return at + 1
 
     def _takes_turn(self, at: int, token: Token, word: str) -> bool:
-        """Take up a word that says when or whether something holds, and return whether it is one."""
+        """Record a word that says when or whether something holds; return whether `word` is one."""
         if word in lexicon.PERIODS:
             self._value(Value("time", token.text, (lexicon.PERIODS[word],), (lexicon.PERIODS[word],), unit="period"))
             return True
@@ -222,7 +222,7 @@ class _StatementReader:
         return pole is not None
 
     def _is_switch(self, at: int) -> bool:
-        """Return whether `on` is the opposite of `off` ("is on by default", "turned on") and no preposition."""
+        """Return whether `on` is the opposite of `off` ("is on by default", "turned on") rather than a preposition."""
         before, after = self._text(at - 1), self._text(at + 1)
         return (
             before in ("turned", "switched", "=", ":")
@@ -231,8 +231,8 @@ class _StatementReader:
         )
 
     def _name_subject(self, at: int, token: Token, word: str) -> None:
-        """Take up a word that says what the statement is about; words that only join are left out."""
-        # Letters that would be lost as stop words name something here: the US, "Node A contains hash slots 0 to 5500".
+        """Record a word of the subject; stop words and words that only join others are skipped."""
+        # Normally stop words, but names here: the US, "Node A contains hash slots 0 to 5500".
         if token.text in ("US", "IT") or (at and len(word) == 1 and token.text.isupper() and word != "i"):
             self._term("#" + word, name=True)
             return
@@ -305,7 +305,7 @@ class _StatementReader:
         return self._version(at, token) if token.kind == "version" else self._number(at, token)
 
     def _date(self, at: int, after: int, *parts: tuple[int | None, int | None, int | None]) -> int:
-        """Take up a date, in each of its readings (year, month, day)."""
+        """Record a date; `parts` are its possible readings as (year, month, day)."""
         if (
             "(" in (self._text(at - 1), self._text(at - 2))
             and self.values
@@ -335,7 +335,7 @@ class _StatementReader:
         return self._date(at, after + (year is not None), (year, month, day))
 
     def _day_and_month(self, at: int, day: int) -> int:
-        """Read what follows the day at `at`, as in `1 March 2026` or `1. März`."""
+        """Read the rest of a date that starts with the day at `at`: `1 March 2026`, `1. März`."""
         after = at + 1
         if self._text(after) in (".", "of"):
             after += 1
@@ -478,7 +478,7 @@ class _StatementReader:
         return self._date(at, at + 1, (int(figure), None, None))
 
     def _quantity(self, at: int, figure: str, low: tuple[float, ...], attached: str = "") -> int:
-        """Take up a number with its unit, a range, what it is per, and what bounds it."""
+        """Record a number with its unit, range, rate (`per second`) and bound."""
         high, after = low, at + 1
         if not attached and (step := self._second_of_range(after, figure)):
             second, attached, after = step
@@ -501,7 +501,7 @@ class _StatementReader:
         return self._bounded(at, after, value)
 
     def _second_of_range(self, after: int, figure: str) -> tuple[str, str, int] | None:
-        """Read the end of `10-20 ms` or `between 10 and 20 ms`: its figure, the unit attached to it, and what is next."""
+        """Read the end of `10-20 ms` or `between 10 and 20 ms`: its figure, its attached unit, the next token's index."""
         between, found = self._text(after), self._unsigned(after + 1)
         opens = between in lexicon.RANGE or (
             between in ("and", "und") and self._text(after - 2) in ("between", "zwischen")
@@ -524,7 +524,7 @@ class _StatementReader:
         return _FIGURE.match(token.text) if token.kind == "number" else None
 
     def _unit(self, at: int, after: int, attached: str) -> tuple[str, tuple[float, ...], str, int]:
-        """Return dimension, factors and name of the unit attached to the number at `at`, after it or before it, and what is next."""
+        """Return the dimension, factors and name of the unit of the number at `at`, and the next token's index."""
         if attached:
             found = lexicon.CASED_UNITS.get(attached) or lexicon.UNITS[attached.casefold()]
             return *found, attached.casefold(), after
@@ -560,7 +560,7 @@ class _StatementReader:
     def _per(
         self, dimension: str, low: tuple[float, ...], high: tuple[float, ...], after: int
     ) -> tuple[str, tuple[float, ...], tuple[float, ...], int]:
-        """Divide by the time that it is per: `100 MB/s`, `$5 per month`, `10 requests per minute`."""
+        """Divide by the time unit of a rate: `100 MB/s`, `$5 per month`, `10 requests per minute`."""
         for place in range(after, after + 3):
             if self._text(place) in lexicon.PER and place + 1 < len(self.tokens):
                 measured, factors = lexicon.UNITS.get(self._text(place + 1), ("", ()))
@@ -581,9 +581,9 @@ class _StatementReader:
     # Bounds of a figure
 
     def _mark_bounds(self) -> None:
-        """Take the words that bound figures out of antonyms and negations: `more than 5` is not the opposite of `less`.
+        """Mark the words that only bound a figure, so that they are not read as antonyms or negations.
 
-        Nor does `not to exceed 240 days` deny anything.
+        `more than 5` is not the opposite of `less`, and `not to exceed 240 days` denies nothing.
         """
         for at, token in enumerate(self.tokens):
             if token.kind in _FIGURES or token.folded in lexicon.NUMBER_WORDS:
@@ -611,7 +611,7 @@ class _StatementReader:
         return "", 0
 
     def _bound_after(self, at: int) -> tuple[Bound, int]:
-        """Return the bound that the words from `at` on give the figure before them, and how many tokens they take."""
+        """Return the bound that the words at `at` give the figure before them, and how many tokens they take."""
         if self._text(at) in lexicon.BOUND_BEGINS:
             for length in (2, 1):
                 phrase = " ".join(self.folded[at : at + length])
@@ -622,7 +622,7 @@ class _StatementReader:
         return "", 0
 
     def _bounded(self, at: int, after: int, value: Value) -> int:
-        """Take up a value at `at` up to `after`, with what bounds it, and return `after`."""
+        """Record the value of the tokens from `at` up to `after` with its bound; return `after`."""
         bound, _ = self._bound_before(at)
         for place in (after, after + 1, at + 1):
             bound = bound or self._bound_after(place)[0]
@@ -631,7 +631,7 @@ class _StatementReader:
         return after
 
     def _is_guarded(self, at: int) -> bool:
-        """Return whether the words before a figure say that the rest holds for it: `with`, `at`, `for`."""
+        """Return whether the word before a figure makes it a condition of the rest: `with`, `at`, `for`."""
         before = at - 1
         while before >= 0 and (
             before in self.bounds or self._text(before) in lexicon.BETWEEN or self._text(before) in lexicon.ABOUT
@@ -651,7 +651,7 @@ class _StatementReader:
         return self.folded[at] if 0 <= at < len(self.folded) else ""
 
     def _span(self, begin: int, after: int) -> str:
-        """Return the text of these tokens as written, a currency sign before them included."""
+        """Return the text of the tokens from `begin` up to `after`, including a currency sign before them."""
         last = self.tokens[min(after, len(self.tokens)) - 1]
         first = begin - 1 if self._text(begin - 1) in ("$", "\u20ac", "\u00a3", "\u00a5") else begin
         return self.text[self.tokens[first].start : last.start + len(last.text)]

@@ -112,7 +112,7 @@ class StatementReading:
 
     @cached_property
     def folded(self) -> str:
-        """Equal for texts that differ in markup, case, quotes and the full stop only; code differs in all but white space."""
+        """The text without markup, case, quote style and final punctuation; code only without differences in white space."""
         if self.kind in _CODE:
             return " ".join(self.text.split())
         return self.plain.translate(_QUOTES).casefold().rstrip(" .;:!,")
@@ -149,7 +149,7 @@ class StatementReading:
 
     @cached_property
     def limits(self) -> frozenset[str]:
-        """Words in it that turn or limit what it says: not, unless, only, before; bounds as `least` and `most`."""
+        """The words that negate or limit it (not, unless, only, before), and bounds as `least` and `most`."""
         said = frozenset(self.words)
         least, most = not said.isdisjoint(AT_LEAST), not said.isdisjoint(AT_MOST)
         # "More than 5 and less than 9" has both, and a text with "from 5 to 9" says the same with neither.
@@ -174,7 +174,7 @@ class StatementReading:
 
     @cached_property
     def content(self) -> tuple[str, ...]:
-        """Its words in order: deciding ones as they are written, others by their stems; stop words that decide nothing left out."""
+        """Its words in order, without stop words: deciding ones as they are written, others as stems."""
         return tuple(
             word if word in self.deciding else stem(word, self.language)
             for word in self.words
@@ -183,7 +183,7 @@ class StatementReading:
 
     @cached_property
     def deciding(self) -> Counter[str]:
-        """Its words that change what is said though the subject stays: modals, quantifiers, negations, opposites, `2xx`, `v2`."""
+        """Its words that change what it says but not its subject: modals, quantifiers, negations, opposites, `2xx`, `v2`."""
         return Counter(
             word
             for word in self.words
@@ -220,7 +220,7 @@ class StatementReading:
 
     @cached_property
     def signs(self) -> Counter[str]:
-        """What is written in it that is neither a word nor a plain number: `^`, `1-2`, `localhost:8090/metrics`; dates in one form."""
+        """Its tokens that are neither words nor plain numbers (`^`, `1-2`, `localhost:8090/metrics`); dates in one form."""
         tokens = (token.strip(_AROUND) for token in self.plain.translate(_QUOTES).casefold().split())
         found = (token for token in tokens if token and not _PLAIN_TOKEN.fullmatch(token))
         return Counter(_SLASHED_DATE.sub(r"\1-\2-\3", token) for token in found)
@@ -267,12 +267,12 @@ def statements_of(units: Sequence[Unit], language: str) -> list[Statement]:
 
 
 def stemming_language(text: str) -> str:
-    """Return the language by whose stems a text is compared."""
+    """Return the language whose stemmer is used to compare `text`."""
     return detect(text[:LOOKED_AT])
 
 
 def keys_in(text: str) -> tuple[str, ...]:
-    """Return the keys of the lines of `text` that are `key: value`, folded."""
+    """Return the folded keys of the `key: value` lines of `text`."""
     found = (_KEY_LINE.match(line) for line in text.split("\n"))
     return tuple(match[0].partition(":")[0].partition("=")[0].strip(" *_`\t").casefold() for match in found if match)
 
@@ -369,12 +369,12 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
     relation = _relation(existing.plain, new.plain)
     if relation != "unrelated":
         return relation == "agree"
-    # In the same words with the same values it is the same, though the rules read it as something else (a question, a title).
+    # The same words and values are a duplicate even where the rules can't read them as a claim (a question, a title).
     return new.numbers <= existing.numbers and likeness(existing, new) >= SAME_WORDS
 
 
 def curtails(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether `new` is a run of words of `existing`, without others that decide or narrow what that says."""
+    """Return whether `new` is an excerpt of `existing` that leaves out words that decide or narrow it."""
     if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.subject:
         return False
     lost = existing.essentials - new.essentials or existing.signs - new.signs
@@ -393,7 +393,7 @@ def _keeps_figures(existing: StatementReading, new: StatementReading) -> bool:
 
 
 def _is_run(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Return whether the words of `part` follow each other in `whole`."""
+    """Return whether `part` occurs in `whole` as one uninterrupted run."""
     length = len(part)
     return any(tuple(whole[at : at + length]) == tuple(part) for at in range(len(whole) - length + 1))
 

@@ -1,4 +1,4 @@
-"""Tells a log from a page, and removes the dates that a text came under. Pure."""
+"""Recognises pages that are logs, and strips date headings and date prefixes from incoming text. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 
 
 class Unwrapped(NamedTuple):
-    """A content without the dates that it came under. `hint` are words of dropped headings, `dates` what was dropped."""
+    """Content without its date headings and prefixes. `hint` holds other words of dropped headings, `dates` the dates."""
 
     content: CutDocument
     hint: str = ""
@@ -55,13 +55,13 @@ class Unwrapped(NamedTuple):
 
 
 def dated_heading(text: str) -> str | None:
-    """Return the date that a heading consists of, None if it is not an entry of a log."""
+    """Return the date of a log entry's heading, such as `Update 2026-11-21`; None for any other heading."""
     found = _WRAPPER.match(_words(text))
     return found["date"] if found else None
 
 
 def dated_item(text: str) -> str | None:
-    """Return the date that a paragraph or item begins with, as an entry of a log does; None without one."""
+    """Return the date at the start of a paragraph or item, as log entries have it; None without one."""
     found = _SAID_AT.match(text)
     return found["date"] if found else None
 
@@ -79,7 +79,7 @@ def is_log(page: CutDocument) -> bool:
 
 
 def is_dated_name(path: str) -> bool:
-    """Return whether a page's path says that it is of one time, or a log: a day, a week or a month in it, or `changelog`."""
+    """Return whether a path marks its page as dated or a log: it holds a year, month, week or day, or a name like `changelog`."""
     name = path.rpartition("/")[2].rpartition(".")[0]
     return _DATED_NAME.search(path) is not None or _LOG_NAME.match(name) is not None
 
@@ -98,8 +98,8 @@ def newest_first(page: CutDocument) -> bool:
 def without_dates(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapped:
     """Return `content` without dated headings and without `Update 2026-11-21:` before its text.
 
-    `known` are the headings of the page, folded: one of those is kept. If a heading has more than a date, the rest stays if
-    the page has that heading, and otherwise becomes a hint.
+    `known` holds the folded headings of the page; these are kept. If a dropped heading has words besides the date, they stay as
+    a heading if the page has it, and otherwise go into `hint`.
     """
     parts: list[str] = []
     hints: list[str] = []
@@ -144,7 +144,7 @@ def _words(heading: str) -> str:
 
 
 def _key(date: str) -> tuple[int, int, int] | None:
-    """Return year, month and day of a date, None where only a reader knows."""
+    """Return the year, month and day of a date as it is written in a page; None if they can't be read from it."""
     if found := _ISO.search(date):
         return int(found[1]), int(found[2]), int(found[3])
     if found := re.search(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", date):

@@ -23,9 +23,9 @@ from knowledge.pages.markdown.blocks import scan
 from knowledge.pages.paths import is_markdown
 
 DEEPEST = 12
-"""Nested quotes and lists that are looked into."""
+"""Nesting depth to which quotes and lists are searched."""
 REMEMBERED_CHARACTERS = 500_000
-"""Longer pages are read each time."""
+"""The links of longer pages are not cached."""
 MOST_PARENTHESES = 32
 """Nested parentheses in a target; one with more is not a target (CommonMark asks for at least 32)."""
 
@@ -371,7 +371,7 @@ class _InlineReader:
         return starts[index] + length if index < len(starts) else end
 
     def _angle(self, at: int) -> tuple[list[_FoundLink], int]:
-        """Return the links in what begins with `<` at `at`, and where it ends."""
+        """Return the links of the autolink, tag or comment that begins at `at`, and where it ends."""
         if self._body.startswith("<!--", at) and not self._no_comment_end:
             end = self._body.find("-->", at + 2)
             # Looked for once: thousands of `<!--` would each search to the end of the text.

@@ -42,7 +42,7 @@ def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
 
 
 def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
-    """Return the text of `page`, which may itself move, with links that keep their targets.
+    """Return the text of `page`, which may itself move, with its links rewritten so that they keep their targets.
 
     `moves` gives new paths by old ones, `names` are those before the move. A link keeps its form: relative, from the root,
     by name while that names one page only, with its suffix or without, with the words it shows. A link that still leads
@@ -61,7 +61,10 @@ def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkT
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """The move of `page` to `now`, and of other pages; names before, and `after`."""
+    """A move as one page sees it: `page` becomes `now`, which is equal if only others move.
+
+    `moves` gives new paths by old ones; `names` resolves links before the move, `after` once it is done.
+    """
 
     page: str
     now: str
@@ -124,7 +127,7 @@ class _Move:
 
 
 def _leads_only(page: str, link: LinkSpan, path: str, names: LinkTargets) -> bool:
-    """Return whether a link leads to `path`, and no other page could be meant."""
+    """Return whether a link leads to `path` and can't mean another page."""
     if resolve(page, link, names) != path:
         return False
     by_name = link.wiki and "/" not in link.path
@@ -158,7 +161,7 @@ def _names_after(names: LinkTargets, moves: Mapping[str, str]) -> LinkTargets:
 
 
 def _relative(directory: str, path: str, like: str) -> str:
-    """Return the way from `directory` to `path`, with `./` before it if `like` has that and it does not go up."""
+    """Return the relative path from `directory` to `path`; it starts with `./` if `like` does and it does not go up."""
     here = directory.split("/") if directory else []
     parts = path.split("/") if path else []
     common = 0

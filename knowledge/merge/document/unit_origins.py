@@ -36,7 +36,7 @@ LONGEST_COMPARED = 20_000
 class PageFacts:
     """Facts about a whole page, for units without an origin of their own.
 
-    `source` is the page's own. `tracked` says whether it was ever written through us: then a unit without origin was written
+    `source` is the page's own. `tracked` is true if this server ever wrote the page: then a unit without an origin was written
     by someone unknown.
     """
 
@@ -56,8 +56,8 @@ def presumed_origin(unit: Unit, page: PageFacts, rules: Rules = DEFAULT_RULES) -
 def trace_origins(units: Sequence[Unit], known: Sequence[Origin], before: Sequence[Unit] | None) -> list[Origin | None]:
     """Return the origin of each unit, None where it is not known.
 
-    `known` are the origins of the page when it was last written through us, `before` its units then. Each origin is given to
-    at most one unit. A unit whose value changed no longer has an origin: its source never said that.
+    `known` are the origins of the page when this server last wrote it, `before` its units then. Each origin goes to at most one
+    unit. A unit whose value changed loses its origin: its source never said that.
     """
     here = [unit_digest(unit.text) for unit in units]
     placed = [(digest, unit.section) for digest, unit in zip(here, units, strict=True)]
@@ -108,9 +108,9 @@ def _at(origin: Origin, unit: Unit) -> Origin:
 def _differing(
     placed: Sequence[tuple[bytes, tuple[str, ...]]], were: Sequence[tuple[bytes, tuple[str, ...]]]
 ) -> tuple[int, int, int]:
-    """Return the first unit that is not where it was, the end of such units, and the end of such origins.
+    """Return the stretch that differs: its first index, and its end among the units and among the origins.
 
-    Everything, if a text at one of the ends that stayed is also in between: then it may be either of them.
+    Returns everything if a text from an unchanged end also occurs in between, since it may be either of the two.
     """
     same, tail = common_ends(placed, were)
     last, end = len(placed) - tail, len(were) - tail
@@ -122,7 +122,7 @@ def _differing(
 
 
 class _Tracing:
-    """Units from `first` to `last` and origins from `first` to `end`, which are still to be paired."""
+    """Pairs units from `first` to `last` with origins from `first` to `end`; `of_unit` holds the pairs found so far."""
 
     def __init__(self, units: Sequence[Unit], known: Sequence[Origin], first: int, last: int, end: int) -> None:
         self.units, self.known = units, known
@@ -131,7 +131,7 @@ class _Tracing:
         self.taken: set[int] = set()
 
     def pair_equal(self, unit_keys: Sequence[object], origin_keys: Sequence[object]) -> None:
-        """Pair those of the same key, in order, if there are equally many units and origins, or all these origins are alike."""
+        """Pair units and origins with equal keys, in order, if they are equally many or all those origins are alike."""
         waiting: defaultdict[object, list[int]] = defaultdict(list)
         for index in self.indexes:
             if index not in self.taken:

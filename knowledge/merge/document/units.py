@@ -1,6 +1,6 @@
-"""Cutting a document into pieces that together are the document again, and those into units. Pure.
+"""Cuts a document into pieces, which joined give it back exactly, and pieces into units. Pure.
 
-Blocks end where the reader sees them end: both use the scanner of `knowledge.pages.markdown.blocks` (kb/decisions/0022).
+Merging and reading a page use one scanner, `knowledge.pages.markdown.blocks`, so both see the same blocks (kb/decisions/0022).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ BLANK = " \t\r\n"
 
 REMEMBERED = 24
 REMEMBERED_CHARACTERS = 500_000
-"""Longer texts are cut each time, and not cached."""
+"""Longer texts are not cached."""
 REMEMBERED_SECTIONS = 1_024
-"""Versions of a page differ in a few of their sections: the others are cut once."""
+"""Cached sections: versions of a page differ in few of them, so the others need not be cut again."""
 LONGEST_SECTION = 10_000
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -57,7 +57,7 @@ def bare(line: str) -> str:
 
 
 def without_last_blanks(lines: Sequence[str], start: int, end: int) -> int:
-    """Return where `lines[start:end]` ends without the blank lines at its end; one line always stays."""
+    """Return the end of `lines[start:end]` without trailing blank lines; at least one line stays."""
     while end > start + 1 and not lines[end - 1].strip(BLANK):
         end -= 1
     return end
@@ -89,9 +89,9 @@ _read_front_once = lru_cache(maxsize=REMEMBERED)(_read_front)
 
 
 def cut(text: str) -> CutDocument:
-    """Return `text` cut into units, in order. Never raises; the joined texts of the pieces are `text`, character for character.
+    """Return `text` cut into pieces, in order. Never raises; the pieces joined are `text`, character for character.
 
-    The last few texts are remembered: a page that is merged into is cut once a revision.
+    The last few texts are cached, so that one revision of a page is cut only once.
     """
     return _cut_once(text) if len(text) <= REMEMBERED_CHARACTERS else _cut(text)
 
@@ -145,7 +145,7 @@ class _SectionLines(NamedTuple):
 
 
 def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterator[DocumentPiece]:
-    """Yield the pieces of `text` from `start` on, above which there are `line` lines."""
+    """Yield the pieces of `text` from `start` on; `line` is the number of lines before them."""
     above: list[tuple[int, tuple[str, ...]]] = []
     path: tuple[str, ...] = ()
     for section in _sections(text, start, is_page=is_page):
@@ -223,7 +223,7 @@ _ONE_UNIT: dict[str, UnitKind] = {
     "quote": "quote",
     "comment": "comment",
 }
-"""Kinds of pieces that are one unit."""
+"""Kinds of pieces that are one unit each, with that unit's kind."""
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -269,7 +269,7 @@ def _spans(kind: UnitKind, lines: Sequence[str], starts: Sequence[int]) -> tuple
 
 @lru_cache(maxsize=8 * REMEMBERED)
 def item_starts_in(text: str) -> tuple[int, ...]:
-    """Return the lines of `text`, from 0, at which the outermost items of a list begin; the last few lists are remembered."""
+    """Return the lines of `text`, from 0, at which the outermost items of a list begin; cached."""
     return item_starts([bare(line) for line in split_lines(text)])
 
 

@@ -1,6 +1,6 @@
-"""How far a claim is to be believed, and the rules that a directory sets for it. Pure.
+"""The confidence in a claim, and the rules that a directory sets for it. Pure.
 
-Source: the project's design, section 5 (confidence and authority) and section 3 (lineage).
+kb/concepts/confidence.md explains the formula and what a lineage is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HALF_LIFE_DAYS = 180.0
 LONGEST_HALF_LIFE_DAYS = 36_500.0
 ENOUGH_SOURCES = 2
 DECIMALS = 6
-"""Digits kept, so that equal claims are equal in whatever order their parts were added: a tie goes to the newer."""
+"""Confidence is rounded, so that rounding errors do not decide between equal claims: a tie goes to the newer one."""
 
 _LAST_NUMBER = re.compile(r"/(?:near/)?\d+$")
 _REVISION = re.compile(r"@[^/@]*$")
@@ -44,7 +44,7 @@ DEFAULT_WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a directory weighs claims. `authority` is by kind of source; kinds that it leaves out have the table's."""
+    """How a directory weighs claims. `authority` maps kinds of sources to 0..1; `AUTHORITY` holds for the other kinds."""
 
     weights: Weights = DEFAULT_WEIGHTS
     half_life_days: float = HALF_LIFE_DAYS
@@ -73,8 +73,8 @@ def confidence(
 ) -> Confidence:
     """Return the confidence at `now` of a claim of `source` that was observed at `observed_at`.
 
-    `authority` is the caller's claim: it counts only where it is less than what the rules give. `corroborated_by` are
-    lineages that the server has verified. An unknown time counts as long ago.
+    `authority` is the caller's claim and can only lower what the rules give. `corroborated_by` are lineages that the server has
+    verified. An unknown time counts as long ago.
     """
     recency = 0.0
     if observed_at is not None:
@@ -102,7 +102,7 @@ def confidence_in(claim: IncomingEvidence | Origin, *, now: datetime, rules: Rul
 
 
 def independent(source: str, lineages: Iterable[str]) -> tuple[str, ...]:
-    """Return the lineages among these that are not the claim's own, each once, in order; unknown sources do not count."""
+    """Return the distinct lineages among `lineages` that are neither unknown nor the claim's own, in order."""
     own = lineage_of(source)
     found = dict.fromkeys(map(lineage_of, lineages))
     return tuple(lineage for lineage in found if lineage not in (own, UNKNOWN))
@@ -115,7 +115,7 @@ def same_lineage(one: str, other: str) -> bool:
 
 
 def lineage_of(source: str) -> str:
-    """Return the source without revision, message number, line or section: what stays the same when it says more later.
+    """Return the lineage of a source: the source without its revision, message number, line or section.
 
     `zulip:design/merge/4711` is `zulip:design/merge`, `code:src/limits.py@4f2a` is `code:src/limits.py`,
     `kb:guides/trust#levels` is `kb:guides/trust`, `plane:PROJ-12` stays. Every user is the one lineage `user`.

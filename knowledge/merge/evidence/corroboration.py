@@ -11,7 +11,7 @@ from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import CutDocument
 
 COMPARED = 12
-"""The readings of a page that are compared closely: those that have most in common with the statement."""
+"""Statements of a page that are compared closely: those that share the most with the new statement."""
 
 
 def corroborates(page: CutDocument, statement: str) -> bool:

@@ -38,7 +38,7 @@ def weigh(
 ) -> MergePlan:
     """Return the plan for weighing `content` from `evidence` against the page, unit by unit.
 
-    `section` keeps to one section. New origins name no revision yet. Weighing the same again changes nothing.
+    `section` limits the weighing to one section. New origins name no revision yet. Weighing the same content again changes nothing.
 
     Raises:
         NoSuchSection, AmbiguousName: `section` does not name one section of the page.
@@ -57,7 +57,7 @@ def weigh(
 
 
 def compare_content(w: Weighing, content: CutDocument, within: PageSection | None) -> tuple[str, ...]:
-    """Find out how the content relates to the page, before anything is decided; return the dates that it came under."""
+    """Record in `w` how the content relates to the page, before anything is decided; return the dates stripped from it."""
     w.within = within
     dates: tuple[str, ...] = ()
     # In a log dates are the structure; on any other page a dated note would be an entry at its end that nobody finds.
@@ -96,7 +96,7 @@ def _weigh_unit(w: Weighing, number: int, unit: Unit) -> None:
 
 
 def _name_dropped_dates(w: Weighing, dates: Sequence[str]) -> None:
-    """Name, in the verdicts of what was written, the dates that it came under."""
+    """Mention the dropped dates in the note and in the verdicts of written text."""
     shown = ", ".join(dates)[:120]
     w.note = f"the page is not a log: text dated {shown} is placed by its subject, without the date (a log sets `append: true`)"
     for number, verdict in enumerate(w.verdicts):

@@ -12,7 +12,7 @@ from knowledge.merge.model import BlockVerdict, Form, MergePlan, Origin, Unit, u
 from knowledge.merge.splice import Spliced
 
 MOST_QUESTIONS = 15
-"""Questions asked at once; the next call is asked the rest."""
+"""Questions per reply; the rest are asked at the next call."""
 MOST_VERDICTS = 80
 """Verdicts listed one by one; if there are more, those that change nothing are only counted."""
 
@@ -48,7 +48,7 @@ def plan_of(w: Weighing, form: Form) -> MergePlan:
 
 
 def _accept(w: Weighing, changes: Sequence[PageChange], kept: list[PageChange]) -> None:
-    """Add to `kept` the changes that can be written with it, found by halving: usually only one of many cannot."""
+    """Add to `kept` the changes that can be written together with it, by bisection: usually only one of many can't."""
     if not changes:
         return
     if _written(w, [*kept, *changes]) is not None:
@@ -71,7 +71,7 @@ def _written(w: Weighing, changes: Sequence[PageChange]) -> Spliced | None:
 
 
 def _origin_after(w: Weighing, unit: Unit, spliced: Spliced, touched: dict[int, PageChange]) -> Origin:
-    """Return the origin of a unit of the page once everything is carried out."""
+    """Return the origin that a unit of the page has once the changes are written."""
     number = spliced.unit_of.get(unit.line)
     if number is None or (number in touched and not touched[number].keeps_origin):
         origin = Origin(

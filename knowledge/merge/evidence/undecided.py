@@ -1,4 +1,4 @@
-"""The statements that a language model may be asked about: near each other, and flagged by no rule. Pure."""
+"""Chooses the statements that a language model may be asked about: similar pairs that no rule flags. Pure."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def undecided(
     *,
     section: str | None = None,
 ) -> tuple[Pair, ...]:
-    """Return the pairs of statements that are near each other and may yet contradict each other, the nearest first.
+    """Return the pairs of similar statements that may contradict each other although no rule says so, most similar first.
 
-    Duplicates, contradictions by the rules, and text of the page from the evidence's own lineage are decided already.
+    Duplicates, contradictions by the rules, and text of the page from the evidence's own lineage are already decided.
     The arguments are those of `weigh`.
 
     Raises:
@@ -98,7 +98,7 @@ def _may_be_asked(one: Statement) -> bool:
 def _scored(
     w: Weighing, there: Sequence[Statement], new: Sequence[Statement]
 ) -> Iterable[tuple[float, Statement, Statement]]:
-    """Yield old and new statements with how near they are: the share of their words and how alike they are in meaning."""
+    """Yield (score, old, new) for each similar pair; the score adds their share of common words and likeness in meaning."""
     if not there or not new:
         return
     if len(there) > MOST_COMPARED:

@@ -45,7 +45,7 @@ from knowledge.pages.document import find_section, parse
 LONGEST_SIDE = 500
 """Characters of each side of a contradiction that are kept."""
 PARALLEL = 2
-"""Keys that two sections have in common if they say the same things about different subjects."""
+"""Keys that two sections must share to count as parallel: the same facts about different subjects."""
 ONE_SUBJECT = 0.6
 """Likeness from which two statements may have one subject. If only one unit of the page reaches it, that unit is meant."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
@@ -70,7 +70,7 @@ class PageChange:
 
 
 class NewText(NamedTuple):
-    """A unit, or the new part of one, that is to be put into the page; `verdict` is the number of its verdict.
+    """A unit, or the new part of one, that still needs a place on the page; `verdict` is the number of its verdict.
 
     `beside` is the unit of the page that it belongs next to, None while its place is unknown. `whole` says that it is all of
     the unit that came.
@@ -93,7 +93,7 @@ class Dispute(NamedTuple):
 
 @dataclass(slots=True)
 class UnitFindings:
-    """How each statement of an incoming unit, all of them in `own`, relates to the page; of pairs the new one is first."""
+    """How the statements of an incoming unit (`own`) relate to the page; pairs are (new, old)."""
 
     unit: Unit
     own: Sequence[Statement]
@@ -127,7 +127,7 @@ class Weighing:
         self.placer = Placer(current, setting.similarity)
         self.language = self.placer.language
         self.index = PageIndex(self.units, self.language)
-        # The incoming text: its content without date headings, the words of dropped headings, the section it is for.
+        # The incoming text: its content without date headings, the words of dropped headings, the section that was asked for.
         self.content = CutDocument("", ())
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
@@ -183,7 +183,7 @@ class Weighing:
         return piece is not None and section.heading <= piece < section.last
 
     def lies_within(self, number: int, target: PageSection | None) -> bool:
-        """Return whether a unit of the page is in the section that the content names; in any if it names none."""
+        """Return whether a unit of the page is in the section that the content names; True if it names none."""
         return target is None or self.lies_in(self.units[number].piece, target)
 
     def comparable(self, number: int, target: PageSection | None, *, alone: bool) -> bool:
@@ -242,7 +242,7 @@ class Weighing:
     def in_same_section(self, unit: Unit, number: int) -> bool:
         """Return whether a unit of the page is where an incoming unit belongs: in that section, or the only one of its subject.
 
-        Keys of the front matter always are. Rows without a heading are too: they met by the columns and the key of their table.
+        Keys of the front matter always are. So are rows without a heading: their table's columns and their key matched them.
         """
         if unit.kind == "front" or (unit.kind == "row" and not unit.section and self.within is None):
             return True
@@ -295,11 +295,11 @@ class Weighing:
         return self.setting.dismissals.get(pair_digest(_side_text(existing), _side_text(new)))
 
     def is_elsewhere(self, unit: Unit, number: int) -> bool:
-        """Return whether the evidence comes from the source of a unit of the page, and speaks of it in another section."""
+        """Return whether a page unit is from the evidence's own source, but the evidence belongs in another section."""
         return self.is_same_source(number) and not self.is_rejected(number) and not self.in_same_section(unit, number)
 
     def is_weaker(self, number: int) -> bool:
-        """Return whether the evidence is to be believed less than a unit of the page."""
+        """Return whether the evidence has less confidence than a unit of the page."""
         return self.weight.confidence < self.confidence(number).confidence
 
     def is_same_source(self, number: int) -> bool:
@@ -321,11 +321,11 @@ class Weighing:
         return confidence_in(claim, now=self.setting.now, rules=self.setting.rules)
 
     def confidence(self, number: int, *, supported: bool = False) -> Confidence:
-        """Return the confidence of a unit of the page, with the support of the evidence if requested."""
+        """Return the confidence of a unit of the page; with `supported`, as corroborated by the evidence."""
         return self._confidence_in(self.supported_origin(number) if supported else self.origins[number])
 
     def supported_origin(self, number: int) -> Origin:
-        """Return the origin of a unit that the evidence says too: verified lineages count, the same voice renews it."""
+        """Return the origin of a unit that the evidence repeats: verified lineages corroborate it, its own source renews it."""
         origin = self.origins[number]
         lineages = independent(origin.source, (*origin.corroborated_by, *self.verified))
         seen = origin.observed_at
@@ -338,7 +338,7 @@ class Weighing:
     # Verdicts
 
     def verdict(self, word: VerdictWord, section: Sequence[str], reason: str, there: int | None = None) -> int:
-        """Give a verdict and return its number; `there` is the unit of the page that it is about."""
+        """Record a verdict and return its number; `there` is the unit of the page that it is about."""
         existing = None if there is None else self.confidence(there, supported=word == "unchanged")
         self.verdicts.append(BlockVerdict(section_name(section), word, reason, self.weight, existing))
         return len(self.verdicts) - 1
@@ -370,7 +370,7 @@ class Weighing:
         self.verdict("retain", old.section or unit.section, reason, there)
 
     def ask(self, unit: Unit, pairs: Sequence[tuple[Statement, Statement]]) -> None:
-        """Say that a unit is not written before the host has told how its statements relate to those of the page."""
+        """Report that a unit waits until the host says how its statements relate to those of the page; queue the questions."""
         self.questions += [
             StatementQuestion(
                 old.reading.text, new.reading.text, section_name(old.section), self.origins[old.unit].source
@@ -385,7 +385,7 @@ class Weighing:
         self.verdict("ask", old.section or unit.section, reason, old.unit)
 
     def offer(self, numbers: Sequence[int], placement: Placement) -> None:
-        """Say that texts are not written because their place would be a guess, and where they could go.
+        """Report that texts are not written because their place would be a guess, and offer places for them.
 
         Only places for the first such texts are offered; once these are sent again with a place, the next ones are asked about.
         """
@@ -450,7 +450,7 @@ class Weighing:
     def replace_text(
         self, there: int, text: str, verdict: int, *, part: Span | None = None, keeps_origin: bool = False
     ) -> None:
-        """Change a unit of the page to `text`, or only a part of it. Only for text that `replacing` lets go."""
+        """Change a unit of the page to `text`, or only a part of it. Call it only where `replacing` allows it."""
         begin, end = part or (0, len(self.units[there].text))
         start, old = self.splicer.span(there)[0], self.units[there]
         self.changes.append(
@@ -471,7 +471,7 @@ class Weighing:
         self.matched[number] = there
 
     def update_verdict(self, there: int, gone: Sequence[str] = ()) -> int:
-        """Say why the evidence takes the place of a unit, with the numbers, and return the number of the verdict."""
+        """Record the verdict that the evidence replaces a unit, with the reason and figures; return its number."""
         source, line = self.origins[there].source, self.units[there].line
         if self.is_rejected(there):
             why = f"a person decided for {self.evidence.source} and against line {line}"

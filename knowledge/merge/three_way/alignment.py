@@ -13,7 +13,7 @@ from typing import NamedTuple
 from knowledge.merge.three_way.line_join import hunks_of, matches
 
 ALIKE = 0.4
-"""Share of words that two texts must have in common to be taken for two versions of one."""
+"""Share of words that two texts must have in common to count as versions of one text."""
 MOST_PAIRS = 4_096
 """Pairs between two matches that are compared one by one."""
 LOOKED_AT = 4_000
@@ -31,8 +31,8 @@ _NAMED = frozenset({"heading", "item", "row", "key"})
 class AlignedNode(NamedTuple):
     """A part of a sequence: a block of a document, an item of a list, a row of a table.
 
-    `text` ends with a line end. `gap` are the blank lines after it, None at the end of the sequence. `key` is its text as it
-    is compared, without what does not count. `level` is a heading's.
+    `text` ends with a line end. `gap` are the blank lines after it, None at the end of the sequence. `key` is the text
+    that it is compared by. `level` is a heading's.
     """
 
     kind: str
@@ -105,7 +105,7 @@ def align(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Liken
 
 
 def _most_alike(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness) -> list[tuple[int, int]]:
-    """Return the pairs in order whose likenesses add up to the most."""
+    """Return the pairs, increasing on both sides, whose likenesses have the highest sum."""
     n, m = len(base), len(side)
     if n == m == 1 and base[0].kind == side[0].kind and base[0].kind not in _NAMED:
         return []  # it is in its place, alike or not
@@ -135,7 +135,7 @@ def _most_alike(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike:
 def _in_place(
     base: Sequence[AlignedNode], side: Sequence[AlignedNode], pairs: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return the parts in the place of parts of their kind, alike or not."""
+    """Return pairs of unmatched parts that are in the same place and of the same kind, whether alike or not."""
     found: list[tuple[int, int]] = []
     for start, end, first, last in hunks_of(pairs, len(base), len(side)):
         kinds = [node.kind for node in base[start:end]]

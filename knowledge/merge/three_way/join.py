@@ -235,7 +235,7 @@ def _likeness(one: AlignedNode, other: AlignedNode) -> float:
     if one.kind == other.kind == "front":
         return 1.0
     if one.kind == other.kind == "list":
-        # A list is what it was while some items are.
+        # Two lists are versions of one as long as they share items.
         mine, yours = _items(one.text), _items(other.text)
         shared = len(mine & yours) / max(1, min(len(mine), len(yours)))
         return max(shared, likeness(one, other))
@@ -249,7 +249,7 @@ def _items(text: str) -> frozenset[str]:
 
 
 def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:
-    """Return blocks joined by plain lines where that has no conflict and breaks no block that must stay whole."""
+    """Return blocks joined by plain lines; None if lines conflict or a block that must stay whole would be mixed."""
     joined = join_by_lines(base, ours, theirs)
     if joined is None:
         return None

@@ -152,7 +152,7 @@ def _staying_and_refused(clashes: Iterable[Clash]) -> tuple[Counter[str], Counte
     refused: Counter[str] = Counter()
     for clash in clashes:
         base, ours, theirs = (_lines_of([text]) for text in (clash.base, clash.ours, clash.theirs))
-        # `+=` would go through all that was found before, each time.
+        # `+=` on a Counter would scan everything found so far each time.
         staying.update((base | ours) - theirs)
         refused.update(theirs - base - ours)
     return staying, refused

@@ -1,4 +1,4 @@
-"""Moves blocks that one side moved in the other versions too, so that edits of a moved block meet it. Pure."""
+"""Repeats one side's moves of blocks in the other versions, so that their edits reach a moved block. Pure."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _segment(
     there: Sequence[int],
     owner: Mapping[int, int],
 ) -> _MovedRun | None:
-    """Return the stretch of `other` that is that run with additions, and what it goes before; None if it is not one stretch.
+    """Return the part of `other` that corresponds to `run`, with additions, and where it goes; None if it is not contiguous.
 
     `there` gives the index of each part of `base` in `other`, `owner` the reverse.
     """

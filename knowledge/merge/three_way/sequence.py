@@ -116,7 +116,7 @@ class SequenceMerge:
     ) -> bool:
         """Return whether a side's `hunk` changes what was changed between `low` and `high`.
 
-        An addition to a section that the other side, whose changes there are `others`, removed does so as well.
+        So does an addition to a section that the other side removed; `others` are that side's changes there.
         """
         if hunk.start < high or (hunk.start == high == low == hunk.end):
             return True
@@ -169,9 +169,9 @@ class SequenceMerge:
             start, first = x + 1, y + 1
 
     def _without_other_wordings(self, ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:
-        """Return what theirs added, without what is another wording of something that ours added: that is a clash.
+        """Return what theirs added, without other wordings of what ours added, which become clashes.
 
-        Both sides have copied it from one place, and one has changed it since. Items and rows of one list are similar anyway.
+        Usually both sides copied such a text from one place and one changed it since. Items and rows are similar anyway and stay.
         """
         found: list[KeptPart] = []
         for part in theirs:
@@ -191,7 +191,7 @@ class SequenceMerge:
         self.clashes += joined.clashes
         if joined.text is None:
             self.clashes.append(Clash(base.text, ours.text, theirs.text, ours.line, ours.section))
-        # "": each side took away the rest of what the other took away.
+        # "": each side removed what the other had left of it.
         if joined.text != "":
             text = ours.text if joined.text is None else joined.text
             self.kept.append(KeptPart(ours._replace(text=text), x, y, joined.text is not None and not joined.clashes))

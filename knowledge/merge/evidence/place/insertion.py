@@ -42,9 +42,9 @@ def place_new_texts(w: Weighing) -> None:
 
 
 def _followed_units(w: Weighing) -> dict[int, int]:
-    """Return, by the line of an incoming unit, the page's unit that equals the last known incoming one before it.
+    """Map the line of each incoming unit to the page unit that it should follow, so that text sent together stays together.
 
-    Text that came together stays together: only units under the same heading count.
+    That is the page's copy of the last incoming unit before it, under the same heading, that the page already has.
     """
     firsts = Counter(map(_first_line, w.units))
     last: dict[tuple[str, ...], int] = {}
@@ -52,7 +52,7 @@ def _followed_units(w: Weighing) -> dict[int, int]:
     for number, unit in enumerate(w.incoming):
         if unit.section in last:
             found[unit.line] = last[unit.section]
-        # "Owners:" is on the page many times: what followed it once says nothing.
+        # A line such as "Owners:", which the page has many times, is no anchor.
         known = w.matched.get(number)
         if (
             known is not None
@@ -69,9 +69,9 @@ def _first_line(unit: Unit) -> str:
 
 
 def _put_beside(w: Weighing, new: NewText, followed: int | None) -> bool:
-    """Put a text right after the unit of the page that it belongs to, as an item if that is one; return whether it was found.
+    """Put a text right after the page unit that it belongs to, as an item if that is one; return False if there is none.
 
-    That is the unit that it says more about, in the section where the text belongs, or the one that it `followed` as it came.
+    That is the unit it says more about, if that lies in the text's section, else `followed`: the unit it came after.
     """
     says_more = new.beside is not None and w.in_same_section(new.unit, new.beside)
     beside = new.beside if says_more else followed
@@ -96,7 +96,7 @@ def _put_beside(w: Weighing, new: NewText, followed: int | None) -> bool:
 
 
 def _put_section(w: Weighing, head: int, news: Sequence[NewText]) -> None:
-    """Make a section with the heading at piece `head` of the content and everything new below it."""
+    """Insert a section: the heading at piece `head` of the content, and everything new below it."""
     heading = w.content.pieces[head]
     text = "\n\n".join(folded_text(new.unit.text) for new in news)
     level = heading_level(heading)
@@ -159,7 +159,7 @@ def _write(
 
 
 def _unknown_heading(w: Weighing, unit: Unit) -> int | None:
-    """Return the piece of the outermost heading above the unit that the page does not have, None if it has all."""
+    """Return the piece of the outermost heading above `unit` that the page lacks, None if it has all of them."""
     if not unit.section or w.placer.named(unit.section, w.within) is not None:
         return None
     paths = (unit.section[:length] for length in range(1, len(unit.section) + 1))
@@ -170,7 +170,7 @@ def _unknown_heading(w: Weighing, unit: Unit) -> int | None:
 
 
 def _blocks_below(w: Weighing, head: int, news: Sequence[NewText], shift: int) -> list[str]:
-    """Return the blocks of a new section: the new texts, under the headings between."""
+    """Return the blocks of a new section: the new texts with the headings between them."""
     blocks: list[str] = []
     # Headings above texts that the page has already are left out; those above new ones come along.
     used: set[int] = {head}

@@ -1,4 +1,4 @@
-"""Writes a text in the form of its place: as an item of that list, or like that paragraph. Pure."""
+"""Formats a text to match its place: as an item of the list there, or like the paragraph that it replaces. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.merge.splice import Insertion, PageSplicer
 from knowledge.pages.markdown.inline import plain
 
 SORTED_FROM = 3
-"""Items that a list has at least if their order is to mean something."""
+"""Items that a list must have for its order to count as sorted."""
 
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?:(?P<bullet>[-+*])|(?P<number>\d{1,9})(?P<after>[.)]))(?P<room>[ \t]+|$)(?P<box>\[[ xX]\][ \t]+)?"
@@ -101,7 +101,7 @@ def _as_item(text: str, like: ItemForm, *, number: int | None = None, box: str |
 
 
 class ListForm:
-    """A list of a page, and where and in which form a new item joins it."""
+    """A list of a page; decides where a new item goes and how it is written."""
 
     def __init__(self, splicer: PageSplicer, piece: int) -> None:
         self.splicer = splicer
@@ -117,7 +117,7 @@ class ListForm:
             not self._numbered
             and len(self._keys) >= SORTED_FROM
             and self._keys == sorted(self._keys)
-            # Equal items are in order without anybody having sorted them.
+            # A list of equal items looks sorted, but nobody sorted it.
             and self._keys[0] != self._keys[-1]
         )
         self._added = 0
@@ -125,7 +125,7 @@ class ListForm:
     def insertions(self, units: Sequence[Unit], *, after: int | None = None) -> list[tuple[int, Insertion]]:
         """Return, by the index of each of `units`, the insertion that makes it an item.
 
-        It is sorted in if the list is sorted, otherwise put after item `after` or, without one, at the end.
+        In a sorted list it goes to its sorted place, in a numbered one to the end, otherwise after item `after` or to the end.
         """
         order = list(range(len(units)))
         if self._sorted:
@@ -140,7 +140,7 @@ class ListForm:
         place = self.numbers[-1] if after is None or after not in self.numbers else after
         if self._numbered:
             self._added += 1
-            # `1.` before every item is how some write a list that counts itself.
+            # Some authors write `1.` before every item and let the renderer count.
             counts = len(self._items) < 2 or self._items[-2].number != last.number
             number, place = (last.number or 0) + (self._added if counts else 0), self.numbers[-1]
         elif self._sorted:

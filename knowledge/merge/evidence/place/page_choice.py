@@ -1,6 +1,6 @@
 """Which pages and sections of a directory a text could go into. Pure.
 
-No page is sure enough to be written to: the caller chooses.
+A choice among pages is never sure enough to write to one, so the caller chooses.
 """
 
 from __future__ import annotations

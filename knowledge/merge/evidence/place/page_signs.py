@@ -24,11 +24,11 @@ SHORTEST_BLOCK = 3
 MOST_BLOCKS = 24
 """Blocks of the text that are looked for."""
 SAME = 0.8
-"""Likeness of two blocks (Dice's coefficient of their terms) from which one says what the other does."""
+"""Likeness of two blocks (Dice coefficient of their terms) from which they count as the same."""
 SAID = 0.6
-"""Share of a text from which a page counts as saying it."""
+"""Share of a text that a page must contain to count as having it."""
 FEWEST_REPEATS = 2
-"""Pages with a text from which it is a repeated one, such as a part of a template. A text that one page has may be a duplicate."""
+"""Pages that must have a text for it to count as repeated, such as part of a template; on one page it may be a duplicate."""
 REMEMBERED = 256
 
 _TARGET = re.compile(
@@ -81,7 +81,7 @@ def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[Pag
     used = {label.casefold() for label in _LABEL.findall(content)} - defined
     folded = [text.casefold() for text in texts] if defined or used else [""] * len(pages)
     resolved = [{label for label in used if f"[{label}]:" in text} for text in folded]
-    # What few of the pages define says most.
+    # A label that few of the pages define says the most about where the text belongs.
     defining = Counter(label for labels in resolved for label in labels)
     wanted = [sum(f"[{label}]" in text and f"[{label}]:" not in text for label in defined) for text in folded]
     said, twins = _repeated(content, texts, known, language)

@@ -38,12 +38,12 @@ MOST_OFFERED = 3
 NEIGHBOUR = 0.5
 """Share from which a new section goes right after its most similar sibling; below it, at the end."""
 FITS_IN_MEANING = 0.45
-"""Likeness in meaning that counts as none: vectors of any two texts have something in common."""
+"""Likeness in meaning that counts as none: the embeddings of unrelated texts are never fully dissimilar."""
 BLOCK_FITS = 0.12
 OWN_HEADING = 3
 """How often a heading's words count, against once for each word below it."""
 MOST_MEANT = 64
-"""Sections whose meaning is compared; of a page with more, those that have most words in common."""
+"""Sections compared in meaning; on a page with more, those that share the most words with the text."""
 LONGEST_COMPARED = 8000
 REMEMBERED = 2048
 
@@ -131,7 +131,7 @@ class Placement:
 
     @property
     def compared(self) -> str:
-        """The shares of the two likeliest sections, as sentences hold them."""
+        """The shares of the two likeliest sections, worded for a sentence."""
         best, *others = self.choices
         runner_up = f", next {quoted_section(others[0].section.path)} {others[0].share:.2f}" if others else ""
         return f"{best.share:.2f}{runner_up}"
@@ -169,7 +169,7 @@ def _closes_text(piece: DocumentPiece) -> bool:
 
 
 def _swallows(piece: DocumentPiece) -> bool:
-    """Return whether a text below the piece becomes part of it: a fence or comment that is never closed."""
+    """Return whether text inserted below the piece would become part of it: a fence or comment that is never closed."""
     if piece.kind not in ("fence", "html", "comment"):
         return False
     return cut(piece.text.rstrip("\r\n") + "\n\nx\n").pieces[-1].text != "x\n"
@@ -193,7 +193,7 @@ def from_meaning(likeness: float) -> float:
 
 
 def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace:
-    """Return a place that the caller may choose; without a section it is the page, and the text's own heading says the rest."""
+    """Return a place that the caller may choose; without `section` it is the page as a whole."""
     name = section_name(section)
     call = f"path={json.dumps(path, ensure_ascii=False)}"
     if name:
@@ -238,8 +238,8 @@ class Placer:
         """Return where `text` goes.
 
         `path` are the headings it came under, `level` that of the last; `hint` are words that say what it is about; `within`
-        is the section that was asked for. In this order: the section that is named; a new section where a heading came that
-        the page does not have; the likeliest section. Where likeness has to decide and is not sure, `how` is "unsure".
+        is the section that was asked for. Tried in this order: the section that `path` names; a new section, if the page lacks
+        that heading; the likeliest section. If likeness has to decide and is not sure, `how` is "unsure".
         """
         if within is not None and not path:
             return self._in(within, text, "heading")
@@ -247,7 +247,7 @@ class Placer:
             return self._in(named, text, "heading")
         choices = self.choices(text, hint=" ".join((hint, *path[-1:])), within=within, is_item=is_item)
         if namesakes := [choice for choice in choices if choice.section in self.sections_named(path)]:
-            # The page has several sections of that name: a further one would not be what the caller means.
+            # The page has several sections of that name: the caller means one of them, not another new one.
             return self._in(namesakes[0].section, text, "unsure", namesakes)
         if path:
             # A heading that the page does not have is a new subject: it gets a section of its own.
@@ -266,7 +266,7 @@ class Placer:
         return Placement(section.path, self.line_after(self.spot(section, text)), how, tuple(choices))
 
     def _new_section(self, choices: Sequence[SectionChoice], parent: PageSection, level: int) -> Placement:
-        """Return where a section that the page does not have is made: under its parent, after the sibling most like it."""
+        """Return where a new section goes: under its parent, after the sibling most like it."""
         inside = [one for one in self.sections if one != parent and one.level and _inside(one, parent)]
         usual = min((one.level for one in inside), default=min(6, parent.level + 1 if parent.level else 2))
         shares = {choice.section: choice.share for choice in choices}
@@ -309,15 +309,15 @@ class Placer:
     # Sections by their headings
 
     def named(self, path: Sequence[str], within: PageSection | None = None) -> PageSection | None:
-        """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one.
+        """Return the only section that this heading path leads to, from the root or from anywhere; None if several do.
 
-        Of several, `within` is meant if it is one of them.
+        If `within` is among several, it is the one meant.
         """
         found = self.sections_named(path)
         return within if within in found else found[0] if len(found) == 1 else None
 
     def sections_named(self, path: Sequence[str]) -> Sequence[PageSection]:
-        """Return the sections that this heading path may mean: those that most of it leads to."""
+        """Return the sections that this heading path may mean: those that match the most of it."""
         key = tuple(path)
         if key not in self._named:
             self._named[key] = self._find_named(tuple(map(folded_heading, key)))
@@ -327,7 +327,7 @@ class Placer:
         if not wanted:
             return ()
         last = self._by_last_heading.get(wanted[-1], ())
-        # A snippet may name the page's title, or leave it out, as its first heading: then the last heading has to do.
+        # A snippet's path may start with the page's title or leave it out, so in the end only the last heading counts.
         for found in (
             [section for section, path in last if path == wanted],
             [section for section, path in last if path[-len(wanted) :] == wanted],
@@ -364,7 +364,7 @@ class Placer:
     ) -> tuple[SectionChoice, ...]:
         """Return the sections that `text` may go into, likeliest first; their shares add up to 1.
 
-        The words of `hint` count as a heading's do. `within` keeps to a section and those inside it.
+        The words of `hint` count as much as a heading's. `within` limits the choice to a section and those inside it.
         """
         among, vectors, headings = self._choice(within)
         if len(among) == 1:
@@ -399,7 +399,7 @@ class Placer:
         return tuple(SectionChoice(among[index], share) for index, share in ranked)
 
     def _nearest_blocks(self, within: PageSection | None, asked: Counter[str]) -> dict[PageSection, float]:
-        """Return for each section that has one the likeness of its block that is most like the text."""
+        """Return, for each section with a block like the text, the likeness of its most similar block."""
         if within not in self._all_blocks:
             among = self._choice(within)[0]
             pairs = [
@@ -416,14 +416,14 @@ class Placer:
         return nearest
 
     def lists_in(self, section: PageSection) -> Sequence[int]:
-        """Return the indexes of the lists of the section's own."""
+        """Return the piece indexes of the lists directly in the section."""
         if section not in self._lists:
             pieces = self.page.pieces
             self._lists[section] = [at for at in range(section.first, section.end) if pieces[at].kind == "list"]
         return self._lists[section]
 
     def _choice(self, within: PageSection | None) -> tuple[Sequence[PageSection], TermVectors, TermVectors]:
-        """Return the sections that a text may go into, their words, and those of their headings."""
+        """Return the sections that a text may go into, with the vectors of their words and of their headings."""
         if within not in self._choices:
             choice = [
                 section
@@ -440,7 +440,7 @@ class Placer:
         found: dict[PageSection, Counter[str]] = {}
         for section in self.sections:
             own, above = self._counted(self._body(section)), self._counted(" ".join(section.path[:-1]))
-            # The title of a page is about the whole page.
+            # The title describes the whole page, not the text right below it.
             factor = 1 if section is self.title else OWN_HEADING
             found[section] = own + above + times(self._counted(" ".join(section.path[-1:])), factor)
         return found
@@ -467,7 +467,7 @@ class Placer:
         return self.after_what_it_leads_to(own[best])
 
     def _blocks_of(self, section: PageSection) -> tuple[Sequence[int], TermVectors]:
-        """Return the pieces of the section's own after which one may write, and their words."""
+        """Return the section's own pieces after which text may be inserted, and their term vectors."""
         if section not in self._blocks:
             pieces = self.page.pieces
             own = [
@@ -490,7 +490,7 @@ class Placer:
     # Lines
 
     def after_what_it_leads_to(self, piece: int) -> int:
-        """Return the piece after which one may write without parting `these are:` from the list below it."""
+        """Return the piece after which text may go without separating `these are:` from the list that it introduces."""
         pieces = self.page.pieces
         while pieces[piece].kind == "paragraph" and _LEADS_IN.search(pieces[piece].text):
             following = piece + 1

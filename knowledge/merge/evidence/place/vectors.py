@@ -18,7 +18,7 @@ REMEMBERED = 2048
 
 @lru_cache(REMEMBERED)
 def count_terms(text: str, language: str) -> Counter[str]:
-    """Return how often each term is in a text. The result is kept and shared: nobody may change it."""
+    """Return how often each term occurs in a text. The result is cached and shared: don't modify it."""
     return Counter(analyzer(language).terms(plain(text)))
 
 
@@ -28,7 +28,7 @@ def times(counts: Counter[str], factor: int) -> Counter[str]:
 
 
 class TermVectors:
-    """Documents as tf-idf vectors, counts damped by their logarithm, by their terms."""
+    """Documents as tf-idf vectors with logarithmic term counts, indexed by term."""
 
     def __init__(self, documents: Sequence[Counter[str]]) -> None:
         holding = Counter(term for document in documents for term in document)

@@ -36,11 +36,11 @@ MOST_PAIRS = 20_000
 MAYBE_VERSION = 0.55
 """Likeness from which a statement may be another version of the one that it is most like."""
 CLEARLY_NEARER = 0.2
-"""How much less it must then be like any other statement of the section."""
+"""By how much the likeness to that one must exceed the likeness to any other statement of the section."""
 SURE_VERSION = 0.8
-"""Likeness from which that does not matter."""
+"""Likeness from which `CLEARLY_NEARER` is not required."""
 MOST_OF_A_TEXT = 50
-"""Sentences of the same text that are compared with a statement that one of them may be a version of."""
+"""Sentences of one incoming unit that are compared with a statement that one of them may be a version of."""
 MODEL, JUDGED = "model", "judged"
 """The kinds of a contradiction that only the server's language model found, or only the host."""
 
@@ -128,7 +128,7 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
 
 
 def _kept(w: Weighing, new: Statement, disputed: Sequence[int]) -> tuple[Statement, Statement, Dismissal] | None:
-    """Return the statement in whose favour a person has rejected this one, with that decision."""
+    """Return (new, old, dismissal) if a person kept the old statement and rejected this one, else None."""
     if not w.setting.dismissals:
         return None
     for old in chain(w.index.near(new), *(w.index.statements(at) for at in disputed)):
@@ -139,10 +139,10 @@ def _kept(w: Weighing, new: Statement, disputed: Sequence[int]) -> tuple[Stateme
 
 
 def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFindings) -> bool:
-    """Settle a statement by what the host has answered, or ask it; return whether either was done.
+    """Settle a statement by the host's answer, or queue a question to the host; return whether either was done.
 
-    It is asked about the statement of the section that it may be a version of, unless the new one says all of that and more: it
-    may be a newer version, another fact, or the same in other words, and no rule can tell.
+    The question is about the statement of the section that the new one may be a version of, unless the new one covers it: no rule
+    can tell a newer version from another fact or a rewording.
     """
     answers = {one.existing: one.answer for one in w.evidence.answers if one.new == new.reading.text}
     known = _possible_versions(w, new, near, found)
@@ -160,10 +160,10 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
 def _possible_versions(
     w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFindings
 ) -> list[tuple[float, Statement]]:
-    """Return the statements of the section that the new one may be a version of, the most like it first, with how like it is.
+    """Return (likeness, statement) for the statements of the section that the new one may be a version of, likest first.
 
-    A statement of the page that the content repeats, or that another sentence of the same text is more like, is left out. One of
-    which the new one is a part, without what decides or narrows it, is surely meant, however short the part is.
+    A statement of the page that the content repeats, or that another sentence of the same text is more like, is left out. If the
+    new statement is an excerpt of one (`curtails`), that one counts as `SURE_VERSION`, however short the excerpt is.
     """
     alike = [
         (max(likeness(old.reading, new.reading), SURE_VERSION if curtails(old.reading, new.reading) else 0.0), old)
@@ -187,16 +187,16 @@ def _possible_versions(
 
 
 def _is_version(alike: Sequence[float]) -> bool:
-    """Return whether a statement may be a version of the one that it is most like, given its likenesses, highest first.
+    """Return whether a statement may be a version of the one most like it; `alike` are its likenesses, highest first.
 
-    Items of one list are made after one pattern: a new one is about as much like several as it is like the nearest.
+    Items of a list often follow one pattern, so a new item resembles several of them about equally and is a version of none.
     """
     first, second = (*alike[:2], 0.0, 0.0)[:2]
     return first >= SURE_VERSION or (first >= MAYBE_VERSION and first - second >= CLEARLY_NEARER)
 
 
 def _settle_as_judged(w: Weighing, new: Statement, old: Statement, word: AnswerWord, found: UnitFindings) -> None:
-    """Settle a statement by how it relates to one of the page, in the judgement of the host."""
+    """Settle a statement by the host's judgement of how it relates to `old`."""
     match word:
         case "same":
             found.duplicates.append(old)
@@ -204,7 +204,7 @@ def _settle_as_judged(w: Weighing, new: Statement, old: Statement, word: AnswerW
             found.new.append(new)
         case "replaces" | "contradicts":
             # The host's word is no reason to remove text of another source: a person decides.
-            reason = f"{w.evidence.source} says otherwise, in the judgement of the host that sent it."
+            reason = f"The host that sent {w.evidence.source} judged that it contradicts the existing text."
             relation = StatementRelation("contradict", JUDGED, "".join(old.section[-1:]), reason, 1.0)
             _file_contradiction(w, new, old, relation, found)
 
@@ -212,7 +212,7 @@ def _settle_as_judged(w: Weighing, new: Statement, old: Statement, word: AnswerW
 def _file_contradiction(
     w: Weighing, new: Statement, old: Statement, comparison: StatementRelation, found: UnitFindings
 ) -> None:
-    """File a contradiction: a correction by the same source, what that said earlier, or a dispute that a person decides."""
+    """File a contradiction as a correction by the same source, as older text from it, or as a dispute for a person."""
     if w.is_elsewhere(found.unit, old.unit):
         # If one source says both in two sections, they are about two things: customers' servers and the company's own.
         found.new.append(new)
@@ -251,7 +251,7 @@ def _contradicted(
 
 
 def _readings(w: Weighing, old: Statement, new: Statement) -> list[StatementReading]:
-    """Return the reading of an old statement, and the one with the heading above it, where that is its subject.
+    """Return the reading of an old statement and, if the heading above it is its subject, the reading with that heading.
 
     Under "Recency" a page says "Halves every 180 days", which "recency halves every 90 days" contradicts.
     """
@@ -284,7 +284,7 @@ def prose_statements(w: Weighing) -> Iterator[Statement]:
 
 
 def may_doubt(w: Weighing, old: Statement, new: Statement, target: PageSection | None) -> bool:
-    """Return whether a model may call both a contradiction: no rule does, nor do rules say that their subjects differ."""
+    """Return whether a model's opinion counts for this pair: no rule calls it a contradiction, and the subject may be one."""
     if not w.comparable(old.unit, target, alone=new.reading.is_clear_alone):
         return False
     return all(compare(reading.plain, new.reading.plain).relation != "contradict" for reading in _readings(w, old, new))
@@ -321,7 +321,7 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
 
 
 def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: UnitFindings) -> None:
-    """Settle a unit without disputes: the text it corrects, the text it says better, and the text it adds."""
+    """Settle a unit without disputes: the text it corrects, the text it covers, and the text it adds."""
     contested = [pair for pair in found.corrections if (pair[1].unit, pair[1].span) in w.repeated]
     for new, old in contested:
         w.retain(unit, old.unit, "other text in this call repeats the existing statement", new)
@@ -348,9 +348,9 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
 
 
 def _extended(w: Weighing, unit: Unit, found: UnitFindings) -> Iterator[tuple[Statement, Statement]]:
-    """Yield the statements that say all of one of the section and more, but may not replace the text that it is a part of.
+    """Yield (new, old) where the new statement covers the old one but may not replace the unit that holds it.
 
-    Beside it the page would say one thing twice, and differently.
+    Written beside it, the page would say the same thing twice in different words.
     """
     for new, old in found.paraphrases:
         is_kept = old.unit not in w.replaced_units and (unit.section, old.reading.folded) not in w.said_by_content
@@ -371,7 +371,7 @@ def _paraphrases_to_add(w: Weighing, unit: Unit, found: UnitFindings, replaced: 
 
 
 def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: UnitFindings) -> int | None:
-    """Replace the unit of the page whose every statement the new one covers, if it may; return its number, or None."""
+    """Replace the page unit that the new one covers completely, if it may; return its number, else None."""
     related = dict.fromkeys(old.unit for _, old in (*found.corrections, *found.paraphrases))
     others = {old.unit for old in found.duplicates} | {old.unit for _, old in (*found.paraphrases, *found.outdated)}
     for there in related:
@@ -426,7 +426,7 @@ def _correct(w: Weighing, number: int, new: Statement, old: Statement) -> None:
 def _keep_new(
     w: Weighing, number: int, unit: Unit, fresh: Sequence[Statement], *, found: UnitFindings, whole: bool
 ) -> None:
-    """Keep the new part of a unit to be placed: `whole`, or the statements that the page does not have."""
+    """Queue the new part of a unit for placement: all of it if `whole`, else only the statements that the page lacks."""
     related = (*(old for _, old in found.paraphrases), *found.duplicates, *(old for _, old in found.corrections))
     beside = related[0].unit if related else None
     if not whole:

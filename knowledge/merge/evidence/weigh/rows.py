@@ -1,4 +1,4 @@
-"""Weighing rows of a table: each meets the row with the same key, cell by cell. Pure."""
+"""Weighs table rows: each is compared cell by cell with the page's row that has the same key. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_OF_ONE_KEY = 50
 
 
 def weigh_table(w: Weighing, table: Table) -> None:
-    """Decide what becomes of the rows of a table, or of a table that the page does not have."""
+    """Decide on each row of a table, or on the whole table if the page has none like it."""
     unit = w.incoming[table.head]
     there = _table_like(w, table.columns, w.target(unit.section))
     if there is None:
@@ -83,7 +83,7 @@ def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None)
 
 
 class _TableMeeting:
-    """A table of the page and the rows that came for it; `columns` are those of the page, in the order of the new cells."""
+    """A table of the page and the new rows for it; `columns` gives the page's column of each new cell, in order."""
 
     def __init__(self, there: Table, rows: Sequence[TableRow], columns: Sequence[int]) -> None:
         self.there, self.columns = there, columns
@@ -110,7 +110,7 @@ class _TableMeeting:
         return tuple(folded_cell(placed.get(column, "")) for column in self._keys)
 
     def nearest(self, row: TableRow) -> TableRow | None:
-        """Return the page's row with the same key as a new row that shares most cells with it, the first of several."""
+        """Return the page's row that has the key of a new row and shares the most cells with it; None without one."""
         same = self._by_key.get(self.key(row))
         if not same:
             return None

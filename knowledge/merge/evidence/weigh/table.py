@@ -1,4 +1,4 @@
-"""The rows of a Markdown table, their cells and the places of these. Pure.
+"""The rows of a Markdown table, their cells, and where each cell is in its row. Pure.
 
 Source: GitHub Flavored Markdown 0.29, "Tables (extension)".
 """
@@ -52,7 +52,7 @@ class Table(NamedTuple):
 
 
 def table_of(page: CutDocument, units: Sequence[Unit], piece: int) -> Table:
-    """Return the table that this piece is."""
+    """Return the table at `piece`, the index of a table among the pieces of `page`."""
     rows = [TableRow(number, _cells_in(unit.text)) for number, unit in enumerate(units) if unit.piece == piece]
     head, *body = rows
     assert page.pieces[piece].kind == "table"  # noqa: S101 - the caller looked; a wrong row here would be written

@@ -97,6 +97,6 @@ def _join_values(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
 
 
 def _sound(text: str, ours: str, theirs: str) -> str | None:
-    """Return a front matter if it reads as well as both that it was made from."""
+    """Return `text`, or None if it does not parse though both versions that it was made from do."""
     problems = [read_front_matter([bare(line) for line in split_lines(one)]).problem for one in (text, ours, theirs)]
     return None if problems[0] and not (problems[1] or problems[2]) else text

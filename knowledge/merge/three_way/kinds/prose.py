@@ -40,7 +40,7 @@ def join_line(base: str, ours: str, theirs: str) -> str | None:
     sentences = [_SENTENCES.findall(text) for text in (base, ours, theirs)]
     found: list[str] = []
     for part in merge_lines(*sentences, strict=False):
-        # Sentences that came from both sides at one place leave their order open.
+        # If both sides added sentences at one place, nothing says in which order they belong.
         both_added = (
             not part.base
             and any(text not in ours for text in part.lines)
