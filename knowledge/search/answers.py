@@ -113,7 +113,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
-    """How many documents are searchable now, and how many there are."""
+    """How many documents are searchable now, and how many there are in all."""
 
     done: int
     total: int
@@ -121,7 +121,7 @@ class IndexCoverage:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRoute:
-    """How a question was understood. `confidence` is 0..1; `reason` names the decisive sign."""
+    """Whether a question was taken as one about a place or an idea; `confidence` is 0..1, `reason` names the decisive sign."""
 
     mode: RouteMode
     confidence: float

@@ -44,7 +44,7 @@ from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
 LONGEST_COMPARED, MOST_PAGES = 1_500, 40
-"""Characters of a text for which pages are looked up, and pages that are named."""
+"""Limits of `pages_like`: characters of the text that are compared, and pages that are returned."""
 LOOK_S = 0.02
 USUAL = 8
 SURE = 10
@@ -58,7 +58,7 @@ EXPLAINED_CHARACTERS = 2_000
 """Room reserved for an explanation when the hits are chosen."""
 LONGEST_NAME = 200
 MARK_BYTES = 6
-"""Among a few hundred chunks, two share a mark once in a thousand million times."""
+"""Bytes of a chunk's mark in a cursor: among a few hundred chunks, two have the same mark once in a billion cases."""
 KEY_DIGITS = 12
 
 
@@ -97,7 +97,7 @@ class Finder:
         """Return the chunks that answer `query` best, restricted to `path` and `filters`.
 
         At most `limit` hits; fewer for a question about a place, or if the answer's tokens allow no more. Without a
-        limit, at most `USUAL`, as many as have room for a telling snippet. `next_cursor` continues the answer. With `explain`
+        limit, at most `USUAL`, as many as have room for a useful snippet. `next_cursor` continues the answer. With `explain`
         the answer says why its first hits rank where they do, within the same tokens.
 
         Raises:
@@ -203,7 +203,7 @@ class Finder:
         most: int,
         weights: RankingWeights | None = None,
     ) -> list[str]:
-        """Return the pages of the best chunks, best first, each once, as ranking has them: without a layout and its limits.
+        """Return the pages of the best chunks, best first, each once, without the layout of an answer and its limits.
 
         `weights` are tried instead of those that apply now.
 
@@ -218,7 +218,7 @@ class Finder:
         return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:most]
 
     async def _named_first(self, path: str, ranking: Ranking, chosen: Filters) -> Ranking:
-        """Return `ranking` with the page at `path`, which the question names, before all others, unless filters leave it out."""
+        """Return `ranking` with the page at `path`, which the question names, put first unless `chosen` excludes it."""
         seq = next((seq for seq in ranking.ranked if ranking.rows[seq].path == path), None)
         rows = ranking.rows
         if seq is None:
@@ -261,10 +261,10 @@ class Finder:
         sure: int,
         spare: int,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
-        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as also fit beside `spare` characters."""
+        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as fit with `spare` characters left."""
         docs = [ranking.rows[seq].doc for seq in wanted]
         lines = {} if places else _lines(docs, records)
-        # A page's line is paid for by its first hit.
+        # The cost of a page's line counts with its first hit.
         first = {doc: place for place, doc in reversed(list(enumerate(docs)))}
         costs = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]
         room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - spare - sum(map(line_cost, places))
@@ -275,7 +275,7 @@ class Finder:
     def _with_snippets(
         self, answer: SearchAnswer, texts: Sequence[str], question: SearchQuestion, *, least: int
     ) -> SearchAnswer:
-        """Return `answer` with as much of each text as there is room for, most for the first."""
+        """Return `answer` with snippets of `texts` in the room that is left, the longest for the first hit."""
         room = self._left(answer)
         hits = []
         for place, (hit, text) in enumerate(zip(answer.hits, texts, strict=True)):
@@ -290,7 +290,7 @@ class Finder:
     async def _explained(
         self, answer: SearchAnswer, shown: Sequence[int], question: SearchQuestion, ranking: Ranking, scope: SearchScope
     ) -> SearchAnswer:
-        """Return `answer` with an explanation that leaves room for the shortest snippets."""
+        """Return `answer` with an explanation, cut so that each hit still has room for the shortest snippet."""
         explainer = Explainer(self._index, await self._engines(), question, ranking, scope)
         room = self._left(answer) - SHORTEST_SNIPPET * len(shown)
         return replace(answer, explanation=fitted(explainer.read_as(), await explainer.hits(shown), room=room))
@@ -305,7 +305,7 @@ class Finder:
         return room - sum(map(line_cost, answer.pages)) - sum(map(hit_cost, answer.hits))
 
     async def _wait_for_first_pages(self) -> None:
-        """Wait a moment for the very first index, once: to a new user an empty answer would look like a failure."""
+        """Wait a moment for the very first index, once: an empty first answer would look like a failure."""
         patience, self._patience_s = self._patience_s, 0.0
         if not patience or (await self._index.progress()).done:
             return
@@ -354,9 +354,9 @@ class Finder:
 
 
 def _mark(row: ChunkRow) -> str:
-    """Return a name for a chunk's place and text that stays the same when its page is indexed again.
+    """Return a name for a chunk's place and text that stays the same when its page is reindexed.
 
-    Cursors consist of these marks, so that a later page of an answer repeats nothing although files change.
+    Cursors consist of these marks, so that the next part of an answer repeats nothing even if files change in between.
     """
     content = "\0".join((row.path, *row.section, row.text)).encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(hashlib.blake2b(content, digest_size=MARK_BYTES).digest()).decode()

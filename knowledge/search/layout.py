@@ -10,13 +10,13 @@ from knowledge.search.answers import Hit, PageLine
 ANSWER_CHARACTERS = 290
 """Characters of an answer's field names; without hits, pages, reasons, nudge, note and cursor."""
 HIT_CHARACTERS = 210
-"""Characters of a hit beside its path, section, title, source and snippet."""
+"""Characters of a hit's field names and fixed parts, without its path, section, title, source and snippet."""
 LINE_CHARACTERS = 56
 LONGEST_LINE, SHORT_LINE = 110, 50
 MANY_LINES = 5
 """Up to this many pages have long lines."""
 TELLING_SNIPPET, SHORTEST_SNIPPET = 250, 60
-"""Room for the sentence that answers, and room to show at least what a chunk is about."""
+"""Characters that hold the sentence that answers, and characters that show at least what a chunk is about."""
 MOST_SNIPPET = 900
 """Longer snippets rarely help: this holds the sentence that answers and its neighbours."""
 FADING = 0.7
@@ -50,7 +50,7 @@ def json_length(text: str) -> int:
 def most_that_fit(hits: Sequence[int], lines: Sequence[int], room: int, *, sure: int) -> int:
     """Return how many hits fit, at least one. `hits` are their costs, `lines` the cost of a map line that comes with each.
 
-    The first `sure` hits fit with the shortest snippets; a further one only if all can have a telling snippet.
+    The first `sure` hits count with the shortest snippets; more are added only while all can have a useful one.
     """
     taken = 0
     for count, (hit, line) in enumerate(zip(hits, lines, strict=True)):

@@ -24,17 +24,17 @@ from knowledge.state.ports import DirectoryRecord, DocumentRecord, IndexPosition
 logger = logging.getLogger(__name__)
 
 LOOKED_INTO = 4
-"""Children that describe a directory without an `_index.md`."""
+"""Children whose lines describe a directory without an `_index.md`."""
 FRONT_PAGES = ("readme", "index", "home", "overview")
 """Names (without suffix) of pages that describe their directory if it has no `_index.md`."""
 FEWEST_WORDS = 4
 """A shorter sentence ("See below.") describes nothing."""
 SAMPLED = 12
-"""Children of each kind in a directory that a model is shown."""
+"""Children of each kind, of one directory, that are shown to a model."""
 FEWEST_CHILDREN = 2
 """A directory with a single page is described by that page."""
 MOST_CHILDREN = 200
-"""Children of each kind in one directory for which a model makes lines."""
+"""Children of each kind, of one directory, for which a model writes lines."""
 MOST_REMEMBERED_DIRECTORIES = 10_000
 MOST_REMEMBERED_LINES = 20_000
 
@@ -74,7 +74,7 @@ class Entries:
         return (await self.listed([record], ()))[0]
 
     async def key_of(self, directory: str) -> str:
-        """Return the key of the line that a model may make of a directory; "" if it has a line, or nothing to describe."""
+        """Return the key of the line that a model may write for a directory; "" if it has a line, or nothing to describe."""
         return (await self._looked_up(directory, "")).key
 
     async def described(self, directory: str, name: str) -> tuple[str, str, bool]:
@@ -124,7 +124,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class _KnownDirectory:
-    """The index's data about a directory; `key` is that of the model's line, "" if a person wrote one."""
+    """What the index knows about a directory; `key` is that of a model's line, "" if a person wrote its line."""
 
     title: str
     summary: str
@@ -137,7 +137,7 @@ class _KnownDirectory:
 
 
 def derived_summary(children: Sequence[MapEntry]) -> str:
-    """Return a summary of a directory: number and names of its children, and the first informative sentence of its pages."""
+    """Return a summary of a directory: the number and names of its children, and the first informative sentence of a page."""
     first = next((entry.summary for entry in children if len(entry.summary.split()) >= FEWEST_WORDS), "")
     counted = describe_directory(children)
     return f"{counted}. {first}" if first else counted
@@ -146,7 +146,7 @@ def derived_summary(children: Sequence[MapEntry]) -> str:
 def document_entry(record: DocumentRecord, made: str = "") -> MapEntry:
     """Return the line of a page; `made` is a model's line, which takes the place of its summary.
 
-    A page without a sentence is described by its headings. They are no summary: a model may still make its line.
+    A page without a sentence is described by its headings. They don't count as a summary: a model may still write its line.
     """
     return MapEntry(
         name=record.path.rpartition("/")[2],
@@ -168,7 +168,7 @@ def _named_sections(record: DocumentRecord) -> str:
 
 
 def plain_entry(path: str, kind: Literal["directory", "document"], count: int | None = None) -> MapEntry:
-    """Return the line of something of which only the name is known."""
+    """Return the line of a page or directory of which only the name is known."""
     name = path.rpartition("/")[2]
     known = int(kind == "document") if count is None else count
     return MapEntry(name=name, path=path, title=readable(name), kind=kind, summary="", count=known, modified=None)
@@ -188,14 +188,14 @@ def when(time_ns: int) -> str:
 
 
 class RememberedLines:
-    """The lines in a store, read once each. A key names a content, so its line never changes."""
+    """A cache of the lines in a store. A key names a content, so its line never changes and is read only once."""
 
     def __init__(self, summaries: Summaries, most: int = MOST_REMEMBERED_LINES) -> None:
         self._summaries, self._most = summaries, most
         self._known: OrderedDict[str, str] = OrderedDict()
 
     async def __call__(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Return the lines of the keys that have one. If the database is unavailable: those that are remembered."""
+        """Return the lines of the keys that have one; only cached ones while the database is unavailable."""
         unknown = [key for key in keys if key not in self._known]
         if unknown:
             try:
@@ -257,7 +257,7 @@ def directory_key(path: str, folders: Sequence[DirectoryRecord], documents: Sequ
 def facts_about(
     path: str, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]
 ) -> Mapping[str, Any]:
-    """Return the model's input for a directory, as plain JSON: names of folders, titles and summaries of pages.
+    """Return the model's input for a directory as plain data: names of folders, titles and summaries of pages.
 
     Untrusted pages are left out: otherwise their text would reach readers through the map.
     """

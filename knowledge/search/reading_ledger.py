@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NUDGE_QUIET_S = 3600.0
-"""A place is named at most once an hour: callers learn to skip what is repeated."""
+"""Seconds before the same place is named again: callers learn to ignore repeated advice."""
 GATHERED_S = 0.05
-"""The records of searches within this time are written together."""
+"""Seconds for which the records of searches are collected, to be written together."""
 LAST_FLUSH_S = 1.0
 MOST_REMEMBERED = 2_000
 FRESH = timedelta(minutes=1)
@@ -40,11 +40,11 @@ class Reader:
 
 
 class ReadingLedger:
-    """Records looks in the state database, so that every process and host of a caller knows them.
+    """Records in the state database what each caller has seen, for all of the caller's processes and hosts.
 
-    The ledger only steers. If the database is unavailable, nothing is recorded, nobody is nudged, and the answer is
-    given. While `run` is running, readings from searches are written shortly after the answer. Looks at maps and pages,
-    which nudges depend on, are written before it.
+    The ledger only gives advice: if the database is unavailable, nothing is recorded or advised, and the answer is given anyway.
+    While `run` is running, records of searches are written shortly after the answer. Records of maps and pages, which nudges
+    depend on, are written before it.
 
     With `load_use`, questions and the pages used after them are recorded too, on this machine; the first question calls it.
     """
@@ -76,7 +76,7 @@ class ReadingLedger:
                     await self._use.close()
 
     async def saw_map(self, reader: Reader, view: MapView) -> None:
-        """Record the map, and those of the directories that it opened."""
+        """Record that the caller saw this map, and the maps of the directories that it opened."""
         shown = {child.path.rpartition("/")[0] for child in view.children} | {view.path}
         await self._note(reader, dict.fromkeys((ReadingMark(path, "map") for path in sorted(shown)), self._now()))
 

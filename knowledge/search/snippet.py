@@ -73,7 +73,7 @@ def _hits(text: str, by_start: dict[str, list[tuple[int, str]]]) -> frozenset[in
     if text.isascii():
         folded = text.lower()
         if not any(start in folded for start in by_start):
-            return frozenset()  # most sentences; splitting one into words costs twenty times this look
+            return frozenset()  # true of most sentences, and twenty times as fast as splitting one into words
     return frozenset(
         index
         for word in set(words(text))
@@ -92,7 +92,7 @@ def _same(asked: str, other: str) -> bool:
 
 
 def _best_run(units: Sequence[_Unit], limit: int) -> tuple[int, int]:
-    """Return first and last of the adjacent units that fit and have most words; of equals the densest, then the first."""
+    """Return the first and last of the adjacent units that fit and have the most query words; among equals the densest run."""
     room = limit - _MARGIN
     best, best_score = (0, 0), (-1, -1.0)
     for first, unit in enumerate(units):

@@ -35,7 +35,7 @@ LEAD_LINES = 30
 MOST_OUTLINE = 300
 LONGEST_RESOURCE = 400_000
 BYTES_PER_UNIT = 2
-"""Bytes of a page whose reading costs as much as one character of a merge, in the unit of `StepRunner.run`."""
+"""Bytes of a page that cost as much to read as one character costs to merge: `StepRunner.run` takes its work in that unit."""
 
 
 class Tiers:
@@ -85,7 +85,7 @@ class Tiers:
         count = record.documents if record else 0
         if not complete and (summary == EMPTY_SUMMARY or not count):
             own = await listing(directory, After())
-            # The index knows nothing yet, the files do.
+            # Nothing is indexed yet, so the files' names make the summary.
             summary, count = derived_summary(own) if own else summary, count or len(own)
         view = MapView(
             path=directory,
@@ -192,13 +192,13 @@ class Tiers:
             found, file = await self._open(asked)
         except NoSuchPath:
             path = clean_path(asked)
-            # A removed page can still be read at a revision that is kept.
+            # A removed page can still be read at a stored revision.
             raw = await self._past.content(path, revision) if self._past and revision else None
             if raw is None or revision is None:
                 raise
             return path, raw, revision
         if revision in (None, file.revision):
-            # A caller that has seen this text may base a write on it, even after the file has changed.
+            # Stored, because the caller may base a write on this text even after the file has changed.
             if self._past is not None:
                 await self._past.shown(found, file.raw, file.revision)
             return found, file.raw, file.revision
@@ -373,7 +373,7 @@ def _parse(file: tuple[str, bytes]) -> Document:
 
 
 def _requested_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:
-    """Return the lines (None: all) and the text of the request, and a note if something is left out."""
+    """Return the requested lines (None for all), their text, and a note if something is left out."""
     if section is not None:
         first, last, text = section_text(document, find_section(document, section))
         return range(first, last + 1), text, None

@@ -16,7 +16,7 @@ MOST_CHARACTERS = 600
 MOST_FOLLOWED = 200
 """Links of a page that are followed."""
 MOST_NAMES = 40
-"""Wiki links by name that are looked up, each with a query of its own."""
+"""Wiki links by name that are looked up, since each needs its own query."""
 MOST_LINKING = 200
 """Links to a page that are checked."""
 MOST_OF_A_NAME = 20
@@ -24,7 +24,7 @@ MOST_OF_A_NAME = 20
 
 @dataclass(frozen=True, slots=True)
 class LinkedPages:
-    """Paths, as many as are shown, and a note on how many more there are, "" if none."""
+    """The paths to show in each direction, and a note on how many more there are, "" if none."""
 
     links: Sequence[str]
     backlinks: Sequence[str]
@@ -51,7 +51,7 @@ async def linked_pages(index: IndexStore, path: str, names: Sequence[str], links
 async def _targets(index: IndexStore, path: str, links: Sequence[PageLink]) -> list[str]:
     """Return the other pages that the links lead to, each once."""
     called = await _called(index, (link.path for link in links if link.wiki and "/" not in link.path))
-    # Everything that could be meant is collected first and looked up at once.
+    # All paths that the links could mean are collected first, so that one query looks them up.
     possible: set[str] = set()
     for link in links:
         resolve_path(path, link.path, LinkTargets(_collecting(possible), called), wiki=link.wiki)
@@ -64,7 +64,7 @@ async def _targets(index: IndexStore, path: str, links: Sequence[PageLink]) -> l
 async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow]) -> list[str]:
     """Return the pages of those links that really lead to `path`."""
     called = await _called(index, (row.link.path for row in rows if row.link.wiki and "/" not in row.link.path))
-    # Only what a link means before this page is looked up; most links mean nothing else.
+    # Only paths that a link would prefer over this page are looked up; most links have none.
     preferred: set[str] = set()
     names = LinkTargets(_collecting(preferred, until=path), called)
     for row in rows:
@@ -76,7 +76,7 @@ async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow]) -> lis
 
 
 def _collecting(paths: set[str], *, until: str | None = None) -> Callable[[str], bool]:
-    """Return an `exists` that collects in `paths` what is asked for, and finds only `until`."""
+    """Return an `exists` for `resolve_path` that records each path it is asked about in `paths` and finds only `until`."""
 
     def exists(path: str) -> bool:
         if path != until:
@@ -87,7 +87,7 @@ def _collecting(paths: set[str], *, until: str | None = None) -> Callable[[str],
 
 
 class _Called:
-    """The pages with a name, as a wiki link means it."""
+    """Looks up the pages that a wiki link by name can mean, from results that are already there."""
 
     def __init__(self, paths: Mapping[str, Sequence[str]]) -> None:
         self._paths = paths

@@ -17,12 +17,12 @@ MAP_TOKENS: Final = 2000
 NOTE_CHARACTERS = 450
 """Room that is reserved for the note and the names of the fields."""
 MOST_OPENED = 60
-"""Subdirectories that are looked into for one map; the rest follows with the cursor."""
+"""Subdirectories that one map opens; the cursor continues with the rest."""
 MOST_NAMED = 3
 """Directories that are too large to be opened, named in the note."""
 LONGEST_NAMED = 60
 LONGEST_SEARCHED = 100
-"""A longer path is not repeated in the note."""
+"""The note suggests a search in the directory only if its path is no longer than this."""
 
 
 # `json.dumps` would make an encoder for each entry.
@@ -32,7 +32,7 @@ _FIELDS = tuple(one.name for one in fields(MapEntry))
 
 @dataclass
 class _Part:
-    """The entries taken so far: `cost` counts them with short summaries, `end` is the place behind them."""
+    """The entries taken so far: `cost` is their length with short summaries, `end` the place after them."""
 
     room: int
     shown: list[MapEntry] = field(default_factory=list)
@@ -45,9 +45,9 @@ class _Part:
 async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | None) -> MapView:
     """Return `view` with its children from `place` on, within `MAP_TOKENS`.
 
-    The directory's own children come first, as many as fit. A subdirectory is opened only as a whole: one with more children than
-    fit into a map stays folded, whatever the depth. The rest follows with `next_cursor`. Summaries are shortened if
-    they do not all fit as they are; names are never cut.
+    The directory's own children come first, as many as fit. A subdirectory is opened with all of its children or not at all, so
+    one with more children than fit into a map stays folded at any depth. `next_cursor` continues with the rest. Summaries are
+    shortened if they don't all fit; names are never cut.
     """
     part = _Part(MAP_TOKENS * 4 - NOTE_CHARACTERS - _json_length(asdict(view)), end=place)
     looked_into = 0
@@ -106,7 +106,7 @@ async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory
 
 
 def _note(directory: str, part: _Part) -> str:
-    """Return what the map leaves out, and how to see it."""
+    """Return the note that says what the map leaves out, and how to see it."""
     notes = []
     if not part.complete:
         search = (
@@ -122,7 +122,7 @@ def _note(directory: str, part: _Part) -> str:
 
 
 def _parents_first(entries: Sequence[MapEntry]) -> list[MapEntry]:
-    """Return the entries with those below a shown directory right behind it."""
+    """Return the entries reordered so that children follow their directory."""
     shown = {entry.path for entry in entries if entry.kind == "directory"}
     below: dict[str, list[MapEntry]] = {}
     for entry in entries:

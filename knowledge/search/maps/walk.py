@@ -1,7 +1,7 @@
 """The order of a map, and a place in it: how a map of any size is shown part by part. Reads nothing itself.
 
 The order is level by level; in each directory subdirectories come before pages, both by path. A place is the path of an entry
-and not a number, so it keeps its meaning while files come and go: nothing is shown twice, and nothing that stays is left out.
+and not a number, so it stays valid while files come and go: nothing is shown twice, and no remaining file is left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MapPlace:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Where the children of a directory continue: after a subdirectory and a page. "": from the first; None: none of them."""
+    """Where listing a directory continues: after this subdirectory and this page; "" from the first, None for no more."""
 
     folder: str | None = ""
     page: str | None = ""

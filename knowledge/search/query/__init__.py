@@ -1,1 +1,1 @@
-"""The content of a question: its words, typos, and the places that it names."""
+"""Understanding a question: its words, its language, typos, and the places that it names."""

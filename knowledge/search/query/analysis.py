@@ -29,7 +29,7 @@ T = TypeVar("T")
 LONGEST_WORD = 64
 """Longer words are dropped: they are keys, hashes and data, which nobody searches for."""
 CACHED_STEMS = 100_000
-"""Stems cached for each language; computing one takes a thousand times as long as looking it up."""
+"""Stems cached per language; computing one takes a thousand times as long as looking it up."""
 CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
 MOST_REMEMBERED = 8_000_000
@@ -99,7 +99,7 @@ def word_groups(text: str) -> list[tuple[str, ...]]:
 
 
 def _composed(text: str) -> str:
-    """Return `text` in NFKC, without signs that nobody sees."""
+    """Return `text` in NFKC, without invisible characters."""
     if text.isascii():
         return text
     for sign in _INVISIBLE:
@@ -158,7 +158,7 @@ _recent = _Recent()
 
 
 class _Memory(dict[str, T]):
-    """A cache of `find`. When full, the newest quarter is dropped: what came first is usually frequent."""
+    """A cache of `find`. When full, the newest quarter is dropped: words met early are usually the frequent ones."""
 
     def __init__(self, find: Callable[[str], T], most: int, longest: int) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
 
 
 def is_part_of_a_run(word: str) -> bool:
-    """Return whether `word` (as from `words`) was cut out of a script without spaces: it has no typing errors or prefixes."""
+    """Return whether `word` (from `words`) was cut out of an unspaced script; such a word has no typing errors or prefixes."""
     return _IS_UNSPACED.match(word) is not None
 
 

@@ -25,7 +25,7 @@ from knowledge.state.ports import IndexPosition, IndexStore
 SHORTEST = 3
 """Letters that a word must have to be corrected."""
 ANY_EDIT_FROM = 4
-"""Letters that a word must have to be corrected otherwise than by a letter that it lacks: a shorter one is near too many words."""
+"""Letters from which any single edit is tried. In a shorter word only a lost or swapped letter is: it is near too many words."""
 TWO_EDITS_FROM = 9
 """Letters that a word must have for two edits to be tried."""
 MOST_CORRECTED = 10
@@ -34,20 +34,20 @@ NEGATIONS = frozenset({"un", "in", "im", "il", "ir", "dis", "non", "mis", "de", 
 """Prefixes that turn a word into its opposite, in English and in languages with the same ones from Latin and Greek."""
 MOST_FORMS = 20
 VOCABULARY_S = 10.0
-"""The least time between two loads of the vocabulary while files keep changing: a large one takes a tenth of a second."""
+"""The shortest time between two loads of the vocabulary while files keep changing: loading a large one takes 0.1 s."""
 SURE = 0.77
-"""The probability from which a question is put with the candidate instead of the word."""
+"""The probability from which the candidate replaces the word in the question."""
 SURE_IN_OTHER_SCRIPTS = 0.92
-"""The same in scripts after the Latin, Greek and Cyrillic ones: where few vowels are written, or signs make syllables, one
-other letter usually makes another right word."""
+"""The same in scripts other than Latin, Greek and Cyrillic: where few vowels are written, or characters are syllables, changing
+one letter usually makes another correct word."""
 LEAST = 0.05
-"""The least probability of a candidate that is searched for."""
+"""The lowest probability with which a candidate is still searched for."""
 BIAS = 0.389
 UNUSUAL, FREQUENT, SECOND, INVENTED, ENDING, BEGINNING, LETTERS = 0.393, 0.337, -6.1, -2.425, -0.372, -0.517, 0.151
-"""Weights of a logistic model that tells typing errors from right words that no page has, fitted on 56 public collections
-in 17 languages. By how much more usual the letters of the candidate are than those of the word; the logarithm of the
-candidate's chunks; a second edit, if letters are invented; letters that the word has and the candidate has not; the last
-two letters and the first one that are not the same; letters of the word."""
+"""Weights of a logistic model that tells typing errors from correct words that no page has, fitted on 56 public collections in
+17 languages (kb/decisions/0063). Its inputs, in order: how much likelier the candidate's letter sequence is than the word's; the
+logarithm of the number of the candidate's chunks; whether a second edit is needed, if letters are invented; the letters that
+the word has and the candidate lacks; whether the last two letters differ; whether the first letter differs; the word's length."""
 ALPHABET = 26
 _OTHER_SCRIPTS = re.compile("[\u0590-\u1dff]")
 _RUN = re.compile(r"[^\W_]+")
@@ -96,7 +96,7 @@ async def find_corrections(
 
 
 def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
-    """Return the words that the question may be put with another word for, each with that word.
+    """Return the words of the question that may be replaced without asking, each with its replacement.
 
     An abbreviation, a compound or a word of three letters is near others by chance. Where only accents differ, or the
     hyphen, both ways to write it are right.
@@ -134,9 +134,9 @@ async def _is_inflected(index: IndexStore, word: str, languages: Sequence[str]) 
 
 
 def spoken_languages(asked: Sequence[str], languages: Sequence[str]) -> Sequence[str]:
-    """Return those of `languages` that a query may be in: the commonest one, and those whose stop words it has.
+    """Return those of `languages` that a query may be in: the most common one, and those whose stop words it has.
 
-    With the rules of every language nearly every misspelt word is a form of some word: *lattie* is one of *latte*.
+    Under the rules of all languages nearly every misspelt word is a form of some word: *lattie* would be one of *latte*.
     """
     commonest = languages[:1]
     telling = [word for word in asked if not is_stop_word(word, commonest or ("",))]
@@ -162,7 +162,7 @@ def corrected_query(query: str, best: Mapping[str, str]) -> str:
 
 
 class _WordGroup(NamedTuple):
-    """All known words of one length, their counts, and which letters each has, as bits."""
+    """All known words of one length, with the number of chunks of each and a bit mask of its letters."""
 
     words: list[str]
     counts: list[int]
@@ -235,9 +235,9 @@ class Vocabulary:
 
 
 class _Misspelling(NamedTuple):
-    """How a known word becomes the one that was typed; the likeliest sorts first.
+    """The edits between a known word and the one that was typed; the likeliest misspelling sorts first.
 
-    `invented`: letters of the typed word that the known one has not.
+    `invented` counts letters of the typed word that the known one lacks.
     """
 
     unlikeliness: float
@@ -248,17 +248,18 @@ class _Misspelling(NamedTuple):
 
 
 class _Spelling:
-    """How usual the letters of a word are, each after the two before it, in known words.
+    """A letter model of the known words: how likely each letter is after the two before it.
 
-    A typing error leaves letters that seldom follow each other (`disconnnect`); a right word that no page has looks like others.
+    A typing error leaves letters that seldom follow each other (`disconnnect`); a correct word that no page has looks like the
+    known ones.
     """
 
     SEQUENCES, PAIRS = 1 << 18, 1 << 14
-    """Places of counts. Sequences of letters share them by chance, which for so many makes no difference."""
+    """Sizes of the hashed tables of counts. With so many places, collisions make no difference."""
     FEW = 4.0
-    """How much the two letters before weigh against the last one alone, in occurrences."""
+    """Occurrences of a pair of letters from which it weighs as much as its last letter alone."""
     CHOICES = 30
-    """Letters that may follow where nothing is known."""
+    """The number of equally likely next letters assumed where nothing is known."""
 
     def __init__(self) -> None:
         self._three, self._two_of_three = np.zeros(self.SEQUENCES, np.int64), np.zeros(self.SEQUENCES, np.int64)
@@ -278,7 +279,7 @@ class _Spelling:
         return float(np.log(after_two).sum())
 
     def _places(self, codes: NDArray[np.uint32]) -> tuple[NDArray[np.integer[Any]], ...]:
-        """Return where each letter, and the end of the word, is counted: after two letters, those two, after one, that one."""
+        """Return the table indexes, per letter and for the end of the word: after two letters, the two, after one, the one."""
         padded = np.zeros((len(codes), codes.shape[1] + 3), np.uint32)
         padded[:, 2:-1] = codes
         first, second, third = padded[:, :-2], padded[:, 1:-1], padded[:, 2:]
@@ -303,9 +304,9 @@ def _letters(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
 
 
 class Vocabularies:
-    """The vocabulary of an index, loaded again after changes, at most every `VOCABULARY_S`.
+    """The vocabulary of an index, reloaded after changes, at most every `VOCABULARY_S`.
 
-    A word for which `is_usual_word` is true is spelt rightly, although no page has it.
+    Words for which `is_usual_word` is true are never corrected, even if no page has them.
     """
 
     def __init__(self, is_usual_word: Callable[[str], bool] = lambda _: False) -> None:

@@ -16,12 +16,12 @@ _VAGUE = (
     "contre entre sans chaque faire fait doit doivent nouveau nouvelle cada hacer debe deben nuevo nueva"
 )
 VAGUE = frozenset(_VAGUE.split())
-"""Words that briefs are full of and no search is about. Stop words of searches are fewer: there every word may count."""
+"""Words that are frequent in briefs and say nothing about their subject. Searches use fewer stop words: any word may matter."""
 LONGEST_TEXT = 20_000
 """Characters of a text whose words are counted."""
 SHORTEST = 2
 MOST_WORDS, LONGEST_TERM = 5, 60
-"""A heading, title or tag with more is a sentence, not a term."""
+"""Words and characters of a term; a heading, title or tag with more is a sentence."""
 LOOKED_AT = 4
 """Candidates considered for each returned word."""
 
@@ -66,7 +66,7 @@ def keywords(text: str, most: int, frequencies: Mapping[str, int] | None = None)
 
 
 def near_terms(text: str, labels: Sequence[str], most: int, *, beside: Sequence[str] = ()) -> Sequence[str]:
-    """Return at most `most` of the labels (headings, titles, tags) that add something to the words `beside`, each once.
+    """Return at most `most` of the labels (headings, titles, tags) that add a word to those in `beside`, each once.
 
     `text` determines their language.
     """

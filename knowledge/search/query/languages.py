@@ -1,4 +1,4 @@
-"""The languages that a question is read in. Pure."""
+"""The languages in which the words of a question are read, and questions in a language that no page has. Pure."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ COMMON = 1 / 3
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
 RARE_WEIGHT = 0.5
 NO_PAGES = 0.02
-"""A language with a smaller share of the pages is not that of the pages: so many are misdetected."""
+"""Languages with a smaller share of the pages do not count as languages of the pages: that many are misdetected."""
 KNOWN_LANGUAGE = 0.5
 """The share of pages whose languages must be clear before a question is called foreign to them."""
 MOST_KNOWN = 0.75
 """The share of known words above which a question is never foreign, whatever its stop words say."""
 ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
-"""How many stop words show a question's language if more than a share of all its words is known to the pages."""
+"""Pairs (share, count): stop words that a question needs to show its language if the pages know more than that share of its words."""
 FEWEST_WORDS = 4
-"""Words of a question in which a single stop word counts; fewer may be a name (`Las Palmas`)."""
+"""Words that a question must have for a single stop word to show its language; fewer may be a name (`Las Palmas`)."""
 TIMES = 1.5
-"""How many times more stop words of its own language than of any language of the pages a foreign question has."""
+"""A foreign question has at least this many times more stop words of its own language than of any language of the pages."""
 SAME_LETTERS = frozenset({"zh", "ja"})
 
 
@@ -66,8 +66,8 @@ class QuestionLanguages:
 def question_languages(query: str, documents: Mapping[str, int]) -> QuestionLanguages:
     """Return the languages of `query` where `documents` has the number of pages in each language; `""` is an unknown one.
 
-    That is its own language if it is clear and pages are in it, otherwise those of at least `FLOOR` of the pages. Pages of
-    an unknown language are always searched, by words as they are.
+    That is the question's own language if it is clear and pages are in it, otherwise every language of at least `FLOOR` of the
+    pages. Pages in an unknown language are always searched too, by unstemmed words.
     """
     total = sum(documents.values()) or 1
     known = sorted((language for language in documents if language), key=lambda one: (-documents[one], one))
@@ -82,9 +82,9 @@ def question_languages(query: str, documents: Mapping[str, int]) -> QuestionLang
 
 @dataclass(frozen=True, slots=True)
 class LanguageGap:
-    """The language of a question, and the languages of the pages, of which it is none; most frequent first.
+    """The language of a question that is none of the languages of the pages, and those, most frequent first.
 
-    `asked` is empty if only its letters show that it is another language.
+    `asked` is empty if only the script shows that it is another language.
     """
 
     asked: str
@@ -92,7 +92,7 @@ class LanguageGap:
 
     @property
     def in_words(self) -> str:
-        """A clause that says it."""
+        """The gap as a clause for a message."""
         if not self.asked:
             return f"the question is in another language than the pages, which are in {self.page_languages}"
         return f"the question is in {english_name(self.asked)} and the pages are in {self.page_languages}"
@@ -104,17 +104,17 @@ class LanguageGap:
 
 
 def may_be_foreign(query: str, documents: Mapping[str, int]) -> bool:
-    """Return whether `language_gap` needs to be asked, which takes the number of known words."""
+    """Return whether `language_gap` is worth calling; it needs the number of known words, which costs a query."""
     total = sum(documents.values())
     own = detect(query, fewest=1)
     return is_cyrillic(query) if not own else documents.get(own, 0) < NO_PAGES * total
 
 
 def language_gap(query: str, documents: Mapping[str, int], *, words: int, known: int) -> LanguageGap | None:
-    """Return the gap between the language of `query` and those of the pages, None if there is none or that is not clear.
+    """Return the gap between the language of `query` and those of the pages; None if there is none or it is not clear.
 
-    `query` has so many `words`, of which pages have `known`. That is the surest sign: few words of another language are
-    also words of the pages. Decision record 61 has what was measured.
+    `words` counts the words of `query`, `known` those that pages have. Their ratio is the surest sign: few words of another
+    language are also words of the pages. Decision record 61 has the measurements.
     """
     share = known / max(words, 1)
     if not words or share > MOST_KNOWN:
@@ -136,7 +136,7 @@ def language_gap(query: str, documents: Mapping[str, int], *, words: int, known:
 
 
 def across(gap: LanguageGap) -> QuestionLanguages:
-    """Return how the words of a foreign question are read: what is no stop word of either language may be a name."""
+    """Return how the words of a foreign question are read: any word that is a stop word in neither language may be a name."""
     return QuestionLanguages((*gap.pages, *filter(None, [gap.asked])), dict.fromkeys(gap.pages, 1.0), ())
 
 

@@ -63,7 +63,7 @@ class Places:
         """Return the places below `directory` that `query` names, best first, then the children of the first one.
 
         `names` are matches of the whole question. `near` are the paths of pages that search found: they, and the directories
-        above them, also match by the end of their path. A question that only asks what there is has `directory` as its target.
+        above them, also match by the end of their path. The target of a question that only asks what there is, is `directory`.
         """
         found: dict[str, MapEntry] = {}
         for match in names:
@@ -79,7 +79,7 @@ class Places:
             known = len(found)
             await self._named(phrase, ends, directory, found)
             added = [entry for entry in list(found.values())[known:] if within(entry.path, directory)]
-            # A path names a place whatever the other words are. A name must be all that the question has.
+            # A path names a place whatever the other words are. A plain name does so only if the question has no other words.
             if added and target is None and ("/" in phrase or asked <= set(words(phrase))):
                 target = added[0]
         if target is None and asked and (path := await self._ending_in(_likeliest(query, languages), directory)):
@@ -171,7 +171,7 @@ def _path_ends(near: Sequence[str]) -> dict[str, str]:
 
 
 def _only_asks(word: str, languages: Sequence[str]) -> bool:
-    """Return whether a word of a question is no part of a name: `where`, `the`, `list`, `folder`, `what's`."""
+    """Return whether a word of a question can't be part of a name: `where`, `the`, `list`, `folder`, `what's`."""
     if WORDS.get(word, 0) & _ASKING or word in BEFORE_A_NAME or word in BEFORE_A_PLACE or is_stop_word(word, languages):
         return True
     return len(word) == 1 and word.isalpha()  # the `s` of `what's`

@@ -34,8 +34,8 @@ LIKELY = 0.5
 """The probability from which a correction decides what kind of word was misspelt."""
 PREFIX_WEIGHT = 0.6
 WHOLE_SHARE = 0.5
-"""The share of a compound (`GitHub`, `front-matter`) that it has itself; its parts have the rest. Together they count as
-one word: with full weight for each, pages that spell the compound often would come first whatever else was asked."""
+"""The share of a compound's weight (`GitHub`, `front-matter`) that the whole word has; its parts share the rest. Together they
+count as one word: with full weight for each, pages that repeat the compound would come first whatever else was asked."""
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
@@ -54,7 +54,7 @@ class SearchQuestion:
     languages: tuple[str, ...] = ()
     """The languages that it is read in, most important first; `""` is an unknown one."""
     corrections: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The known words that are searched for a misspelt one."""
+    """The known words that are searched in place of each misspelt one."""
     completions: tuple[str, ...] = ()
     """The known words that the last word may be the beginning of."""
     gap: LanguageGap | None = None
@@ -70,7 +70,7 @@ class Questions:
         self._languages_at: IndexPosition | None = None
 
     async def ask(self, query: str) -> SearchQuestion:
-        """Return `query` parsed."""
+        """Return the parsed question; looks up its words in the index."""
         groups = word_groups(query)
         asked = list(dict.fromkeys(word for group in groups for word in group))
         documents = await self._languages()
@@ -83,7 +83,7 @@ class Questions:
         content = [word for word in asked if not languages.is_stop_word(word)] or asked
         known = await self._index.frequencies(content)
         if len(content) > MOST_TERMS:
-            # The rarest known words tell most; unknown ones find nothing and come last. In the order of the question.
+            # The rarest known words are kept, in the order of the question; unknown ones find nothing and are dropped first.
             order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
             content = [content[i] for i in sorted(order[:MOST_TERMS])]
         spoken = spoken_languages(asked, languages.stop)
@@ -91,7 +91,7 @@ class Questions:
         corrections = (
             {} if gap else await find_corrections(self._index, self._correct, content, known=known, spoken=spoken)
         )
-        # A misspelt stop word is still a stop word. As a word that no page has, it would say that the answer isn't here.
+        # A misspelt stop word is still a stop word. Kept as a word that no page has, it would lower the answer's scent.
         likely = {word: near[0].word for word, near in corrections.items() if near and near[0].probability >= LIKELY}
         content = [word for word in content if not languages.is_stop_word(likely.get(word, word))] or content
         # The last word may be unfinished, unless something follows it.
@@ -101,7 +101,7 @@ class Questions:
         best = sure_corrections(query, corrections)
         terms: list[QueryTerm] = []
         for word in content:
-            # Square roots, so that a page that has a doubtful word is not far behind the pages that have the other words.
+            # Square roots, so that a page that has only the likely correction still ranks near pages with the other words.
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
             sure = [(best[word], 1.0)] if word in best else []
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
@@ -143,7 +143,7 @@ class Questions:
 
 
 def _shares(groups: Iterable[Sequence[str]], known: AbstractSet[str], likely: AbstractSet[str]) -> dict[str, float]:
-    """Return how much each word counts: 1, or for a compound and its parts their shares of 1."""
+    """Return the weight of each word: 1, or for a compound and its parts their shares of 1."""
     shares: dict[str, float] = {}
     for whole, *parts in groups:
         # A compound that no page has finds nothing, so its parts count in full, unless it is probably another word misspelt.

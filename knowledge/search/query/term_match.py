@@ -1,4 +1,4 @@
-"""Matches the words of a question with a chunk. Pure."""
+"""Finds out which words of a question a chunk has. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from knowledge.search.query.analysis import is_stop_word, stem, words
 from knowledge.state.ports import ChunkRow
 
 STEM_LETTERS = 3
-"""A stem keeps at least this much of the beginning of its word."""
+"""Letters that a word and its stem are assumed to share at the beginning."""
 LOOKED_CHARACTERS = 4_000
 """Characters of a chunk that are searched; only an uncut table or fence has more."""
 MOST_STEMMED = 6
-"""Different words of a chunk that are stemmed for each beginning; ordinary ones such as `con` are everywhere."""
+"""Different words of a chunk that are stemmed for each prefix; short prefixes such as `con` are everywhere."""
 MOST_PLACES = 24
-"""Places of one beginning in a chunk that are looked at."""
+"""Occurrences of one prefix in a chunk that are examined."""
 MOST_BETWEEN = 2
 """Stop words that may stand between two neighbours."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -29,7 +29,7 @@ _GAP = re.compile(r"[\W_]*")
 
 @dataclass(frozen=True, slots=True)
 class ChunkMatch:
-    """What of a question is in a chunk.
+    """The part of a question that is in a chunk.
 
     `words`: the question's words that the chunk has, each with the weight of its best form. `pairs`: the share of the
     question's pairs of neighbours that are neighbours in the chunk too, 0..1.
@@ -40,7 +40,7 @@ class ChunkMatch:
 
 
 class TermMatcher:
-    """Finds the words of a question in chunks. Stemming is what costs, so only words with the right beginning are stemmed."""
+    """Finds the words of a question in chunks. Stemming is the slow part, so only words with a matching prefix are stemmed."""
 
     def __init__(self, terms: Sequence[QueryTerm], pairs: Sequence[tuple[str, str]] = ()) -> None:
         self._wanted = [_wanted(term) for term in terms]
@@ -48,7 +48,7 @@ class TermMatcher:
         self._pairs = pairs
 
     def match(self, row: ChunkRow) -> ChunkMatch:
-        """Return what of the question is in the chunk, its headings or its page's title."""
+        """Return the part of the question that is in the chunk, its headings or its page's title."""
         text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
         # With letters outside ASCII, accents fold and words may have no spaces between them, so the text is taken apart.
         # Taking all of it apart costs ten times as much as looking for beginnings.
@@ -76,7 +76,7 @@ class TermMatcher:
         stems: list[str] = []
         for word in words(text):
             if word.isascii() and not word.startswith(self._beginnings):
-                # It is none of the question's words; as a content word it parts two others.
+                # A content word that was not asked for: words on either side of it are no neighbours.
                 if not is_stop_word(word, (language,)):
                     stems.append("")
             else:
@@ -101,7 +101,7 @@ class TermMatcher:
 
 
 class _WantedTerm(NamedTuple):
-    """A word of a question, its terms with their weights, and the beginnings of words that may have one of its stems."""
+    """A word of a question, its terms with their weights, and the prefixes of words that may have one of its stems."""
 
     word: str
     weights: Mapping[str, float]

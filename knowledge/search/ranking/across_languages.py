@@ -1,4 +1,4 @@
-"""The answer to a question in another language than the pages: how sure it is, and what it lacks. Pure."""
+"""The scent and the note of an answer to a question in another language than the pages. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from knowledge.search.ranking.scent import ShownChunk, read_call
 
 
 def scent_across(scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *, by_meaning: bool) -> Scent:
-    """Return the scent of an answer whose words say nothing, because the pages are in another language.
+    """Return the scent of an answer to a question in another language than the pages.
 
-    `by_meaning`: whether the embedder finds across languages. The signs that scent is judged by are mostly of words, so the
-    answer is never `sufficient`, except for an exact name; nor is it `lost`, because the pages may well have it.
+    `by_meaning`: whether the embedder finds across languages. The signs that scent is judged by are mostly shared words, so the
+    answer is never `sufficient`, except for an exact name; nor is it `lost`, because the pages may well have the answer.
     """
     if scent.level == "sufficient" or not places:
         return scent

@@ -24,7 +24,7 @@ MOST_EXPLAINED = 5
 MOST_WORDS, MOST_LEARNT = 8, 2
 """Words of the question, and shared words, that are listed for a hit, the heaviest first."""
 MOST_LISTED, MOST_LISTED_BY_SERVER = 10_000, 1_000
-"""Chunks of the explained pages in which a word is looked for."""
+"""Results requested for each word alone, so that the explained hits are among them."""
 DIGITS = 4
 EXACT, PRESENT, NEIGHBOURS = "exact name", "words present", "neighbours"
 BY_WORDS, BY_MEANING = "place by words", "place by meaning"
@@ -231,7 +231,7 @@ class Explainer:
     async def _by_word(
         self, rows: Sequence[ChunkRow]
     ) -> tuple[dict[str, dict[int, dict[str, float]]], dict[int, dict[str, float]]]:
-        """Return each word's share of what the engine scored, by part and chunk or page; and of shared words, by chunk.
+        """Return each word's share of the engine's scores, by part and chunk or page; and that of shared words, by chunk.
 
         BM25 is a sum over words, so the engine is asked for each word alone.
         """
@@ -247,7 +247,7 @@ class Explainer:
 
         asked: dict[str, dict[int, dict[str, float]]] = {part: {} for part in (PASSAGE, PAGE, NAMES, BY_WORDS)}
         learnt: dict[int, dict[str, float]] = {}
-        # An engine that is down since the search cannot tell; the rest is explained without it.
+        # If an engine has failed since the search, the rest is explained without it.
         with suppress(EngineUnavailable):
             seqs = frozenset(row.seq for row in rows)
             asked[PASSAGE] = asked[BY_WORDS] = await _shares(chunks, terms, lambda hit: hit.seq, seqs)
@@ -267,7 +267,7 @@ class Explainer:
         return asked, learnt
 
     async def _sources(self) -> dict[str, Sequence[str]]:
-        """Return for each shared word the pages of those of the first passages that have it."""
+        """Return, for each shared word, the pages of the first passages that have it."""
         made = self._ranking.made
         if made is None or made.signals is None or not made.signals.added:
             return {}
@@ -296,14 +296,14 @@ class Explainer:
     # --- in words -------------------------------------------------------------------------------------------------------
 
     def _next_pages(self) -> dict[int, int]:
-        """Return for each page but the last the best chunk of the page that is ranked after it."""
+        """Return, for each page except the last, the best chunk of the page ranked after it."""
         best: dict[int, int] = {}
         for seq in self._ranking.ranked:
             best.setdefault(self._ranking.rows[seq].doc, seq)
         return dict(zip(best, list(best.values())[1:], strict=False))
 
     def _told(self, one: HitExplanation, seq: int, next_: int | None) -> HitExplanation:
-        """Return `one` with its text, and with only as many words as are listed."""
+        """Return `one` with its text, and cut to the number of words that are listed."""
         said = []
         if one.parts:
             heaviest = max(one.parts, key=lambda part: one.parts[part])
@@ -348,7 +348,7 @@ async def _shares(
     key: Callable[[Scored], int],
     wanted: frozenset[int],
 ) -> dict[int, dict[str, float]]:
-    """Return for each wanted chunk or page the share of each word in the sum of what `search` scores for the words alone."""
+    """Return, for each wanted chunk or page, each word's share of the sum of its scores for the words alone."""
     scores: dict[int, dict[str, float]] = {}
     for term in terms:
         for hit in await search(term):

@@ -20,7 +20,7 @@ MOST_TERMS = 16
 SHARED = 2
 """How many of the chunks must have a word: one that only a single chunk has is about that chunk's own subject."""
 SATURATION = 1.2
-"""k1 of BM25: how soon repetition stops counting."""
+"""k1 of BM25: the higher, the longer further repetitions of a word count."""
 
 
 class RelevanceWords:
@@ -33,7 +33,7 @@ class RelevanceWords:
         for counted, _ in counts:
             having.update(counted.keys())
         self.shared = tuple(word for word, chunks_with in having.items() if chunks_with >= SHARED)
-        """All shared words, stop words included: their frequencies tell how many chunks there are."""
+        """All shared words, including stop words, whose frequencies show roughly how many chunks there are."""
         self._occurrences: list[tuple[str, str, int]] = []
         new_terms: dict[str, dict[str, str]] = {}
         for counted, language in counts:

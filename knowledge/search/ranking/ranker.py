@@ -41,9 +41,9 @@ STATIC = "static-"
 """How the names of static embedders begin."""
 MOST_NAMED = 5
 COVERAGE_CHUNKS = 16
-"""Best chunks whose text is searched for the question's words; twice as many found no more."""
+"""Best chunks whose text is searched for the question's words; searching twice as many improved nothing."""
 PAGE_DEPTH, NAME_DEPTH = 40, 20
-"""Pages taken by their whole text, and by their names."""
+"""Pages taken from the search by whole text, and from that by names."""
 WHOLE_PAGES = 3
 """The best pages by text and by names that are shown although none of their chunks was found."""
 FEWEST_TERMS = 2
@@ -51,7 +51,7 @@ FEWEST_TERMS = 2
 MOST_READ = 2_000
 """Characters of a chunk that feedback reads; few have more, and their beginning says what they are about."""
 TRIES = 3
-"""Vectors are exchanged as a whole when the embedder changes; twice during one question is very unlikely."""
+"""Attempts at a vector search. All vectors are exchanged when the embedder changes; twice during one question is very unlikely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class RankTrace:
-    """The numbers that the scores of a ranking were made from, kept to explain it.
+    """The numbers behind the scores of a ranking, kept to explain it.
 
     A score is `unit` times the sum of a chunk's signals, or of its places in two lists, plus its boosts; all of it times `scale`.
     """
@@ -95,7 +95,7 @@ class RankTrace:
 class Ranking:
     """Chunks best first with their rows and scores (0..1), each engine's list, exact names, and notes on missing engines.
 
-    `embedded` is the question as vectors were searched for it; None if they were not.
+    `embedded` is the embedded question; None if vectors were not searched.
     """
 
     ranked: Sequence[int]
@@ -111,7 +111,7 @@ class Ranking:
     pairs: Mapping[int, float] = field(default_factory=dict)
     """For the first chunks: the share of the question's pairs of neighbours that they have, 0..1."""
     made: RankTrace | None = None
-    """The numbers that `scores` were made from; None if nothing was searched."""
+    """The numbers behind `scores`; None if nothing was searched."""
     reranker: str = ""
     """The model that has put the first chunks in order; then a score is that of a chunk's place."""
 
@@ -253,7 +253,7 @@ class Ranker:
 
 
 def _meaning_leads(question: SearchQuestion, embedded: Embedded | None) -> bool:
-    """Return whether the words of the question are not those of the pages, and its vector finds across languages."""
+    """Return whether only meaning can rank: the question is in another language, and its vector finds across languages."""
     return question.gap is not None and embedded is not None and embedded.embedder.multilingual
 
 
@@ -353,9 +353,9 @@ class _Joining:
 
 
 def boost_coverage(ranking: Ranking, question: SearchQuestion, weights: RankingWeights = DEFAULT_WEIGHTS) -> Ranking:
-    """Return `ranking` with those of the best chunks moved up that have more of the question's words, and more of them as neighbours.
+    """Return `ranking` with a boost for the best chunks that have more of the question's words, and more of them as neighbours.
 
-    In BM25 one rare word can outweigh several others, wherever in the chunk they are.
+    BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
     matcher = TermMatcher(question.terms, question.pairs)
     best = ranking.ranked[:COVERAGE_CHUNKS]

@@ -43,12 +43,12 @@ DIGITS = 3
 """Decimal places of a score; the level is that of the score as it is shown."""
 SUREST = 0.999
 ENOUGH_WORDS = 4
-"""Coverage counts in full for a question of so many words: a page that has the only word of a question is no great surprise."""
+"""Words from which a question's coverage counts in full: that a page has the only word of a question says little."""
 
 LOOKED_AT = 8
 """How many shown chunks are searched for the question's words, and how many of the best are compared."""
 BEHIND = 5
-"""The chunk by words, counted from 0, that the first one is compared with."""
+"""Index, from 0, of the chunk by words that the first one is compared with."""
 
 FEWEST_OTHERS = 3
 FULL, HALF = 0.95, 0.5
@@ -103,9 +103,10 @@ class ShownChunk:
 async def signs_of(
     index: IndexStore, question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *, documents: int
 ) -> ScentSigns:
-    """Return the signs of a ranking of so many pages; only `missing` depends on which of its chunks are `shown`.
+    """Return the signs of a ranking; `documents` is the number of pages searched.
 
-    So a score does not depend on the limit, and stays the same when an answer is continued.
+    Only `missing` depends on which chunks are `shown`, so a score does not depend on the limit and stays the same when an answer
+    is continued.
     """
     if not ranking.ranked:
         return ScentSigns()
@@ -135,7 +136,7 @@ async def signs_of(
         lead=lead,
         gap=gap,
         apart=_apart(scores, pages),
-        # Where there is only one page, that its chunks are together says nothing.
+        # If all chunks are of one page, that they are together says nothing.
         together=sum(page == pages[0] for page in pages[:5]) / 5 if len(set(pages)) > 1 else 0.0,
         unknown=sum(rarity[word] for word in rarity if word not in known) / max(sum(rarity.values()), 1e-9),
         words=len(question.terms),
@@ -147,7 +148,7 @@ async def signs_of(
 
 
 def _words_by_page(ranking: Ranking, matches: Mapping[int, Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return for each page the question's words in its chunks, each with the weight of its best form.
+    """Return, for each page, the question's words in its chunks, each with the weight of its best form.
 
     Words are collected by page, because a page may say one thing in one section and another in the next.
     """
@@ -170,7 +171,7 @@ def _place(seq: int, found: Sequence[Scored]) -> int | None:
 
 
 def _distances(scores: Sequence[float]) -> tuple[float, float]:
-    """Return by how much of the first score it is above the second, and above the sixth or the last."""
+    """Return the first score's lead over the second, and over the sixth or the last, as shares of the first."""
     if not scores or scores[0] <= 0:
         return 0.0, 0.0
     lead = (scores[0] - scores[1]) / scores[0] if len(scores) > 1 else 1.0
@@ -178,7 +179,7 @@ def _distances(scores: Sequence[float]) -> tuple[float, float]:
 
 
 def _apart(scores: Sequence[float], pages: Sequence[int]) -> float:
-    """Return by how much of the first score it is above the mean of the second to fifth chunk of other pages."""
+    """Return the first score's lead, as a share of it, over the mean of the second to fifth chunk of other pages."""
     others = [score for score, page in zip(scores, pages, strict=True) if page != pages[0]]
     if len(others) < FEWEST_OTHERS or scores[0] <= 0:
         return 0.0  # too few to stand out from
@@ -206,15 +207,12 @@ def score_of(signs: ScentSigns) -> float:
     if signs.exact:
         return NAMED  # whatever has the requested name is what was requested
     probability = chance(signs)
-    # Without any of the words nothing but nearness speaks for a page.
+    # A page with none of the words has only its nearness in meaning to speak for it.
     return round(min(probability, SUREST if signs.coverage else LOST_BELOW / 2), DIGITS)
 
 
 def page_scores(signs: ScentSigns, ranking: Ranking) -> dict[int, float]:
-    """Return for each page of `ranking`, by document, best first, the probability that it answers, 0..1.
-
-    No page has a higher one than a page before it.
-    """
+    """Return the probability, 0..1, that each page answers, by document, in the order of `ranking`; it never increases."""
     scores: dict[int, float] = {}
     least = score_of(signs)
     for doc, seq, found in later_signs(ranking):
@@ -249,9 +247,9 @@ def later_signs(ranking: Ranking) -> Iterator[tuple[int, int, dict[str, float]]]
 
 
 def level_of(signs: ScentSigns, score: float | None = None, *, indexed: bool = True) -> ScentLevel:
-    """Return the level of an answer with these signs whose first page has `score`, by default the first page of all.
+    """Return the level of an answer with these signs whose first page has `score`, by default that of the best page.
 
-    While pages are missing from the index it is `partial`: the best page may be one of them.
+    The level is `partial` while pages are missing from the index: the best page may be one of them.
     """
     score = score_of(signs) if score is None else score
     if score >= SUFFICIENT_FROM and (indexed or signs.exact):

@@ -23,7 +23,7 @@ class ChunkSignals:
 
     `keyword`: BM25 of the chunk; `pages` and `names`: BM25 of its whole page, and of the page's names, by document;
     `cosines`: nearness in meaning, -1..1; `feedback`: BM25 for the words that the first chunks share.
-    `docs` has the document of each chunk that may be shown.
+    `docs` maps each chunk that may be shown to its document.
     """
 
     keyword: Mapping[int, float]
@@ -41,9 +41,9 @@ class ChunkSignals:
     """The first and the last cosine of a transformer's list; None for static vectors."""
 
     def ranked(self, weights: RankingWeights, words: int) -> list[tuple[int, float]]:
-        """Return chunks and their sums, best first, for a question of so many words; equal sums are ordered by `seq`.
+        """Return chunks and their sums, best first, for a question of `words` words; equal sums are ordered by `seq`.
 
-        Scores for words count as shares of the best one: BM25 of different questions cannot be compared.
+        Scores for words count as shares of the best one, because BM25 scores of different questions are not comparable.
 
         Source: the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid retrieval",
         TOIS 42(1), 2023.

@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 ACROSS_LANGUAGES = 2.5
-"""How many times `nearness` counts where the words of the question are not those of the pages."""
+"""Factor on `nearness` for a question in another language than the pages."""
 LONG_FROM, LONG_AT = 6, 16
-"""Content words above which a question begins to count as long, and at which it is."""
+"""Content words above which a question begins to count as long, and from which it counts as long in full."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankingWeights:
-    """How much each sign counts, where the best chunk by words has 1. Decision record 14 gives the reasons for the defaults.
+    """How much each sign counts, relative to 1 for the best chunk by words. Decision record 14 gives the reasons for the defaults.
 
-    They apply where scores are summed. A search server with its own ranking, or one that holds both lists, ignores them.
+    They apply only where scores are summed. A search server with its own ranking, or one that holds both lists, ignores them.
     """
 
     cosine: float = 0.8
@@ -44,8 +44,8 @@ class RankingWeights:
     def across_languages(self) -> RankingWeights:
         """Return the weights for a question in another language than the pages.
 
-        Meaning decides. The words that both have are names, identifiers and numbers, and those that the first pages share
-        are not the question's.
+        Meaning decides: the words that both languages share are only names, identifiers and numbers, and words that the first
+        pages share have nothing to do with the question's.
         """
         return replace(self, nearness=self.nearness * ACROSS_LANGUAGES, feedback=0.0)
 

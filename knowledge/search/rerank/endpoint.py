@@ -16,7 +16,7 @@ from knowledge.errors import RerankerUnavailable
 from knowledge.wire.addresses import shown_address
 
 REFUSED = frozenset({400, 422})
-"""What a server answers that expects the other form."""
+"""Statuses of a server that expects the other form."""
 
 
 def rerank_url(base: str) -> str:

@@ -1,4 +1,4 @@
-"""A cross-encoder from files on this machine, run with onnxruntime in threads that give way to other work."""
+"""A cross-encoder from files on this machine, run with onnxruntime in threads of low priority."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from knowledge.search.rerank.ports import RerankerChoice
 log = logging.getLogger(__name__)
 
 RERANKED = 30
-"""The first passages, which a reranker reads. The answer is rarely further down, and each costs as much as the first."""
+"""Number of passages that are reranked. The answer is rarely further down, and each passage costs the same."""
 LONGEST = 2_000
 """Characters of a passage that are read: about 500 tokens, which is what most cross-encoders accept."""
 REST_S = 10.0
-"""After a failure the reranker is not tried for so long: the next search would wait in vain, too."""
+"""Seconds without reranking after a failure, so that not every search waits in vain."""
 
 
 class Reranking:
@@ -38,10 +38,10 @@ class Reranking:
         return RERANKED if self._choice.is_on else 0
 
     async def of(self, ranking: Ranking, question: SearchQuestion) -> Ranking:
-        """Return `ranking` with its first passages reranked, or as it was, with a note that says why.
+        """Return `ranking` with its first passages reranked, or unchanged with a note that says why.
 
-        A sum belongs to its place: those of before, in the new order. A cross-encoder's own numbers depend on the model, and
-        scores and verdicts were fitted to these sums. Exact names stay first.
+        The first place keeps the score of the first place, and so on: a cross-encoder's own numbers depend on the model, while
+        verdicts were fitted to these scores. Exact names stay first.
         """
         chosen = [seq for seq in ranking.ranked if seq not in ranking.exact][:RERANKED]
         # Most cross-encoders know one language, and a foreign question is ranked by meaning already.

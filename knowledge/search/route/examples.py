@@ -12,7 +12,7 @@ from typing import Final
 from knowledge.search.answers import ROUTE_MODES, RouteMode
 
 MOST_TEAM_EXAMPLES: Final = 400
-"""Of both modes together."""
+"""Examples of a team that are used, of both modes together."""
 LONGEST_EXAMPLE: Final = 200
 _MARKS = " \t\n\"'`¿?¡!.…"
 

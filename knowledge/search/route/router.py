@@ -83,7 +83,7 @@ class Router:
         if wanted == self._prepared_for or self._lock.locked():
             return
         if self._calls_until_retry:
-            # A try at every search would delay each one by as long as the embedder takes to fail.
+            # Retrying at every search would delay each one until the embedder has failed again.
             self._calls_until_retry -= 1
             return
         async with self._lock:
@@ -98,11 +98,12 @@ class Router:
     async def route(
         self, query: str, mode: SearchMode, *, named: Sequence[NameMatch], vector: NDArray[np.float32] | None
     ) -> QuestionRoute:
-        """Return the route of `query`; the first of these that applies decides.
+        """Return the route of `query`.
 
-        A mode that the caller chose; a team's example with the same words; a page or section named exactly like the query
-        (`named`); a team's example that is very near; a rule; a place here that the query names; the fitted weights, or
-        the language model where those are unsure. `vector` is the query's, from the embedder that was prepared last.
+        The first of these that applies decides: the mode that the caller chose; a team's example with the same words; a page or
+        section with exactly the query's name (`named`); a team's example that is very near; a rule; a place here that the query
+        names; the fitted weights, or the language model if those are unsure. `vector` is the query's, from the embedder that was
+        prepared last.
         """
         if mode != "auto":
             return QuestionRoute(mode, 1.0, "requested by the caller")

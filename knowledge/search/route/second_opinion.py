@@ -21,7 +21,7 @@ LONGEST_S: Final = 2.0
 """How long a search waits for the model."""
 MOST_REMEMBERED: Final = 512
 QUESTIONS_UNTIL_RETRY: Final = 16
-"""How many questions the model is not asked after one that it did not answer."""
+"""Number of unsure questions to decide without the model after one that it did not answer."""
 SHOTS_A_MODE: Final = 6
 MOST_SURE: Final = 0.95
 

@@ -1,4 +1,4 @@
-"""What is recorded about the use of search. Pure."""
+"""The events that are recorded about the use of search. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PageUseKind = Literal["read", "merge"]
 
 
 class UsingSession(NamedTuple):
-    """Whose use it is: the principal, its journey (`""` outside of one), and the server process, by a random name."""
+    """The user of a search: the principal, its journey (`""` outside of one), and the server process, by a random name."""
 
     principal: str
     journey: str

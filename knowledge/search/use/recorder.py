@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 USED_WITHIN = timedelta(minutes=10)
-"""A page that is used later than this after a question is not recorded: it hardly has to do with it."""
+"""A page that is used later than this after a question is not recorded: it is hardly related to it."""
 LONGEST_QUESTION = 400
-"""Longer questions are not recorded: they are pasted texts, and nobody knows what is in them."""
+"""Longer questions are not recorded: they are pasted texts, which may hold anything."""
 PRUNE_EVERY = timedelta(hours=1)
 MOST_REMEMBERED = 2_000
 MOST_PENDING = 1_000
@@ -53,9 +53,9 @@ def may_hold_secret(text: str) -> bool:
 
 
 class UseRecorder:
-    """Records what is asked through hosts, and which pages are used within `USED_WITHIN` after it.
+    """Records the questions asked through hosts, and the pages used within `USED_WITHIN` after them.
 
-    Nothing waits for it, and it never fails a call: if the file cannot be written, a warning is logged once and the events are
+    No call waits for it or fails because of it: if the file cannot be written, a warning is logged once and the events are
     dropped. Questions that are long or may hold a secret are not recorded.
     """
 
@@ -102,7 +102,7 @@ class UseRecorder:
         return True
 
     async def flush(self) -> None:
-        """Store what was noted since the last time, and once an hour delete what is too old."""
+        """Store the events noted since the last flush; once an hour, also delete old ones."""
         async with self._lock:
             questions, self._questions = self._questions, []
             uses, self._uses = self._uses, []

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 WEIGHTS_FILE = "ranking.json"
 HIGHEST = 10.0
-"""The highest weight that is read: a sign that counts ten times as much as all words leaves nothing of the others."""
+"""The highest weight that is accepted: a sign that counts ten times as much as all words drowns out the others."""
 MOST_EARLIER = 20
 _NAMES = tuple(one.name for one in fields(RankingWeights))
 
@@ -43,7 +43,7 @@ class StoredWeights:
         self._weights = DEFAULT_WEIGHTS
 
     async def now(self) -> RankingWeights:
-        """Return the weights that apply now. Costs one `stat` while the file is unchanged."""
+        """Return the weights that apply now; costs one `stat` while the file is unchanged."""
         try:
             found = os.stat(self._file)  # noqa: PTH116 - microseconds, on the local disk, with every search
             seen = (found.st_mtime_ns, found.st_ino, found.st_size)
@@ -103,7 +103,7 @@ def _checked(found: Mapping[str, Any]) -> RankingWeights:
     """Return the weights in `found`; a weight that is missing has its default.
 
     Raises:
-        ValueError: one is no number from 0 to `HIGHEST`.
+        ValueError: one is not a number from 0 to `HIGHEST`.
     """
     values = {name: found[name] for name in _NAMES if name in found}
     for name, value in values.items():
