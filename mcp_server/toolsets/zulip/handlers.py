@@ -35,7 +35,7 @@ from mcp_server.toolsets.zulip.schemas import (
     SearchMessagesArguments,
     SendArguments,
 )
-from mcp_server.toolsets.zulip.sending.execution import message_act
+from mcp_server.toolsets.zulip.sending.execution import message_act, with_deletions
 from mcp_server.toolsets.zulip.sending.model import MessagePlan, answered, changes, sent_before, sentence
 from mcp_server.toolsets.zulip.sending.plan import plan_message, plan_reaction
 from mcp_server.toolsets.zulip.updates import model as updates_model
@@ -154,7 +154,9 @@ async def planned_sending(services: ActServices, call: Call, arguments: SendArgu
     if plan.halted is not None:
         return plan
     earlier = await earlier_act(services, call, SEND, arguments, REPEAT_WINDOW)
-    return replace(plan, halted=sent_before(plan, earlier)) if earlier else plan
+    if earlier is None:
+        return plan
+    return replace(plan, halted=await with_deletions(chat_of(services), sent_before(plan, earlier)))
 
 
 async def _page(services: ActServices, asked: str) -> Document:

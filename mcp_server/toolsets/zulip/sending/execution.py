@@ -17,7 +17,7 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.outbox.ports import OutboxEntry
-from mcp_server.connectors.errors import ConnectorError, Denied, ReplyLost, ServiceRefused
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, ReplyLost, ServiceRefused
 from mcp_server.connectors.outbox_dispatcher import (
     LONGEST_IN_FLIGHT,
     LOOK_UP_WAITS_S,
@@ -376,7 +376,32 @@ async def _answer(chat: Chat, plan: MessagePlan, delivered: Delivered) -> Messag
         return replace(answer, status="done" if result.get("changed", True) else "unchanged")
     if plan.send_at is not None:
         return await _with_schedule(chat, plan, answer, int(result.get("scheduled_id", 0)), address)
-    return answer if delivered.status == "unchanged" else await _read_back(chat, plan, answer, address)
+    if delivered.status == "unchanged":
+        return await with_deletions(chat, answer)
+    return await _read_back(chat, plan, answer, address)
+
+
+async def with_deletions(chat: Chat, answer: MessageActed) -> MessageActed:
+    """Return the answer of a call that sends nothing again, with a note on messages that are no longer there.
+
+    They are not sent again by themselves: somebody may have deleted them on purpose.
+    """
+    gone = []
+    for message_id in answer.message_ids[:MOST_READ_BACK]:
+        try:
+            await chat.client.message(message_id)
+        except Missing:
+            gone.append(str(message_id))
+        except ConnectorError:
+            break  # then nothing is known, and nothing said
+    if not gone:
+        return answer
+    which = f"message {gone[0]} has" if len(gone) == 1 else f"messages {', '.join(gone)} have"
+    minutes = f"{REPEAT_WINDOW.total_seconds() / 60:.0f} minutes"
+    deleted = (
+        f"{which} been deleted since; to send it all again, change the text or wait {minutes} after the first time"
+    )
+    return replace(answer, note="; ".join(filter(None, [answer.note, deleted])))
 
 
 async def _with_schedule(

@@ -99,6 +99,18 @@ async def test_the_same_call_again_sends_nothing_and_answers_with_the_first_mess
     assert (said(here), here.sent) == ([PLAIN["text"]], 2)
 
 
+async def test_a_repeated_call_says_that_its_message_was_deleted_and_sends_it_not_again(here: ZulipHost) -> None:
+    """Somebody may have deleted it on purpose."""
+    answer = await here.call(SEND, **PLAIN)
+    (sent,) = answer["message_ids"]
+    del here.world.said[sent]
+    again = await here.call(SEND, **PLAIN)
+    assert (again["status"], here.sent) == ("unchanged", 1)
+    deleted = f"message {sent} has been deleted since; to send it all again, change the text or wait 10 minutes after"
+    assert deleted in again["note"]
+    assert (await here.call(SEND, **PLAIN | {"text": "Another text"}))["status"] == "done"
+
+
 async def test_people_get_a_message_by_their_names(both: ZulipHost) -> None:
     answer = await both.call(SEND, people=["@**King Hamlet**", "IAGO"], text="for both")
     (sent,) = answer["message_ids"]
@@ -339,6 +351,10 @@ async def test_below_the_level_a_person_sees_the_message_and_whom_it_notifies(tm
         again = await here.call(SEND, **PLAIN | {"text": text})
         assert (again["status"], again["message_ids"], again["proposal"]) == ("unchanged", ids, None)
         assert "was approved on" in again["note"]
+        assert "deleted" not in again["note"]
+        del here.world.said[ids[0]]
+        again = await here.call(SEND, **PLAIN | {"text": text})
+        assert f"message {ids[0]} has been deleted since" in again["note"]
         assert (await here.call(SEND, **PLAIN | {"text": f"{text} Now!"}))["status"] == "proposed"
 
 
