@@ -1,1 +1,1 @@
-"""Keyword and vector indexes, and what keeps them equal to the files."""
+"""Keyword and vector indexes, and the indexer that keeps them in step with the files."""

@@ -46,7 +46,7 @@ EMBED_S = 30.0
 """How long pages wait for the vectors of a batch; then they are stored without, and get them later."""
 TURN_S = 0.001
 RACY_NS = 2_000_000_000
-"""A file whose time is this close to when it was read may have been written again within the clock's resolution."""
+"""A file modified this shortly before it was read may have been written again with the same timestamp: clocks are coarse."""
 MANY_PATHS = 1_000
 LOOKED_AT_ONCE = 500
 EVERYTHING = 2**31 - 1
@@ -59,7 +59,7 @@ Vectors = dict[bytes, tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The result of a run: documents that were changed or removed, the number of embedded chunks, and of new stamps."""
+    """The result of a run: the changed or removed documents, the number of embedded chunks, and of documents only restamped."""
 
     changed: tuple[str, ...] = ()
     embedded: int = 0
@@ -77,7 +77,7 @@ class _Large:
 
 @dataclass(slots=True)
 class _IndexingRun:
-    """One run: the remaining work, and the work done. `late` jobs wait until everything else is stored."""
+    """One run: its remaining work and its results. `late` jobs wait until everything else is stored."""
 
     fence: int
     jobs: deque[tuple[str, Known | None]]
@@ -91,9 +91,9 @@ class _IndexingRun:
     total: int
     late: deque[tuple[str, Known | None]] = field(default_factory=deque)
     marks: list[Touch] = field(default_factory=list)
-    """Give the documents of `late` jobs a stamp that no file has, before anything else is stored."""
+    """Changes, stored before all others, that give the documents of `late` jobs a stamp that no file has."""
     new_marks: set[str] = field(default_factory=set)
-    """The same for those that the index doesn't have yet: they are recorded with that stamp, and again at the end."""
+    """Documents of `late` jobs that are not in the index yet: they are recorded with that stamp, and again at the end."""
     large: deque[_Large] = field(default_factory=deque)
     """Pages that another process indexes, after `jobs`."""
     large_late: deque[_Large] = field(default_factory=deque)
@@ -109,7 +109,7 @@ class _IndexingRun:
 
 @dataclass(slots=True)
 class _Ready:
-    """A batch for the database: how many documents it settles, the changes, and how many chunks were embedded."""
+    """A batch for the database: the number of documents it finishes, the changes, and the number of embedded chunks."""
 
     documents: int
     changes: list[IndexChange]
@@ -147,7 +147,7 @@ class Indexer:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """The pages that are left out or odd, as far as this process has seen them; the first few hundred."""
+        """The pages that were left out or have a problem, as far as this process knows; the first few hundred."""
         return (*self.vault.problems, *(VaultProblem(path, reason) for path, reason in self._problems.items()))
 
     async def reconcile(self, fence: int) -> Outcomes:
@@ -229,7 +229,7 @@ class Indexer:
         known: dict[str, Known] = {}
         for path in paths:
             for stored in [path, *await self._stored_below(path)]:
-                # So many single questions take longer than reading the stamps of the whole index.
+                # That many single queries take longer than reading the stamps of the whole index.
                 if len(known) > MANY_PATHS:
                     everything = await self.index.stamps()
                     return {p: k for p, k in everything.items() if any(within(p, path) for path in paths)}
@@ -299,8 +299,8 @@ class Indexer:
         def of(path: str) -> Known | None:
             return None if path in below else known.get(path)
 
-        # Before its pages, each is marked as one to be looked at again. Otherwise, if this run dies and the change is taken back
-        # before the next one, nothing would tell that some pages have its trust.
+        # Each of these is marked as unsettled before its pages are stored. Otherwise, if this run dies and the file is changed back
+        # before the next run, nothing would show that some pages were recorded with the trust of the short-lived version.
         new = [path for path in last if path in found and path not in known]
         marks = [Touch(p, replace(known[p][0], inode=NO_INODE), known[p][2]) for p in last if p in known]
         return _IndexingRun(
@@ -332,13 +332,13 @@ class Indexer:
         return large
 
     async def _all_is_done(self) -> None:
-        """Set the total to what is indexed: the rest cannot be indexed, is in `problems`, and nobody waits for it."""
+        """Set the total to the number of indexed documents: the rest is in `problems`, and progress must not wait for it."""
         progress = await self.index.progress()
         if progress.total != progress.done:
             await self.index.set_total(progress.done)
 
     async def _flipped(self, paths: Iterable[str], known: Mapping[str, Known], trust: DirectoryTrust) -> list[str]:
-        """Return the directories that are trusted in the index and not in the files, or the other way round."""
+        """Return the directories whose trust differs between the index and the files."""
         if not known:
             return []
         flipped = []
@@ -360,7 +360,7 @@ class Indexer:
 
     async def _pipeline(self, run: _IndexingRun) -> None:
         """Do all jobs of `run`; the first error of any stage stops the others."""
-        # One batch may wait before each stage: the stages overlap, and a slow one holds up those before it.
+        # A buffer of one batch lets the stages overlap, and makes a slow stage hold up those before it.
         to_embed, embeds = anyio.create_memory_object_stream[list[Outcome]](1)
         to_store, stores = anyio.create_memory_object_stream[_Ready](1)
         async with first_error() as stages:
@@ -462,7 +462,7 @@ class Indexer:
         return _Ready(len(batch), changes, 0 if run.no_vectors else len(missing))
 
     async def _embed(self, run: _IndexingRun, texts: Mapping[bytes, str]) -> Vectors:
-        """Return the vectors of `texts`; empty ones if the embedder is unavailable, because words must not wait for it."""
+        """Return the vectors of `texts`; empty ones if the embedder is unavailable, so that keyword search need not wait for it."""
         if not texts:
             return {}
         if not run.no_vectors:
@@ -481,7 +481,7 @@ class Indexer:
     async def _embed_one_by_one(
         self, run: _IndexingRun, prepared: Sequence[Prepared], vectors: Vectors, error: Exception
     ) -> dict[str, str]:
-        """Add to `vectors`, and return the documents that cannot be embedded, with reasons.
+        """Embed document by document into `vectors`; return the reasons, by path, of those that cannot be embedded.
 
         If none of several can, the embedder is at fault: raise `error`.
         """
@@ -513,7 +513,7 @@ class Indexer:
                     last_catch_up = anyio.current_time()
 
     async def _store(self, changes: Sequence[IndexChange], fence: int) -> None:
-        """Store all changes in one transaction; if that fails, one by one, and remove a page that cannot be stored."""
+        """Store all changes in one transaction; if that fails, one by one, removing pages that cannot be stored."""
         try:
             await self.index.apply(changes, fence=fence)
         except StorageError:
@@ -614,7 +614,7 @@ class Indexer:
         self._on_progress(Progress(run.done, max(run.total, run.done)))
 
     def _note(self, path: str, reason: str) -> None:
-        """Record a problem, or that it is gone."""
+        """Record a problem of a page, or with an empty `reason` that it no longer has one."""
         if reason:
             self._report(path, reason)
         else:
@@ -627,7 +627,7 @@ class Indexer:
 
 @contextmanager
 def _turns_for_others() -> Iterator[None]:
-    """Let threads switch more often: a search during a long run switches a dozen times, and waits each time."""
+    """Shorten the interpreter's switch interval: a search during a long run switches threads a dozen times, waiting each time."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(min(usual, TURN_S))
     try:
@@ -637,7 +637,7 @@ def _turns_for_others() -> Iterator[None]:
 
 
 def _marked(run: _IndexingRun, outcome: Outcome) -> Outcome:
-    """Return `outcome`; one of `new_marks` with a stamp that no file has."""
+    """Return `outcome`, with a stamp that no file has if its page is one of `new_marks`."""
     if not isinstance(outcome, Prepared) or outcome.path not in run.new_marks:
         return outcome
     run.new_marks.discard(outcome.path)

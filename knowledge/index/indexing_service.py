@@ -22,22 +22,22 @@ log = logging.getLogger(__name__)
 
 LEASE = INDEXING_LEASE
 TTL_S = 3.0
-"""How long the index may stand still after its process is killed; a living one can miss a renewal and keep the lease."""
+"""Lifetime of the lease: how long the index goes without updates after its process is killed; missing one renewal is harmless."""
 RENEW_S = 1.0
 ASK_S = 0.5
 """How often a process that does not index tries to take the lease."""
 HEARTBEAT_S = 1.0
 RESCAN_S = 600.0
-"""How often all files are compared: watching misses changes on some file systems, and if the kernel's queue overflows."""
+"""Seconds between full comparisons: watching misses changes on some file systems, and when the kernel's queue overflows."""
 LOOK_S = 2.0
-"""How often files are compared if they cannot be watched; less often if comparing takes more than a twentieth of the time."""
+"""Seconds between comparisons if files cannot be watched; more if a comparison takes over a twentieth of that time."""
 RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
 RENEW_LOOK_S = 2.0
-"""How often chunks without a vector are looked for, which costs next to nothing."""
+"""Seconds between checks for chunks without a vector, which cost next to nothing."""
 RESTS = 3
 LONGEST_REST_S = 0.5
-"""A page that keeps changing is indexed again after three times as long as that took, at most half a second: writers come first."""
+"""The longest pause before a page that keeps changing is indexed again (three times as long as indexing took): writers come first."""
 MOST_EVENTS = 100
 MOST_PENDING = 5_000
 
@@ -82,7 +82,7 @@ class IndexingService:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """Why the index is not complete or fresh, as far as this process knows."""
+        """The reasons why the index is incomplete or out of date, as far as this process knows."""
         return (*(VaultProblem("", trouble) for trouble in self._troubles.values()), *self._indexer.problems)
 
     async def run(self) -> None:
@@ -243,7 +243,7 @@ class IndexingService:
                 await self._publish(await self._indexer.update(paths, fence))
                 ended = anyio.current_time()
                 rested_at, last_indexed = ended + min(RESTS * (ended - began), LONGEST_REST_S), paths
-                # The keyword index may have failed, or another process may have been at work; looking costs little.
+                # The keyword index may have failed, or another process may have written it; checking costs little.
                 settled_at = min(settled_at, anyio.current_time() + self._settle_s)
             other_folder = folder != await anyio.to_thread.run_sync(vault.identity)
             other_index = generation != (await index.position()).generation
@@ -272,7 +272,7 @@ class IndexingService:
         few = len(outcomes.changed) <= MOST_EVENTS
         try:
             await self._state.publish(*(("doc", outcomes.changed) if few else ("map", ("",))))
-        except Exception:  # the index is right all the same
+        except Exception:  # the index is correct anyway; only its listeners miss an event
             log.warning("changes could not be published", exc_info=True)
 
     def _trouble(self, subject: str, sentence: str) -> None:

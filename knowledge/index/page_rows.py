@@ -1,4 +1,4 @@
-"""From the bytes of a file to its rows in the index, without vectors. Reads through the vault; no database, no clock."""
+"""Turns the bytes of a file into its rows of the index, without vectors. Reads through the vault; uses no database or clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowledge.tokens import count_tokens
 MOST_SECTIONS = 200
 DIGEST_BYTES = 16
 NO_INODE = -1
-"""An inode that no file has: a page that is recorded with it never looks settled."""
+"""An inode that no file has: a page recorded with it always looks changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class UnembeddedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document ready to be embedded. `problems` are short sentences about what is wrong with it."""
+    """A document ready to be embedded; each of `problems` is a short sentence."""
 
     record: DocumentRecord
     pieces: tuple[UnembeddedChunk, ...]
@@ -69,7 +69,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class UnusablePage:
-    """A document that exists but cannot be indexed. It is removed from the index: a page that is found must be readable."""
+    """A document that exists but cannot be indexed. It is removed from the index, because search results must be readable."""
 
     path: str
     reason: str
@@ -142,7 +142,7 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
     untrusted = trust.untrusted(directory) or (not is_index and document.untrusted)
     stamp = file.stamp
     if is_index and untrusted != (document.untrusted or (bool(directory) and trust.untrusted(parent(directory)))):
-        # It did change: the next run looks at it again, however long ago the change was by then.
+        # It did change, so it is recorded as unsettled: the next run looks at it again, whenever that is.
         stamp = replace(stamp, inode=NO_INODE)
     sections = dict.fromkeys(" > ".join(heading.path) for heading in document.headings)
     record = DocumentRecord(

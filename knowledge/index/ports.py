@@ -41,16 +41,16 @@ class QueryTerm:
 
 
 PageField = Literal["text", "names"]
-"""What of a page is compared: the text of all its chunks, or its title, aliases and path."""
+"""The part of a page that is searched: the text of all its chunks, or its title, aliases and path."""
 
 
 class KeywordIndex(Protocol):
     """Ranks chunks by the words they share with a question.
 
-    The embedded engines rank by BM25 (k1 = 1.2, b = 0.75) over terms that we analyse. A server may analyse and rank in its
-    own way; what it must find, leave out and forget is the same.
+    The embedded engines rank by BM25 (k1 = 1.2, b = 0.75) over the terms of our own analysis. A server may analyse and rank in its
+    own way, but must find, leave out and forget the same chunks.
 
-    Any method may raise `EngineUnavailable`: the engine is down, too slow or refuses us; nothing was done.
+    Any method may raise `EngineUnavailable`: the engine is down, too slow or refuses the request, and nothing was done.
     """
 
     async def catch_up(self, store: IndexStore) -> int:
@@ -116,7 +116,7 @@ class VectorIndex(Protocol):
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks, best first, score = cosine in -1..1.
 
-        An embedded engine first takes in what the store has now; a server has what `catch_up` brought. Both compare only
+        An embedded engine first reads the store's new rows; a server has those of the last `catch_up`. Both compare only
         vectors of the store's current space (`store.space().position.generation`); an engine that still has those of
         another embedder raises `EngineUnavailable`. `docs` and `filters` as for a keyword index.
         """

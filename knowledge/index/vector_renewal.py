@@ -1,4 +1,4 @@
-"""Making all vectors of an index again, beside the ones in use, until they can replace those."""
+"""Makes new vectors for a whole index beside those in use, and exchanges them when all exist (kb/decisions/0020)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH, FIRST_BATCH, SMALLEST_BATCH = 256, 64, 32
-"""Chunks embedded between two writes: what a killed process loses at most."""
+"""Chunks embedded between two writes, which is the most that a killed process loses; the first batch is smaller."""
 BATCH_S = 5.0
-"""About how long a batch takes: with a slow embedder batches are smaller, and progress is seen and stored as often."""
+"""Target duration of a batch: a slow embedder gets smaller batches, so that progress is shown and stored as often."""
 NO_VECTOR = (b"", bytes(32))
 """Stored for a chunk whose embedder was unavailable."""
 
@@ -70,7 +70,7 @@ class Renewal:
         if space.coming is None and not await self._index.lacking(0, limit=1):
             return False
         while await self._supply(space.wanted, fence):
-            # After the exchange nobody may store vectors of the old embedder.
+            # Held during the exchange: no writer may still be about to store vectors of the old embedder.
             async with self._turn:
                 if await self._index.swap(fence=fence):
                     log.info("all passages have vectors of %s now", space.wanted.embedder)

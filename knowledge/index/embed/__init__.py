@@ -1,1 +1,1 @@
-"""Embedders: words in, vectors out."""
+"""Embedders, which turn texts into vectors."""

@@ -22,7 +22,7 @@ from knowledge.wire.compression import ACCEPTED, bounding
 log = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 8_000
-"""Longer texts are cut, to about 2,000 tokens. If a model accepts less, its refused texts are halved until accepted."""
+"""Longer texts are cut to this, about 2,000 tokens. If a model accepts less, refused texts are halved until it accepts them."""
 FEWEST_CHARACTERS = 200
 CONNECT_S = 5.0
 FIRST_WAIT_S = 0.5
@@ -33,7 +33,7 @@ PROBE = "knowledge"
 
 @dataclass(frozen=True, slots=True)
 class EmbedderPatience:
-    """How long a caller can wait. After a failure nothing is sent for `rest_s`: it would probably fail as well."""
+    """Time limits and retries of a caller. After a failure nothing is sent for `rest_s` seconds: it would probably fail too."""
 
     tries: int
     timeout_s: float
@@ -173,7 +173,7 @@ class EndpointEmbedder:
         try:
             return await self._ask(texts, self._patience.tries)
         except _TextsRefused as refused:
-            # Are these texts at fault, or would any text be refused?
+            # A harmless text shows whether these texts are at fault or everything is refused.
             try:
                 await self._ask([PROBE], self._patience.tries)
             except _TextsRefused:
@@ -210,7 +210,7 @@ class EndpointEmbedder:
         for number in range(tries):
             wait_s: float | None = None
             try:
-                # The client's own timeout is for the next bytes only: at a byte a second a reply would take days.
+                # The client's own timeout limits only the wait for the next bytes: at a byte a second a reply could take days.
                 with anyio.fail_after(2 * self._patience.timeout_s):
                     reply = await self._post(texts)
             except (httpx.RequestError, TimeoutError) as error:

@@ -23,7 +23,7 @@ _CODE = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 class MalformedReply(Exception):
-    """A reply that cannot be used. The message says what is wrong with it, and never quotes it."""
+    """A reply that cannot be used. The message says what is wrong without quoting the reply."""
 
 
 class WrongLength(MalformedReply):
@@ -57,7 +57,7 @@ def sendable(text: str) -> str:
 def vectors_of(reply: bytes, count: int, dimensions: int) -> NDArray[np.float32]:
     """Return the `count` vectors in the order of the texts, each of `dimensions` numbers (0: of any one length).
 
-    Rows may contain NaN, unless there are several and all of them do.
+    A row may contain NaN, but of several rows not all may.
 
     Raises:
         MalformedReply: the number of vectors is wrong, their indexes or lengths don't match, or it is not such a reply.
@@ -118,7 +118,7 @@ def _vector(embedding: Any) -> NDArray[np.float32]:
 def error_code(reply: bytes) -> str:
     """Return the short code of a refusal, or an empty string.
 
-    Its sentence is never used: servers quote there what they were sent.
+    The message of a refusal is never used: servers often quote the request in it.
     """
     try:
         parsed: Any = json.loads(reply)

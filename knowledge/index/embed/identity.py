@@ -9,7 +9,7 @@ from dataclasses import dataclass
 KINDS = ("onnx", "fastembed", "endpoint")
 """Kinds of embedders that take a model: `FORGE_EMBEDDER=fastembed:MODEL`."""
 RECIPE = 1
-"""Goes up when the same text is given to a model in a different way."""
+"""Raise it when texts are passed to models in a different way, so that stored vectors are made again."""
 _RECORDED = re.compile(
     rf"(?P<kind>{'|'.join(KINDS)}):"
     r"(?P<model>.+?)(?:@(?P<dimensions>\d+))?(?:\+(?P<prefixes>[0-9a-f]{8}))?"
@@ -41,10 +41,10 @@ _MULTILINGUAL = re.compile(
     r"multilingual|\bbge-m3\b|\blabse\b|arctic-embed-\w+-v2|nomic-embed-text-v2|jina-embeddings-v[345]|"
     r"\bqwen3-embedding|\bembeddinggemma|\btext-embedding-3-|\bembed-v4|\bgemini-embedding"
 )
-"""The published models that were trained to find across languages, whose documentation says so."""
+"""Published models whose documentation says that they were trained to find across languages."""
 
 _LANGUAGE = re.compile("English|Chinese|German|Spanish|[Mm]ultilingual")
-"""The languages that the descriptions in fastembed's list name."""
+"""The languages that occur in the descriptions of fastembed's list."""
 
 
 def known_multilingual(model: str) -> bool:

@@ -1,4 +1,4 @@
-"""The default embedder: word vectors whose weights ship inside the `wordllama` wheel. No network, no model to run."""
+"""The default embedder: word vectors that ship inside the `wordllama` wheel. It needs no network and runs no model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StaticEmbedder:
 
     @property
     def multilingual(self) -> bool:
-        """False: its words are those of English, and a few of other languages."""
+        """False: it knows the words of English, and few of other languages."""
         return False
 
     def is_usual_word(self, word: str) -> bool:
@@ -98,7 +98,7 @@ class StaticEmbedder:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        # With one lock the thread that just released it would take it again, group after group.
+        # With a single lock, the thread that just released it would take it again, group after group, and others would starve.
         with self._next:
             self._lock.acquire()
         try:

@@ -1,4 +1,4 @@
-"""Runs a transformer: short batches of texts of similar length, in threads that give way to other work."""
+"""Runs a transformer: small batches of texts of similar length, in threads of low priority."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from knowledge.errors import EmbedderUnavailable
 from knowledge.task_groups import first_error
 
 POLITE = 10
-"""How much the threads that embed passages give way, as `nice` counts it."""
+"""The `nice` value of threads that embed passages."""
 T = TypeVar("T")
 U = TypeVar("U")
 V = TypeVar("V")
@@ -26,28 +26,31 @@ V = TypeVar("V")
 def default_threads() -> int:
     """Return how many threads embed passages.
 
-    All cores where a thread can give way to others; half of them elsewhere.
+    One per core where the system can lower the priority of a thread, half as many elsewhere.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores if sys.platform == "linux" else max(1, cores // 2)
 
 
 def give_way() -> None:
-    """Let other threads of this machine run before the calling one, where the system can do that for a single thread."""
+    """Lower the priority of the calling thread, on systems that can do that for a single thread."""
     if sys.platform == "linux":
         # On Linux, 0 is the calling thread and not the whole process.
         os.setpriority(os.PRIO_PROCESS, 0, POLITE)
 
 
 class PoliteThreads:
-    """Threads for passages. They are our own: one that gives way cannot be given back to the pool that answers questions."""
+    """Threads of low priority for passages.
+
+    A lowered priority can't be raised again, so they are not taken from the pool that answers questions.
+    """
 
     def __init__(self, number: int = 0) -> None:
         self.number = number or default_threads()
         self._pool = ThreadPoolExecutor(self.number, "embedding", initializer=give_way)
 
     def run(self, work: Callable[[V], U], given: V) -> U:
-        """Return the result of `work(given)`, which one of the threads does."""
+        """Run `work(given)` in one of the threads and return its result."""
         return self._pool.submit(work, given).result()
 
 
@@ -67,7 +70,7 @@ class TransformerModel(Protocol[T]):
         ...
 
     def prepare(self, texts: Sequence[str]) -> Sequence[T]:
-        """Return each text as the model takes it. Raises `EmbedderUnavailable` if the model cannot be loaded."""
+        """Return the texts in the model's input form; raises `EmbedderUnavailable` if the model cannot be loaded."""
         ...
 
     def batches(self, prepared: Sequence[T]) -> Iterator[list[int]]:
@@ -84,9 +87,10 @@ class TransformerModel(Protocol[T]):
 
 
 class TransformerEmbedder(Generic[T]):
-    """Vectors of texts with `prefix` before each. `asking` embeds questions: at once, and not in threads that give way.
+    """Embeds texts with `prefix` before each; with `asking` they are questions, embedded at normal priority.
 
-    `expected` is the required length of vectors, 0 to learn it from the model. `multilingual` is what a person declared.
+    `expected` is the required length of vectors, 0 to learn it from the model. `multilingual` is True or False if a person
+    declared it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Shared by the engines: where catching up begins, and the lock that lets one process at a time do it."""
+"""Shared by the engines: the position of an empty index, and the lock that lets one process at a time catch up."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ NOWHERE = IndexPosition("", 0)
 def try_lock(path: Path) -> Iterator[bool]:
     """Hold the lock at `path` inside the block and yield True, or yield False at once if another process holds it.
 
-    The system releases the lock when its holder dies. The file is never deleted: otherwise two processes could each lock
-    a different file of the same name.
+    The system releases the lock when its holder dies. The file is never deleted: otherwise two processes could each hold a lock
+    on a different file with that name.
     """
     private_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -21,16 +21,16 @@ BITS = 256
 CODE_BYTES = BITS // 8
 LANES = BITS // 64
 CANDIDATES = 2_500
-"""Chunks that are chosen by comparing signs with signs, and whose signs are then compared with the question itself."""
+"""Chunks chosen by comparing codes, whose signs are then multiplied with the question's own numbers (kb/decisions/0005)."""
 RESCORED = 500
-"""Chunks whose vector is read, the costliest step. If there are fewer chunks, the search is exact."""
+"""Chunks that are scored by their vectors, the costliest step. With no more chunks than this, the search is exact."""
 BATCH = 50_000
 MEMORY_BYTES = 64 << 20
 """Limit for half-precision vectors in memory: 131,072 chunks of 256 numbers. If there are more, all stay in the store."""
 READ_AT_ONCE = 5_000
 """Vectors that are read without a pause for other tasks: about 6 ms."""
 AT_ONCE_ROWS = 20_000
-"""Up to this many rows a search takes less than a millisecond and runs at once; a thread takes a tenth of that to wake."""
+"""Up to this many rows a search takes less than a millisecond and runs on the event loop, without the cost of a thread."""
 BLOCK = 16_384
 """Rows compared at a time: four lanes of a block and its scratch space fit in a core's cache."""
 MOST_DEAD = 0.25
@@ -73,11 +73,11 @@ class _Table:
     lanes: NDArray[np.uint64]
     alive: NDArray[np.bool_]
     vectors: NDArray[np.float16]
-    """Of the first `loaded` rows; zeros for a chunk without one."""
+    """Vectors of the first `loaded` rows; zeros for a chunk without one."""
     loaded: int = 0
 
     def has_vectors(self, dimensions: int) -> bool:
-        """Return whether the vectors of all rows are here."""
+        """Return whether the vectors of all rows are in memory."""
         return self.loaded == self.size and self.vectors.shape[1] == dimensions
 
 
@@ -138,7 +138,7 @@ class CodesVectorIndex:
         return dict(zip(asked[known].tolist(), found.tolist(), strict=True))
 
     async def catch_up(self, store: IndexStore) -> int:  # noqa: ARG002 - the port's shape
-        """Return 0: searches take in what is new."""
+        """Return 0: each search reads new rows itself."""
         return 0
 
     async def position(self) -> IndexPosition | None:

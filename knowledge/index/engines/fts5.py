@@ -21,11 +21,14 @@ from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, Nam
 
 BATCH = 2_000
 SHAPE = 2
-"""Goes up when the tables or the spelling of terms change; a file of another shape is replaced."""
+"""Raise it when the tables or the spelling of terms change; a file of another shape is replaced."""
 
 _COUNTED = {"chunks": "count(*)", "page_text": "sum(begins_page)", "page_names": "sum(begins_page)"}
-"""A table for chunks, and one for each field of whole pages, which have the number of their first chunk: `bm25()` takes the
-length of a row over all of its columns. With each, how its rows are counted in `rows`; a contentless table cannot tell."""
+"""The tables, each with the SQL that counts its rows in `rows`, because a contentless table can't count them.
+
+Chunks have a table, and so has each field of whole pages, since `bm25()` measures the length of a row over all its columns. A
+page's row has the number of its first chunk.
+"""
 _SCHEMA = "\n".join(
     (
         "create table if not exists applied (generation text not null, seq integer not null);",
@@ -200,7 +203,7 @@ class _OtherShape(Exception):
 
 
 def spelled(terms: Sequence[str]) -> str:
-    """Return `terms` as a text that FTS5's tokenizer cuts into exactly these terms."""
+    """Return a text that FTS5's tokenizer splits into exactly `terms`."""
     return " ".join(map(_spell, terms))
 
 

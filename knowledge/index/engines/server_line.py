@@ -45,7 +45,7 @@ class MissingIndex(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerFailure:
-    """A failed request in our words, which never quote what was sent; `again` if repeating it may help.
+    """A failed request, described without quoting what was sent; `again` if repeating it may help.
 
     `pause_s` is the pause that the server asked for.
     """
@@ -114,7 +114,7 @@ def warn_of_plain_key(key: str | None, url: str, shown: str) -> None:
 
 
 class ServerIndex(ABC, Generic[M]):
-    """One store's index on a server. `M` is its mark, which says up to where it has the store's rows.
+    """One store's index on a server. `M` is its mark, which records up to which position it has the store's rows.
 
     `name` is the name that searches use, and the prefix of those that are being filled; no two stores may share
     it. `lock` is a file beside the store: one process fills at a time.
@@ -140,7 +140,7 @@ class ServerIndex(ABC, Generic[M]):
                 try:
                     rows, complete = await self._fill(store, restart=attempt > 0)
                 except MissingIndex as error:
-                    # Someone deleted what was being filled. Once may happen.
+                    # Another process or person deleted the index while it was being filled; the first time, start over.
                     if attempt == STARTS_OVER - 1:
                         raise EngineUnavailable(
                             self._engine, f"{self._name} was deleted while it was being filled"

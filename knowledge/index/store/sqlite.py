@@ -1,4 +1,4 @@
-"""The index in SQLite: a cache, rebuilt when it is damaged; every process that shares it notices when it is replaced."""
+"""The index in SQLite. It is a cache: rebuilt when damaged, and every process that shares it notices when it is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a transformer with onnxruntime: short batches of texts of one length, in threads that give way to other work."""
+"""Runs a transformer with onnxruntime: small batches of texts of similar length, in threads of low priority."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ LONGEST_TOKENS = 512
 """Longer texts are cut. The memory that attention takes grows with the square of the length, and passages are rarely longer."""
 MOST_CONFIG_BYTES = 1_000_000
 HASHED_BYTES = 1 << 20
-"""Only so much from each end of a large file is hashed: this runs at every start."""
+"""Bytes hashed at each end of a large file, and not all of it, because this runs at every start."""
 MISSING = "missing"
 WEIGHTS = ("model_quantized.onnx", "model_int8.onnx", "model_quint8_avx2.onnx", "model.onnx")
-"""The file to use if a folder has several. Quantised weights need a quarter of the memory and are faster."""
+"""Preferred names of weight files, best first. Quantised weights need a quarter of the memory and are faster."""
 _POOLING_MODES: Mapping[str, Pooling] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
@@ -37,7 +37,7 @@ _PASSAGE_PROMPTS = ("passage", "document", "retrieval.passage", "retrieval.docum
 
 @dataclass(frozen=True, slots=True)
 class ModelFamily:
-    """What the documentation of a family of models asks for, and older configuration files do not mention."""
+    """Requirements of a family of models that its documentation states but older configuration files lack."""
 
     names: re.Pattern[str]
     pooling: Pooling
@@ -64,7 +64,7 @@ def family_of(name: str) -> ModelFamily | None:
 
 
 class UnusableModel(Exception):
-    """The files are not there, or no model that can be used; the message says why."""
+    """The files are missing or not a usable model; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ModelFiles:
 
     @property
     def multilingual(self) -> bool:
-        """Whether it finds across languages: its model card has several, or its name is known."""
+        """Whether it finds across languages: its model card lists several, or its name is known."""
         return len(self.languages) > 1 or "multilingual" in self.languages or known_multilingual(self.name)
 
 
@@ -194,7 +194,7 @@ def _pooling(folder: Path) -> Pooling | None:
             module_folder = str(module.get("path", module_folder))
         elif kind not in ("Transformer", "Normalize"):
             raise UnusableModel(f"it has a layer of the kind {kind}, which is not in the .onnx file")
-    # The path is text from a file of others: only a folder directly in the model's is meant.
+    # The path comes from someone else's file: only a folder directly inside the model's is accepted.
     config = _json(folder / Path(module_folder).name / "config.json")
     if config.get("pooling_mode") in get_args(Pooling):
         return config["pooling_mode"]  # type: ignore[no-any-return]  # checked just now
@@ -228,7 +228,7 @@ def _max_tokens(folder: Path, config: Mapping[str, Any]) -> int:
 
 
 def _model_card(file: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the licence and the languages in the front matter of a README, as far as it says them."""
+    """Return the licence and the languages in the front matter of a README, "" and () where it has none."""
     front = re.match(r"---\s*\n(.*?)\n---\s*(?:\n|$)", _text(file), re.DOTALL)
     if front is None:
         return "", ()

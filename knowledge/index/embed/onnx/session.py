@@ -50,12 +50,12 @@ def session_of(files: ModelFiles) -> onnxruntime.InferenceSession:
     except ImportError as error:
         raise NoRuntime(f"onnxruntime cannot be loaded ({error})") from error
     options = onnxruntime.SessionOptions()
-    # One thread for each run and several runs at a time: a question never waits for threads that give way, and
-    # nothing is lost to splitting small matrices.
+    # One thread per run and several runs at a time: a question never waits for low-priority threads, and no time is lost by
+    # splitting small matrices (kb/decisions/0057).
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    # Plans of memory are kept for each shape of a batch, of which there are hundreds: 180 MB more.
+    # It would keep a memory plan for each shape of a batch. There are hundreds of shapes, which took 180 MB more.
     options.enable_mem_pattern = False
-    options.log_severity_level = 4  # its warnings go around our log, unfiltered, to the terminal
+    options.log_severity_level = 4  # its warnings would go to the terminal, past our log
     try:
         session = onnxruntime.InferenceSession(str(files.weights), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the library raises its own types and the system's

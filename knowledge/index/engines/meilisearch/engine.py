@@ -35,7 +35,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         super().__init__(ENGINE, name, lock, store)
         self._line = line
         self._filled: tuple[str, IndexMark] | None = None
-        """The index that this process has filled last, and up to where; nothing in it is beyond that."""
+        """The index that this process filled last, with its mark; no row in it is beyond that mark."""
 
     @property
     def shown(self) -> str:

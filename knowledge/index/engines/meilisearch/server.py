@@ -32,11 +32,11 @@ T = TypeVar("T")
 ENGINE = "Meilisearch"
 THREADS = 8
 GRACE_S = 3.0
-"""Beyond its own time limit a request may take this long to connect and to end."""
+"""Seconds that a request may take in addition to its time limit, to connect and to end."""
 LOOK_S = (0.005, 0.25)
 """The pauses between polls of a task: short at first, then longer."""
 TASK_S = 1_800.0
-"""A task that has not finished by then probably never will; a first batch on a slow disk takes a few minutes."""
+"""Seconds after which a task counts as stuck; a first batch on a slow disk takes a few minutes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters, IndexPosition, TextRow
 
 SHAPE = 1
-"""Increased when settings or documents change; an index of another version is filled again, beside the old one."""
+"""Raise it when settings or documents change; an index of another shape is refilled, beside the old one."""
 MARK = 0
 """The key of the document that is the mark. No chunk has it: `seq` begins at 1."""
 DEEP = 100
@@ -87,7 +87,7 @@ def mark_of(document: Mapping[str, Any]) -> IndexMark:
 def document(row: TextRow, record: DocumentRecord | None, after: IndexPosition) -> dict[str, Any]:
     """Return the stored form of a chunk, for the step that begins after `after`.
 
-    Without its record (it was removed in the meantime), no filter admits it.
+    A chunk without a record (its document was removed in the meantime) passes no filter.
     """
     # Case-folded as query words are (straße is strasse): the text is only searched, never shown.
     heading, text = " > ".join(row.section).casefold(), row.text.casefold()
@@ -144,14 +144,14 @@ def _key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilterRestriction:
-    """A filter expression (None: everything); `wider` if it admits more than may be found, so that more must be fetched."""
+    """A filter expression (None for no filter); `wider` if it also admits hits that must be dropped, so more are fetched."""
 
     expression: str | None = None
     wider: bool = False
 
 
 def restriction(docs: Collection[int] | None, filters: Filters | None) -> FilterRestriction:
-    """Return the filter in words if they express all of it, else as document numbers if these are few, else a wider one."""
+    """Return the filter by fields if they express it fully, else by document numbers if these are few, else a wider one."""
     words = [f"{_FIELDS[field]} = {_key(value)}" for field, value in filter_words(filters)]
     expression = " AND ".join(words) or None
     if docs is None or (words and not has_times(filters)):

@@ -81,7 +81,7 @@ class Filling:
                 return mark, taken
             halves = await store.halves([row.seq for row in delta.codes])
             if not mark.dimensions and any(halves):
-                # A mark that fits nothing, so that a collection for vectors of this length is filled instead.
+                # A mark that never fits, so that a collection for vectors of this length is filled instead.
                 return replace(mark, shape=""), taken
             records = await store.records({row.doc for row in delta.codes})
             rows = _PointSources(mark.dimensions, delta.codes, halves, records)
@@ -103,7 +103,10 @@ class Filling:
                 tasks.start_soon(send, points)
 
     async def _delete_beyond(self, mark: CollectionMark) -> None:
-        """Delete what a killed process wrote beyond the mark: the store may have removed it since without reporting that."""
+        """Delete points that a killed process wrote beyond the mark.
+
+        The store may have removed their rows since; it reports only removals of rows before the mark.
+        """
         while True:
             beyond, _ = await self._line.do(
                 lambda client: client.scroll(

@@ -1,4 +1,4 @@
-"""A collection's options, mark and points, and questions and filters as Qdrant takes them. Pure; knows no client."""
+"""A collection's options, mark and points, and queries and filters in Qdrant's form. Pure; needs no client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters
 
 LAYOUT = 2
-"""Goes up when points change; collections of another layout are filled again."""
+"""Raise it when points change; collections of another layout are refilled."""
 MARK = 0
 """The number of the point that is the mark."""
 MEANING = "meaning"
@@ -45,7 +45,7 @@ class QdrantOptions:
 
     @property
     def shape(self) -> str:
-        """What distinguishes collections with other options or another layout."""
+        """A string that differs for collections with other options or another layout."""
         return f"{LAYOUT} " + " ".join(f"{key}={value}" for key, value in asdict(self).items())
 
 
@@ -92,7 +92,7 @@ def payload(doc: int, record: DocumentRecord) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class PointRestriction:
-    """The conditions on a point; `wider` if they admit more than may be found, so that more must be fetched."""
+    """The conditions on a point; `wider` if they also admit hits that must be dropped, so more are fetched."""
 
     conditions: tuple[Condition, ...] = ()
     wider: bool = False
