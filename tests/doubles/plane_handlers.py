@@ -213,7 +213,16 @@ class Handlers(Workspace):
         return self._hold(asked, project_id, "in_modules", "module", own_id)
 
     def _get_intake(self, asked: Asked, project_id: str) -> Answer:
-        return paged(asked, newest_first(self.projects[project_id].intake.values()))
+        project = self.projects[project_id]
+        return paged(asked, newest_first(project.intake.values()) if project.row["intake_view"] else [])
+
+    def _post_intake(self, asked: Asked, project_id: str) -> Answer:
+        project = self.projects[project_id]
+        if not asked.body.get("issue", {}).get("name"):
+            raise Answer(400, {"error": "Name is required"})
+        if not project.row["intake_view"]:
+            raise Answer(400, {"error": "Intake is not enabled for this project enable it through the project's api"})
+        return Answer(201, self.add_to_intake(project.row["identifier"], by=asked.who, **asked.body["issue"]))
 
     # Tasks
 

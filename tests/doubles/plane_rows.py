@@ -151,6 +151,7 @@ class Workspace:
     def add_to_intake(self, key: str, name: str, status: int = -2, *, by: Account = ADA, **fields: Any) -> Row:
         """Put a task into the intake of a project; it is in no list of tasks until somebody accepts it."""
         project = self.project(key)
+        project.row["intake_view"] = True
         task = self._new_task(project, {"name": name, **fields}, by)
         del project.tasks[task["id"]]
         triage = {"id": str(uuid4()), "name": "Triage", "color": "#4E5355", "group": "triage"}

@@ -250,7 +250,7 @@ class Board:
         return await self._me.get("", self.client.me)
 
     async def everyone(self) -> Mapping[str, PlaneMember]:
-        """Return the people of the workspace by id: one request instead of one for each project. None if the key is a guest's."""
+        """Return the people of the workspace by id: one request instead of one for each project. A guest's key sees none."""
 
         async def fetch() -> Mapping[str, PlaneMember]:
             try:

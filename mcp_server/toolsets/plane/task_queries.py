@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import partial
@@ -86,14 +86,19 @@ async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
     projects = await _projects_to_search(board, arguments, parent[0] if parent else None)
     if projects is None:
         return TaskList([], None, tainted=False, note=NO_PROJECT)
-    if ME in map(folded, (*arguments.assignee, arguments.created_by or "")):
-        # Before the lists, which may leave no request for it.
-        await board.me()
     now = [one for one in projects if (one.key in place.searched or not place.searched) and one.key not in place.later]
+    # Before the lists, which may leave no request for these.
+    if ME in map(folded, (*arguments.assignee, arguments.created_by or "")):
+        await board.me()
+    several = len(projects) > 1
+    everyone: Mapping[str, PlaneMember] = {}
+    if several:
+        with suppress(ConnectorError):  # then each project says who its people are
+            everyone = await board.everyone()
     async with board.reading_much() if len(now) > 1 else nullcontext():
         read = await _read_projects(board, arguments, now, anew=arguments.cursor is None)
-        people = await _people(board, read)
-        found = await _matching_tasks(board, arguments, read, people, parent[1] if parent else None)
+        meanings = _Meanings(board, read, everyone, several=several)
+        found = await _matching_tasks(board, arguments, read, meanings, parent[1] if parent else None)
         errors = [one.error for one in found if one.error is not None]
         if errors and len(errors) == len(found):
             raise _common_error(errors)
@@ -101,7 +106,7 @@ async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
         remaining = remaining_tasks((task for one in found for task in one.tasks), place, order, arguments.cursor or "")
         shown = remaining.tasks[: arguments.limit]
         to_name = [task for one in found for task in one.tasks] if arguments.count_by else shown
-        names, unnamed = await _names(board, to_name, project_of, people)
+        names, unnamed = await _names(board, to_name, project_of, everyone)
     lines = [_line(board.key(project_of[task.id], task), task, names[task.id]) for task in shown]
     counts = _counts(arguments.count_by, names.values())
     failed = [one.read.project.key for one in found if isinstance(one.error, PASSING)]
@@ -197,22 +202,11 @@ async def _tasks_to_filter(
     return Listing(tuple(task for task in lists[0].items if task.id in shared), note, aged_s)
 
 
-async def _people(board: Board, read: Sequence[_ReadProject]) -> Mapping[str, PlaneMember]:
-    """Return the people to whom the tasks are assigned, by id; none in one project, whose own list says who they are."""
-    assigned = {id_ for one in read for task in one.listing.items for id_ in task.assignee_ids}
-    if len(read) < 2 or not assigned:
-        return {}
-    try:
-        return {id_: person for id_, person in (await board.everyone()).items() if id_ in assigned}
-    except ConnectorError:
-        return {}
-
-
 async def _matching_tasks(
     board: Board,
     arguments: QueryArguments,
     read: Sequence[_ReadProject],
-    people: Mapping[str, PlaneMember],
+    meanings: _Meanings,
     parent: PlaneTask | None,
 ) -> list[_FoundTasks]:
     """Return the tasks of each project that match.
@@ -220,7 +214,6 @@ async def _matching_tasks(
     Raises:
         UnknownName: no project has a name that the filters have.
     """
-    meanings = _Meanings(board, read, people)
 
     async def match(one: _ReadProject) -> _FoundTasks:
         if one.error is not None:
@@ -272,11 +265,16 @@ class _Meanings:
     looked for in the lists, where it may be mistyped or shortened.
     """
 
-    def __init__(self, board: Board, read: Sequence[_ReadProject], people: Mapping[str, PlaneMember]) -> None:
-        self._board, self._several, self._people = board, len(read) > 1, people
-        states = {state for one in read for state in _states(one)} if self._several else set()
+    def __init__(
+        self, board: Board, read: Sequence[_ReadProject], everyone: Mapping[str, PlaneMember], *, several: bool
+    ) -> None:
+        self._board, self._several = board, several
+        states = {state for one in read for state in _states(one)} if several else set()
         self._states_known = {unaccented(name) for state in states for name in (state.name, state.id)}
-        self._people_known = {unaccented(name) for one in people.values() for name in names_of_person(one) if name}
+        assigned = {id_ for one in read for task in one.listing.items for id_ in task.assignee_ids}
+        self._assigned = [person for id_, person in everyone.items() if id_ in assigned]
+        # Of people outside of PLANE_PROJECTS not even their existence may be learned.
+        self._people = self._assigned if board.access.projects is not None else list(everyone.values())
         self._found: set[tuple[str, str]] = set()
         self._unknown: dict[tuple[str, str], list[UnknownName]] = {}
 
@@ -311,9 +309,14 @@ class _Meanings:
             if folded(name) == ME:
                 # Not `board.person`: the owner of the key need not be a member of every project.
                 return [(await self._board.me()).id]
-            if unaccented(name) in self._people_known:
-                return [chosen(SERVICE, "member", name, self._people.values(), names_of_person, near=False).id]
-            return [(await self._board.person(one.project, name)).id]
+            exact = [one for one in self._people if unaccented(name) in map(unaccented, names_of_person(one))]
+            if not exact:
+                return [(await self._board.person(one.project, name)).id]
+            # Of several with that name, those without a task make no difference.
+            of_tasks = [person for person in exact if person in self._assigned]
+            if len(of_tasks) > 1:
+                return [chosen(SERVICE, "member", name, of_tasks, names_of_person, near=False).id]
+            return [person.id for person in of_tasks or exact]
 
         return await self._union("member", asked, look_up)
 
@@ -380,9 +383,9 @@ def _note(found: Iterable[_FoundTasks], later: Sequence[str], unnamed: Iterable[
             failed.setdefault(why, []).append(one.read.project.key)
     notes += [f"{', '.join(keys)}: {why}" for why, keys in failed.items()]
     if later:
-        limit = f" from {wait_s:.0f} s from now on, because Plane accepts no more requests until then" if wait_s else ""
-        left = f"{len(later)} projects are left" if len(later) > 1 else f"{later[0]} is left"
-        notes.append(f"{left}, and not in total: next_cursor continues there{limit}")
+        when = f" in {wait_s:.0f} s, when Plane accepts requests again" if wait_s else ""
+        left = f"{len(later)} projects are not searched yet" if len(later) > 1 else f"{later[0]} is not searched yet"
+        notes.append(f"{left}, and total leaves them out: next_cursor continues with them{when}")
     aged = {one.read.project.key: one.read.listing.aged_s for one in found if one.read.listing.aged_s is not None}
     if aged:
         notes.append(

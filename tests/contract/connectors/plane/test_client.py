@@ -303,6 +303,36 @@ async def test_tasks_come_in_pages_in_the_order_that_was_asked_for(here: Here) -
     assert walked.note is None
 
 
+async def test_listed_tasks_show_their_state_and_one_task_also_its_people_and_labels_by_name(here: Here) -> None:
+    """Source: work_items_list_expand2, work_item_get_expand; they spare requests for lists of names."""
+    label = Label((await here.raw("/labels/", {"name": "bug"}))["id"], "bug")
+    made = await here.made("Named", assignee_ids=(here.me.id,), label_ids=(label.id,))
+    (listed,) = (await here.plane.tasks(here.project.id)).items
+    state = (await here.states())["backlog"]
+    assert listed.state is not None
+    assert (listed.state.id, listed.state.name, listed.state.group) == (state.id, state.name, "backlog")
+    assert (listed.assignee_ids, listed.label_ids, listed.created_by) == ((here.me.id,), (label.id,), here.me.id)
+    single = await here.plane.task(here.project.id, made.id)
+    assert (single.state, single.labels) == (listed.state, (label,))
+    assert [person.id for person in single.assignees] == [here.me.id]
+    assert here.me in (await here.plane.people()).items
+
+
+async def test_tasks_in_intake_are_listed_apart_as_pending(here: Here) -> None:
+    """Source: apps/api/plane/api/views/intake.py of github.com/makeplane/plane."""
+    assert (await here.plane.intake(here.project.id)).items == ()
+    reply = await here.sender.send(ServiceRequest("PATCH", f"{here.at}/", json={"intake_view": True}))
+    assert reply.status == 200
+    await here.raw("/intake-issues/", {"issue": {"name": "Crash at start", "priority": "high"}})
+    (waiting,) = (await here.plane.intake(here.project.id)).items
+    assert (waiting.name, waiting.priority, waiting.state) == (
+        "Crash at start",
+        "high",
+        State("pending", "pending", "backlog"),
+    )
+    assert (await here.plane.tasks(here.project.id)).items == ()
+
+
 async def test_the_last_changed_task_comes_first(here: Here) -> None:
     """That is the default order."""
     first, _ = await here.made("First"), await here.made("Second")

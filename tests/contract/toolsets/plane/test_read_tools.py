@@ -184,6 +184,13 @@ async def test_a_name_that_one_of_several_projects_has_exactly_is_not_guessed_in
         assert keys(await host.call("plane_query_tasks", assignee="mel")) == ["KB-1"]
         assert keys(await host.call("plane_query_tasks", assignee=["melan", "mel"])) == ["OPS-1", "KB-1"]
         assert "no member 'zebra'" in await host.refused("plane_query_tasks", assignee=["mel", "zebra"])
+        # Nor in a later part of an answer, which has one project only.
+        ops = host.plane.project("OPS").row["id"]
+        board_of(host.app.services).forget(ops)
+        host.served.plan = for_requests("GET", f"/projects/{ops}{TASKS}", *[status(503)] * 4)
+        first = await host.call("plane_query_tasks", assignee="mel")
+        rest = await host.call("plane_query_tasks", assignee="mel", cursor=first["next_cursor"])
+        assert (keys(first), keys(rest), rest["next_cursor"]) == (["KB-1"], [], None)
 
 
 async def test_overdue_tasks_were_due_before_today_and_are_not_closed(tmp_path: Path) -> None:
@@ -333,7 +340,7 @@ async def test_all_projects_are_searched_and_gaps_are_reported(tmp_path: Path) -
         some = await host.call("plane_query_tasks", state="open")
         assert keys(some) == ["KB-1", "KB-4", "KB-3", "KB-2"]
         assert "OPS: not searched" in some["note"]
-        assert "OPS is left, and not in total: next_cursor continues there" in some["note"]
+        assert "OPS is not searched yet, and total leaves them out: next_cursor continues with them" in some["note"]
         host.served.plan = in_turn()
         host.served.forget()
         rest = await host.call("plane_query_tasks", state="open", cursor=some["next_cursor"])
