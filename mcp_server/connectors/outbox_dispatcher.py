@@ -231,6 +231,29 @@ class OutboxDispatcher:
                 raise CallAbandoned from None
             raise
 
+    async def begin_group(self, outbox_entry: OutboxEntry) -> OutboxEntry:
+        """Record an act that consists of several, each with an entry of its own, and return its entry, or the one recorded before.
+
+        Raises:
+            CallAbandoned: the call was recorded as never sent; nothing was sent.
+        """
+        return await self._begin(outbox_entry, timedelta(0))
+
+    async def end_group(self, outbox_entry: OutboxEntry, *, known: bool) -> None:
+        """Record the end of such an act; `known`: the outcome of each part is."""
+        fate: Fate = "done" if known else "unsure"
+        await self._end(DeliveryAttempt(outbox_entry, self._outbox.mark), fate, {} if known else None)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, as between two looks at a service."""
+        await self._sleep(seconds)
+
+    async def group_of(self, call: Call) -> OutboxEntry | None:
+        """Return the entry of the several acts that the call began; None if it sent nothing."""
+        if call.approval is not None:
+            return await self._outbox.outbox_entry_of(call.approval.proposal)
+        return await self.entry_of_call(call.key)
+
     async def recall(self, call: Call, act: OutboxAct) -> Delivered | None:
         """Return the outcome of a call whose process died, as the service reports it; None if the act can be done (again).
 

@@ -45,6 +45,8 @@ FEW, MANY = 1, max(100, int(os.environ.get("FORGE_TEST_KILLS", "100")))
 SEED = 8
 BOT = "Zulip Default Bot"
 CHANNEL = "acts"
+BATCH = 4
+"""Changes in a batch."""
 LATEST_S = 1.5
 """How long after its sender's death a service may still process a request."""
 ANSWERED_S = 0.03
@@ -79,13 +81,18 @@ class Killer:
     late: tuple[Late, ...] = ()
     pid: int = 0
     stage: str = ""
+    spared: int = 0
 
-    def aim(self, stage: str, pid: int) -> None:
-        self.stage, self.pid = stage, pid
+    def aim(self, stage: str, pid: int, spared: int = 0) -> None:
+        """Kill that process at the stage; `spared` changing requests before it are carried out and answered."""
+        self.stage, self.pid, self.spared = stage, pid, spared
         for service in self.late:
             service.seconds = self.chance.uniform(0.1, LATEST_S) if stage == "sent, acted late" else 0.0
 
     def __call__(self, method: str, path: str, _number: int) -> Fault | None:
+        if self.spared and is_write(method, path):
+            self.spared -= 1
+            return None
         match self.stage:
             case "planned":
                 return self._shoot(before())
@@ -127,6 +134,7 @@ class Act:
     asked: dict[str, Any]
     there: Callable[[], int]
     stage: str
+    spared: int = 0
 
     @property
     def may_be_unsure(self) -> bool:
@@ -147,13 +155,37 @@ class World:
     def act(self, number: int, stages: tuple[str, ...] = ()) -> Act:
         """Return the next act, cycling through tools and stages, with unique text, and where its process dies."""
         text = f"number {number}"
-        makers = self._create, self._send, self._comment, self._update, self._react, self._edit, self._resolve
+        ours = self._create, self._comment, self._update, self._several
+        makers = (*ours, self._send, self._react, self._edit, self._resolve)
         tool, asked, there = makers[number % len(makers)](text)
         own = PLANE_STAGES if tool.startswith("plane") else ZULIP_STAGES
         if tool in ("zulip_react", "zulip_update"):
             own = tuple(stage for stage in own if stage != "begun")  # that needs no queue
         left = [stage for stage in own if stage in (stages or own)]
-        return Act(tool, asked, there, left[number // len(makers) % len(left)])
+        # A batch also dies between its parts.
+        spared = number // len(makers) % BATCH if tool == "plane_change_tasks" else 0
+        return Act(tool, asked, there, left[number // len(makers) % len(left)], spared)
+
+    def _several(self, text: str) -> tuple[str, dict[str, Any], Callable[[], int]]:
+        changes = [
+            {"project": "KB", "name": f"{text} of several"},
+            {"task": "KB-1", "text": f"{text} of several"},
+            {"task": "KB-3", "name": f"{text} renamed"},
+            {"project": "KB", "name": f"{text} the last", "cycle": "Draft"},
+        ]
+
+        def there() -> int:
+            draft = next(row["id"] for row in self.plane.project("KB").cycles.values() if row["name"] == "Draft")
+            inside = {row["issue"] for row in self.plane.project("KB").in_cycles.values() if row["cycle"] == draft}
+            counts = {
+                self._named(f"{text} of several"),
+                sum(f"{text} of several<" in comment["comment_html"] for comment in self.plane.comments("KB-1")),
+                self._named(f"{text} renamed"),
+                sum(row["name"] == f"{text} the last" and row["id"] in inside for row in self.plane.tasks("KB")),
+            }
+            return counts.pop() if len(counts) == 1 else -1
+
+        return "plane_change_tasks", {"changes": changes}, there
 
     def _create(self, text: str) -> tuple[str, dict[str, Any], Callable[[], int]]:
         return "plane_create_task", {"project": "KB", "name": text}, lambda: self._named(text)
@@ -247,7 +279,7 @@ async def lives(own: World, kills: int, stages: tuple[str, ...] = ()) -> None:
             if number > kills:
                 return
             act, heard = own.act(number, stages), None
-            own.killer.aim(act.stage, host.pid)
+            own.killer.aim(act.stage, host.pid, act.spared)
             with suppress(Gone):
                 heard = await host.call(act.tool, **act.asked)
                 assert act.stage == "answered", (act, heard)
@@ -281,7 +313,7 @@ async def yes_and_die(own: World, act: Act, proposal: str) -> None:
     with log.open("a", encoding="utf-8") as errors:
         process = await anyio.open_process(command, stdin=None, stderr=errors, cwd=ROOT, env=environment)
         async with process:
-            own.killer.aim(act.stage, process.pid)
+            own.killer.aim(act.stage, process.pid, act.spared)
             with anyio.fail_after(60):
                 code = await process.wait()
     own.killer.aim("", 0)

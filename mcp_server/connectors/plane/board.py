@@ -37,6 +37,7 @@ from mcp_server.connectors.plane.model import (
 )
 from mcp_server.connectors.plane.names import (
     ClosedProject,
+    Reference,
     TooManyProjects,
     is_group,
     reference_of,
@@ -377,8 +378,7 @@ class Board:
             Missing: there is no such task.
             UnknownName, NotAllowed, ClosedProject: as for its project.
         """
-        hosts = {urlsplit(address).netloc for address in (self._web, self.access.base_url)}
-        meant = reference_of(asked, hosts=hosts, base_path=urlsplit(self._web).path, workspace=self.access.workspace)
+        meant = self.reference(asked)
         if meant.project_key:
             project = await self._project(meant.project_key, lambda usable: _by_key(meant.project_key, usable))
             task = await self.client.task_by_key(f"{project.key}-{meant.number}")
@@ -391,6 +391,15 @@ class Board:
             project = await self._project(meant.project_id, lambda usable: _by_key(meant.project_id, usable))
             return project, await self.client.task(project.id, meant.task_id)
         return await self._task_by_id(meant.task_id)
+
+    def reference(self, asked: str) -> Reference:
+        """Return how `asked` names a task: by key, id or address.
+
+        Raises:
+            BadReference: it names no task of this workspace.
+        """
+        hosts = {urlsplit(address).netloc for address in (self._web, self.access.base_url)}
+        return reference_of(asked, hosts=hosts, base_path=urlsplit(self._web).path, workspace=self.access.workspace)
 
     async def _task_by_id(self, task_id: str) -> tuple[Project, PlaneTask]:
         usable = await self.projects()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -35,6 +35,8 @@ from mcp_server.toolsets.service_act import ServiceAct, repetition_note
 
 Result = dict[str, str | None]
 """The outbox's record of an act: ids and keys, no text."""
+Recent = Callable[[TaskPlan], Awaitable[PlaneTask | None]]
+"""Returns the plan's task as it was some seconds ago, without its text; None if that is not known."""
 SENT = "sent"
 """The mark of an outbox entry whose change may have reached Plane."""
 WINDOWS: Mapping[Kind, timedelta] = {
@@ -130,6 +132,7 @@ class UpdateTask:
     board: Board
     plan: TaskPlan
     task: PlaneTask
+    recent: Recent | None = None
     # Not by a key: setting the same values again does no harm, and `look` raises if they may have been overwritten.
     keyed = True
 
@@ -189,8 +192,9 @@ class UpdateTask:
 
     async def _state(self, attempt: DeliveryAttempt) -> tuple[PlaneTask, Ties] | None:
         """Return the task and its ties as they are now; None if it has been archived by an earlier attempt."""
+        known = await self.recent(self.plan) if self.recent and SENT not in attempt.marks else None
         try:
-            now = await self.board.client.task(self.plan.project.id, self.task.id)
+            now = known or await self.board.client.task(self.plan.project.id, self.task.id)
         except Missing:
             if SENT in attempt.marks and self.plan.field("archived"):
                 return None
@@ -250,8 +254,13 @@ class ChangeComment:
         return {"task_id": self.task.id, "key": self.plan.key, "comment_id": self.comment_id}
 
 
-def task_act(services: ActServices, plan: TaskPlan) -> ServiceAct[TaskActed]:
-    """Return the execution of the plan and its answer."""
+def task_act(
+    services: ActServices, plan: TaskPlan, *, recent: Recent | None = None, read_back: bool = True
+) -> ServiceAct[TaskActed]:
+    """Return the execution of the plan and its answer.
+
+    `recent` spares the request for the task as it is before the act. Without `read_back` the caller compares what was stored.
+    """
     board, task = board_of(services), plan.task
     act: OutboxAct
     if task is None:
@@ -261,7 +270,7 @@ def task_act(services: ActServices, plan: TaskPlan) -> ServiceAct[TaskActed]:
     elif plan.comment_id:
         act = ChangeComment(board, plan, task, plan.comment_id)
     else:
-        act = UpdateTask(board, plan, task)
+        act = UpdateTask(board, plan, task, recent)
     conflict = f"{plan.key} was changed meanwhile; nothing was sent. Read it and call again"
     return ServiceAct(
         tool=TOOLS[plan.kind],
@@ -271,7 +280,7 @@ def task_act(services: ActServices, plan: TaskPlan) -> ServiceAct[TaskActed]:
         # A plan holds only what is not so yet, and a tie or a comment does not move the task's `updated_at`.
         window=timedelta(0) if plan.comment_id or (task and plan.ties) else WINDOWS[plan.kind],
         act=act,
-        conclude=lambda delivered: _conclude(services, plan, delivered),
+        conclude=lambda delivered: _conclude(services, plan, delivered, read_back=read_back),
         # Two changes of one task at once would both find it unchanged.
         alone_with=[f"plane {task.id}"] if task and plan.kind != "comment" else [],
         conflict=answered(plan, "conflict", conflict),
@@ -303,9 +312,11 @@ def fields_of(plan: TaskPlan) -> TaskFields:
     )
 
 
-async def _conclude(services: ActServices, plan: TaskPlan, delivered: Delivered) -> TaskActed:
+async def _conclude(
+    services: ActServices, plan: TaskPlan, delivered: Delivered, *, read_back: bool = True
+) -> TaskActed:
     """Return the answer, and record which pages the text names that is in Plane now."""
-    answer = await _answer(board_of(services), plan, delivered)
+    answer = await _answer(board_of(services), plan, delivered, read_back=read_back)
     texts = [one.will_be for one in plan.fields if one.name in LONG]
     if answer.status == "done" and texts and answer.key:
         name = plan.field("name")
@@ -316,7 +327,7 @@ async def _conclude(services: ActServices, plan: TaskPlan, delivered: Delivered)
     return answer
 
 
-async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskActed:
+async def _answer(board: Board, plan: TaskPlan, delivered: Delivered, *, read_back: bool) -> TaskActed:
     # Whatever the outcome: a list that is half a minute old may not have the change.
     board.forget(plan.project.id)
     if delivered.status == "unsure":
@@ -334,6 +345,9 @@ async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskAct
     if delivered.status == "unchanged":
         return await still_there(board, plan, replace(answer, note=repetition_note(delivered.outbox_entry)))
     notes = [*([LATE] if delivered.found else []), *plan.remarks]
+    if not read_back and key:
+        undo = undo_of(plan, key, result.get("comment_id"))
+        return replace(answer, note="; ".join(notes) or None, undo=undo)
     try:
         number_now, found, updated_at = await _read_back(board, plan, result)
     except ConnectorError:  # it is done, whether it can be read back or not

@@ -269,7 +269,9 @@ def undo_of(plan: TaskPlan, key: str, comment_id: str | None = None) -> str:
             back[one.name] = one.was
     call = f"plane_update_task {json.dumps({'task': key, **back}, ensure_ascii=False)}" if back else ""
     hand = f"not by a call: {', '.join(by_hand)}" if by_hand else ""
-    return "; ".join(part for part in (call, hand) if part)
+    # No call changes a task while it is archived.
+    parts = (hand, call) if plan.field("archived") else (call, hand)
+    return "; ".join(part for part in parts if part)
 
 
 def _without(some: Value, others: Value) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TypeGuard, TypeVar
@@ -49,6 +49,8 @@ COMPARED = frozenset(FIELDS[:9])
 """Fields that `seen_at` protects: Plane keeps them in the task."""
 REHEARSED = "a dry run: nothing was sent"
 T = TypeVar("T")
+FindTask = Callable[[str], Awaitable[tuple[Project, PlaneTask]]]
+"""Returns the task that a caller names, as it is now: `Board.task`, or from a list that was just read."""
 
 
 async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
@@ -132,7 +134,7 @@ async def _comment_change(board: Board, project: Project, task: PlaneTask, argum
     return replace(plan, fields=(field,), quotes=True, remarks=remarks)
 
 
-async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> TaskPlan:
+async def plan_update(board: Board, call: Call, arguments: UpdateArguments, find: FindTask | None = None) -> TaskPlan:
     """Return which fields of the task would change. With `seen_at` none does if one of them was changed since.
 
     Without `seen_at` no description is replaced, so that nobody's words are lost; for any other field the last writer wins.
@@ -142,7 +144,7 @@ async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> T
     """
     if all(getattr(arguments, name) is None for name in FIELDS):
         raise Unfit("no field is named; name at least one to change")
-    project, task = await board.task(arguments.task)
+    project, task = await (find or board.task)(arguments.task)
     names = _FieldNames(board, project)
     if any(one is not None for one in (arguments.state, arguments.assignees, arguments.labels, arguments.description)):
         await names.load()

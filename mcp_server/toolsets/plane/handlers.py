@@ -11,9 +11,13 @@ from mcp_server.connectors.plane.board import board_of
 from mcp_server.gate.caller import Call
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.plane import TOOLSET, act_plan, task_queries, task_views
+from mcp_server.toolsets.plane.act_batch import plan_batch
+from mcp_server.toolsets.plane.act_batch_execution import carry_out_batch, recall_batch
 from mcp_server.toolsets.plane.act_execution import TOOLS, WINDOWS, still_there, task_act
 from mcp_server.toolsets.plane.act_model import TaskPlan, answered, changes, done_before, sentence
 from mcp_server.toolsets.plane.schemas import (
+    ChangesArguments,
+    ChangesMade,
     CommentArguments,
     CreateArguments,
     GetArguments,
@@ -27,6 +31,8 @@ from mcp_server.toolsets.plane.schemas import (
 )
 from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
+
+NOTHING = "nothing is left to be changed; nothing was sent"
 
 
 async def list_projects(services: ActServices, _call: Call, arguments: ProjectsArguments) -> Projects:
@@ -78,6 +84,29 @@ async def plan_update(services: ActServices, call: Call, arguments: UpdateArgume
 async def plan_comment(services: ActServices, call: Call, arguments: CommentArguments) -> CallPlan[TaskActed]:
     """Plan a comment. Changes nothing."""
     return _call_plan(services, await _comment(services, call, arguments))
+
+
+async def plan_changes(services: ActServices, call: Call, arguments: ChangesArguments) -> CallPlan[ChangesMade]:
+    """Plan several changes of tasks as one act. Changes nothing."""
+    batch = await plan_batch(services, call, arguments)
+    answer = batch.answer()
+    if arguments.dry_run:
+        return CallPlan(answer=answer, origins=batch.origins)
+    if not batch.acts:
+        return CallPlan(answer=replace(answer, status="unchanged", preview="", note=NOTHING), origins=batch.origins)
+    return CallPlan(
+        execute=lambda call: carry_out_batch(services, call, batch),
+        preview=CallPreview(
+            answer=answer, sentence=batch.sentence, effect=batch.effect, documents=(), files=batch.files
+        ),
+        origins=batch.origins,
+        destination=batch.destination,
+    )
+
+
+async def recall_changes(services: ActServices, call: Call, arguments: ChangesArguments) -> ChangesMade | None:
+    """Finish several changes whose process died, and return the outcome of each."""
+    return await recall_batch(services, call, arguments)
 
 
 async def recall_create(services: ActServices, call: Call, arguments: CreateArguments) -> TaskActed | None:

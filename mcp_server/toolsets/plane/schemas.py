@@ -114,8 +114,8 @@ class UpdateArguments(Arguments):
     parent: str | None = None
     cycle: str | None = None
     modules: list[str] | None = None
-    relations: Annotated[list[str] | None, Field(description="E.g. 'blocks KB-3'.")] = None
-    links: Annotated[list[str] | None, Field(description="'https://a.org Title', or '-https://a.org'.")] = None
+    relations: Annotated[list[str] | None, Field(description="'blocks KB-3'")] = None
+    links: Annotated[list[str] | None, Field(description="'https://a.org Title'; '-' before it removes.")] = None
     archived: bool | None = None
     dry_run: bool = False
     journey_id: str | None = None
@@ -126,8 +126,17 @@ class CommentArguments(Arguments):
 
     task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
     text: Annotated[str, Field(max_length=LONGEST_TEXT, description="Markdown.")] = ""
-    comment_id: Annotated[str | None, Field(description="Of yours, to replace or delete.")] = None
+    comment_id: Annotated[str | None, Field(description="Your own, to change.")] = None
     delete: bool = False
+    dry_run: bool = False
+    journey_id: str | None = None
+
+
+class ChangesArguments(Arguments):
+    """Arguments of plane_change_tasks."""
+
+    changes: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=50)]
+    partial: Annotated[bool, Field(description="Skip wrong ones.")] = False
     dry_run: bool = False
     journey_id: str | None = None
 
@@ -270,3 +279,18 @@ class TaskActed:
     note: str | None = None
     updated_at: str | None = None
     undo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesMade:
+    """The outcome of several changes of tasks.
+
+    `results` has one object for each change, in order: its `status` (that of a single act, or `refused`, or `not sent`), and its
+    `key`, `url`, `dropped`, `differs`, `note` and `undo`, if there are any. `preview` shows all changes, of a dry run or a proposal.
+    """
+
+    status: ActStatus
+    proposal: Mapping[str, Any] | None
+    results: Sequence[Mapping[str, Any]] = ()
+    preview: str = ""
+    note: str = ""

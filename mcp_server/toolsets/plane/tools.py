@@ -17,9 +17,8 @@ else:
     schemas = LateModule("mcp_server.toolsets.plane.schemas")
 
 read = partial(ToolSpec, toolset=TOOLSET, level=Trust.READ, read_only=True, idempotent=True, open_world=True)
-write = partial(
-    ToolSpec, toolset=TOOLSET, level=Trust.ROUTINE, result=schemas.TaskActed, idempotent=True, open_world=True
-)
+several = partial(ToolSpec, toolset=TOOLSET, level=Trust.ROUTINE, idempotent=True, open_world=True)
+write = partial(several, result=schemas.TaskActed)
 
 TOOLS = (
     read(
@@ -53,10 +52,7 @@ TOOLS = (
     write(
         name="plane_create_task",
         title="Create a task in Plane",
-        description=(
-            "Creates a task; repeating the call soon after creates no second one. "
-            "dropped and differs list what Plane did not store as sent."
-        ),
+        description="Creates a task, once if repeated. dropped and differs list what Plane did not store as sent.",
         arguments=schemas.CreateArguments,
         plan=handlers.plan_create,
         recalled=handlers.recall_create,
@@ -77,5 +73,18 @@ TOOLS = (
         arguments=schemas.CommentArguments,
         plan=handlers.plan_comment,
         recalled=handlers.recall_comment,
+    ),
+    several(
+        name="plane_change_tasks",
+        title="Change several tasks in Plane",
+        description=(
+            "Does up to 50 changes as one act, each with the arguments of plane_create_task, plane_update_task or "
+            "plane_comment_task."
+        ),
+        arguments=schemas.ChangesArguments,
+        result=schemas.ChangesMade,
+        plan=handlers.plan_changes,
+        recalled=handlers.recall_changes,
+        destructive=True,
     ),
 )

@@ -131,7 +131,7 @@ def test_read_only_lists_only_reading_tools() -> None:
 
 def test_read_only_for_one_service_leaves_the_others_unchanged() -> None:
     gone = {s.name for s in declared()} - {s.name for s in chosen(declared(), read_only=["plane"])}
-    assert gone == {"plane_create_task", "plane_update_task", "plane_comment_task"}
+    assert gone == {"plane_create_task", "plane_update_task", "plane_comment_task", "plane_change_tasks"}
     gone = {s.name for s in declared()} - {s.name for s in chosen(declared(), read_only=["zulip"])}
     assert gone == {"zulip_send_message", "zulip_react", "zulip_update"}
 
