@@ -155,8 +155,8 @@ class World:
     def act(self, number: int, stages: tuple[str, ...] = ()) -> Act:
         """Return the next act, cycling through tools and stages, with unique text, and where its process dies."""
         text = f"number {number}"
-        ours = self._create, self._comment, self._update, self._several
-        makers = (*ours, self._send, self._react, self._edit, self._resolve)
+        first = self._create, self._send, self._comment, self._update
+        makers = (*first, self._react, self._edit, self._resolve, self._several)
         tool, asked, there = makers[number % len(makers)](text)
         own = PLANE_STAGES if tool.startswith("plane") else ZULIP_STAGES
         if tool in ("zulip_react", "zulip_update"):

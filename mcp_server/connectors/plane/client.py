@@ -184,7 +184,7 @@ class PlaneClient:
     async def add_relation(self, project_id: str, task_id: str, kind: str, other_id: str) -> None:
         """Relate a task to another one; Plane may answer that it did although it did not."""
         request = wire.add_relation(self.workspace, project_id, task_id, kind, other_id)
-        await self._ask(request, wire.read_nothing, "task")
+        await self._ask(request, wire.read_related, "task")
 
     async def links(self, project_id: str, task_id: str) -> Listing[TaskLink]:
         """Return the links of a task, newest first."""
@@ -199,7 +199,7 @@ class PlaneClient:
 
     async def remove_link(self, project_id: str, task_id: str, link_id: str) -> None:
         """Remove a link from a task."""
-        await self._ask(wire.remove_link(self.workspace, project_id, task_id, link_id), wire.read_nothing, "link")
+        await self._ask(wire.remove_link(self.workspace, project_id, task_id, link_id), wire.read_deleted, "link")
 
     async def attachments(self, project_id: str, task_id: str) -> tuple[Attachment, ...]:
         """Return the names, types and sizes of a task's files."""
@@ -209,12 +209,12 @@ class PlaneClient:
     async def put_in_group(self, project_id: str, kind: wire.TaskGroup, group_id: str, task_id: str) -> None:
         """Put a task into a cycle or module; it leaves its other cycle, but no module."""
         request = wire.put_in_group(self.workspace, project_id, kind, group_id, task_id)
-        await self._ask(request, wire.read_nothing, kind)
+        await self._ask(request, lambda body: wire.read_held(body, task_id), kind)
 
     async def take_from_group(self, project_id: str, kind: wire.TaskGroup, group_id: str, task_id: str) -> None:
         """Take a task out of a cycle or module."""
         request = wire.take_from_group(self.workspace, project_id, kind, group_id, task_id)
-        await self._ask(request, wire.read_nothing, f"task in that {kind}")
+        await self._ask(request, wire.read_deleted, f"task in that {kind}")
 
     async def update_comment(self, project_id: str, task_id: str, comment_id: str, html: str) -> None:
         """Change the text of a comment."""
@@ -224,7 +224,7 @@ class PlaneClient:
     async def delete_comment(self, project_id: str, task_id: str, comment_id: str) -> None:
         """Delete a comment for good."""
         request = wire.delete_comment(self.workspace, project_id, task_id, comment_id)
-        await self._ask(request, wire.read_nothing, "comment")
+        await self._ask(request, wire.read_deleted, "comment")
 
     @property
     def _here(self) -> str:

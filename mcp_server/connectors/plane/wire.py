@@ -391,8 +391,23 @@ def read_attachments(body: Any) -> tuple[Attachment, ...]:
     return tuple(found)
 
 
-def read_nothing(_body: Any) -> None:
-    """Ignore the body: the status alone says that it was done."""
+def read_deleted(body: Any) -> None:
+    """Return if the answer is that of a deletion, which has no body (label_delete_204)."""
+    if body not in (None, ""):
+        _unreadable("a deletion has an answer")
+
+
+def read_related(body: Any) -> None:
+    """Return if the answer lists relations; a new one that Plane ignored is not among them."""
+    if not isinstance(body, list):
+        _unreadable("relations are not a list")
+
+
+def read_held(body: Any, task_id: str) -> None:
+    """Return if the task is among those that a cycle or module has now (cycle_issue_add, module_issue_add)."""
+    rows = body if isinstance(body, list) else _unreadable("the tasks of a group are not a list")
+    if not any(_reference(_object(row, "a task of a group"), "issue") == task_id for row in rows):
+        _unreadable("the task is not in it")
 
 
 def read_intake_task(body: Any) -> PlaneTask:

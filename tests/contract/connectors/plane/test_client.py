@@ -413,3 +413,106 @@ async def test_a_task_that_is_tied_to_nothing_has_no_relations(here: Here) -> No
         assert await here.plane.relations(here.project.id, task.id) == ()
     except Missing:
         pytest.skip("this edition of Plane tells no relations")
+
+
+async def ids_in(here: Here, kind: wire.TaskGroup, group: str) -> list[str]:
+    """Return the ids of the tasks in a cycle or module."""
+    return [task.id for task in (await here.plane.group_tasks(here.project.id, kind, group)).items]
+
+
+async def test_a_task_moves_to_another_cycle_is_in_several_modules_and_leaves_both(here: Here) -> None:
+    """Source: cycle_issue_add, module_issue_add; cycle.py and module.py in apps/api/plane/api/views of makeplane/plane."""
+    plane, project, task = here.plane, here.project.id, await here.made()
+    cycles = [
+        wire.read_cycle(await here.raw("/cycles/", {"name": name, "project_id": project})) for name in ("One", "Two")
+    ]
+    modules = [wire.read_module(await here.raw("/modules/", {"name": name})) for name in ("One", "Two")]
+    for _ in range(2):  # a second time changes nothing
+        await plane.put_in_group(project, "cycle", cycles[0].id, task.id)
+    await plane.put_in_group(project, "cycle", cycles[1].id, task.id)
+    assert (await ids_in(here, "cycle", cycles[0].id), await ids_in(here, "cycle", cycles[1].id)) == ([], [task.id])
+    for module in (*modules, modules[0]):
+        await plane.put_in_group(project, "module", module.id, task.id)
+    assert [await ids_in(here, "module", module.id) for module in modules] == [[task.id], [task.id]]
+    assert {one.name: one.count for one in (await plane.modules(project)).items} == {"One": 1, "Two": 1}
+    await plane.take_from_group(project, "cycle", cycles[1].id, task.id)
+    await plane.take_from_group(project, "module", modules[0].id, task.id)
+    assert (await ids_in(here, "cycle", cycles[1].id), await ids_in(here, "module", modules[0].id)) == ([], [])
+    with pytest.raises(Missing):
+        await plane.take_from_group(project, "cycle", cycles[1].id, task.id)
+    with pytest.raises(Missing):
+        await plane.take_from_group(project, "module", modules[0].id, task.id)
+
+
+async def test_a_cycle_that_has_ended_takes_no_task(here: Here) -> None:
+    """Source: `CycleIssueListCreateAPIEndpoint.post` of makeplane/plane."""
+    task = await here.made()
+    dates = {"start_date": "2020-01-01", "end_date": "2020-01-14"}
+    cycle = wire.read_cycle(await here.raw("/cycles/", {"name": "Over", "project_id": here.project.id, **dates}))
+    with pytest.raises(ServiceRefused):
+        await here.plane.put_in_group(here.project.id, "cycle", cycle.id, task.id)
+
+
+async def test_a_task_has_one_relation_with_another_one_in_each_direction(here: Here) -> None:
+    """Source: `IssueRelationListCreateAPIEndpoint` of makeplane/plane."""
+    plane, project = here.plane, here.project.id
+    one, two = await here.made("One"), await here.made("Two")
+    await plane.add_relation(project, one.id, "blocks", two.id)
+    assert [(said.kind, said.task_id) for said in await plane.relations(project, one.id)] == [("blocks", two.id)]
+    assert [(said.kind, said.task_id) for said in await plane.relations(project, two.id)] == [("blocked by", one.id)]
+    # `blocks` is kept as the other's `blocked by`, so this is the same direction, and is ignored with a 201.
+    await plane.add_relation(project, two.id, "relates to", one.id)
+    assert [said.kind for said in await plane.relations(project, one.id)] == ["blocks"]
+    with pytest.raises(ServiceRefused):
+        await plane.add_relation(project, one.id, "relates to", NOBODY)
+
+
+async def test_links_are_added_once_and_removed(here: Here) -> None:
+    """Source: link_create, link_create_dup, links_list."""
+    plane, project, task = here.plane, here.project.id, await here.made()
+    await plane.add_link(project, task.id, "https://example.com/a", "A")
+    with pytest.raises(ServiceRefused):
+        await plane.add_link(project, task.id, "https://example.com/a", "B")
+    (link,) = (await plane.links(project, task.id)).items
+    assert (link.url, link.title) == ("https://example.com/a", "A")
+    await plane.remove_link(project, task.id, link.id)
+    assert (await plane.links(project, task.id)).items == ()
+    with pytest.raises(Missing):
+        await plane.remove_link(project, task.id, link.id)
+    assert await plane.attachments(project, task.id) == ()
+
+
+async def test_a_comment_is_changed_and_deleted_for_good(here: Here) -> None:
+    """Source: comment_update; `IssueCommentDetailAPIEndpoint` of makeplane/plane."""
+    plane, project, task = here.plane, here.project.id, await here.made()
+    said = await plane.create_comment(project, task.id, "<p>Old</p>", new_key())
+    who = f'<mention-component entity_identifier="{here.me.id}" entity_name="user_mention"></mention-component>'
+    await plane.update_comment(project, task.id, said.id, f"<p>{who} New</p>")
+    assert (await plane.comment(project, task.id, said.id)).html == f"<p>{who} New</p>"
+    await plane.delete_comment(project, task.id, said.id)
+    with pytest.raises(Missing):
+        await plane.comment(project, task.id, said.id)
+    with pytest.raises(Missing):
+        await plane.delete_comment(project, task.id, said.id)
+
+
+async def test_a_task_comes_with_its_parents_number_and_an_archived_one_not_at_all(here: Here) -> None:
+    """Source: `IssueSerializer` and its `parent`, and `issue_objects`, of makeplane/plane."""
+    plane, project = here.plane, here.project.id
+    above = await here.made("Above")
+    below = await here.made("Below", parent_id=above.id)
+    read = await plane.task(project, below.id)
+    assert (read.parent_id, read.parent_number) == (above.id, above.number)
+    assert (await plane.task_by_key(here.key_of(below))).parent_number == above.number
+    assert {task.name: task.parent_id for task in (await plane.tasks(project)).items} == {
+        "Above": None,
+        "Below": above.id,
+    }
+    await plane.update_task(project, below.id, TaskFields(parent_id=CLEAR))
+    assert (await plane.task(project, below.id)).parent_id is None
+    # In any state: only the program's own pages ask for a finished one.
+    await plane.update_task(project, below.id, TaskFields(archived=date(2026, 11, 26)))
+    with pytest.raises(Missing):
+        await plane.task(project, below.id)
+    await plane.update_task(project, below.id, TaskFields(archived=CLEAR))
+    assert (await plane.task(project, below.id)).id == below.id
