@@ -52,7 +52,7 @@ TOOLS = (
     write(
         name="plane_create_task",
         title="Create a task in Plane",
-        description="Creates a task, once if repeated. dropped and differs list what Plane did not store as sent.",
+        description="Creates a task. dropped and differs list what Plane did not store.",
         arguments=schemas.CreateArguments,
         plan=handlers.plan_create,
         recalled=handlers.recall_create,
