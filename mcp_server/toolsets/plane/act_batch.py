@@ -6,7 +6,7 @@ their entries, and the others follow. Plane allows 60 requests a minute: tasks a
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from knowledge.errors import KnowledgeError
-from mcp_server.connectors.errors import AmbiguousServiceName, NotAllowed, ServiceLimited, UnknownName, one_line
+from mcp_server.connectors.errors import Missing, NotAllowed, ServiceLimited, UnknownName, one_line
 from mcp_server.connectors.plane.board import Board, board_of
 from mcp_server.connectors.plane.model import PlaneTask, Project
 from mcp_server.connectors.plane.names import BadReference, ClosedProject
@@ -23,6 +23,7 @@ from mcp_server.connectors.plane.pagination import read_all
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.text.preview import Change
 from mcp_server.gate.caller import Call
+from mcp_server.gate.policy import Trust
 from mcp_server.ports import ActServices
 from mcp_server.protocol.wire_errors import explain, loosen
 from mcp_server.toolsets.plane.act_execution import TOOLS
@@ -109,6 +110,11 @@ class Batch:
         """The project that all texts go to; "" for several."""
         places = {act.destination for act in self.acts}
         return places.pop() if len(places) == 1 else ""
+
+    @property
+    def level(self) -> Trust:
+        """The highest level that one of the changes needs."""
+        return max((act.level for act in self.acts), default=Trust.NONE)
 
     @property
     def sentence(self) -> str:
@@ -230,17 +236,22 @@ def _without_clashes(items: Sequence[PlannedChange]) -> list[PlannedChange]:
 async def _finder(board: Board, updates: Sequence[UpdateArguments]) -> FindTask:
     """Return what finds the tasks to be changed: those of a project with several from one list, the others one by one."""
     with_text = {one.task for one in updates if _needs_text(one)}
-    wanted: Counter[str] = Counter()
+    wanted: dict[str, list[str]] = defaultdict(list)
     for one in updates:
         with suppress(BadReference):  # planning the change says what is wrong with it
-            wanted[folded(board.reference(one.task).project_key)] += one.task not in with_text
+            if one.task not in with_text:
+                wanted[folded(board.reference(one.task).project_key)].append(one.task)
     listed: dict[tuple[str, int], tuple[Project, PlaneTask]] = {}
-    for key, count in wanted.items():
-        if not key or count < FEWEST_TO_LIST:
+    for key, asked in wanted.items():
+        if not key or len(asked) < FEWEST_TO_LIST:
             continue
-        with suppress(UnknownName, AmbiguousServiceName, NotAllowed, ClosedProject):  # here, too
-            project = await board.project(key, near=False)
-            listed |= {(key, task.number): (project, task) for task in await listed_tasks(board, project, count)}
+        with suppress(Missing, UnknownName, NotAllowed, ClosedProject):  # here, too
+            # Looked up by its key: the project may have been renamed since its name was cached, and the key be another one's.
+            project, task = await board.task(asked[0])
+            listed[key, task.number] = project, task
+            if folded(project.key) == key:
+                tasks = await listed_tasks(board, project, len(asked))
+                listed |= {(key, one.number): (project, one) for one in tasks if one.id != task.id}
 
     async def find(asked: str) -> tuple[Project, PlaneTask]:
         if asked not in with_text:

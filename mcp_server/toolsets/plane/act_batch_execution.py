@@ -195,7 +195,6 @@ class _BatchRun:
         if task is None:
             one.outcome["note"] = "; ".join(filter(None, [one.outcome.get("note"), "it could not be read back"]))
             return
-        self._board.remember(task)
         plan = replace(one.plan, names={**names, **one.plan.names})
         found = await to_thread.run_sync(difference, plan, task)
         one.outcome |= {name: list(value) for name, value in asdict(found).items() if value}

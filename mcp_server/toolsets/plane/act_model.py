@@ -11,6 +11,7 @@ from mcp_server.connectors.errors import ConnectorError, one_line
 from mcp_server.connectors.plane.model import PlaneTask, Project
 from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.connectors.text.preview import Change, shown_change
+from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.plane.schemas import TaskActed
 from mcp_server.toolsets.service_act import EarlierAct, digest_of
 
@@ -111,6 +112,11 @@ class TaskPlan:
     arguments_hash: str = ""
     comment_id: str = ""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> Trust:
+        """The level that the act needs, beyond that of its tool: nothing takes a deletion back."""
+        return Trust.HIGH_STAKES if self.kind == "delete" else Trust.NONE
 
     @property
     def ties(self) -> tuple[TaskField, ...]:
@@ -252,7 +258,7 @@ def undo_of(plan: TaskPlan, key: str, comment_id: str | None = None) -> str:
         return {
             "create": f"this server deletes no task: delete {key} in Plane, or set its state to a cancelled one",
             "comment": f"plane_comment_task {remove}",
-            "edit": "not by a call: Plane keeps no earlier text of a comment",
+            "edit": "plane_comment_task with the same comment_id and its earlier text, which Plane no longer has",
             "delete": "a deleted comment cannot be restored",
         }[plan.kind]
     back: dict[str, object] = {}

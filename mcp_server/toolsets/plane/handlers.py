@@ -101,6 +101,7 @@ async def plan_changes(services: ActServices, call: Call, arguments: ChangesArgu
         ),
         origins=batch.origins,
         destination=batch.destination,
+        level=batch.level,
     )
 
 
@@ -167,4 +168,5 @@ def _call_plan(services: ActServices, plan: TaskPlan) -> CallPlan[TaskActed]:
         ),
         origins=origins,
         destination=plan.destination,
+        level=plan.level,
     )

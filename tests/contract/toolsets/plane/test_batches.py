@@ -207,3 +207,19 @@ async def test_an_approved_batch_whose_process_died_in_the_middle_is_finished_on
         assert statuses(json.loads(ended.result or "")) == ["done"] * 4
         assert [len(named(host.plane, one["name"])) for one in made] == [1, 1, 1]
         assert host.plane.task("KB-1")["completed_at"]
+
+
+async def test_a_list_is_only_used_for_the_project_that_has_the_key_now(tmp_path: Path) -> None:
+    """Names of projects are cached for minutes; a project of that name, or one that had the key, is another one."""
+    async with working(tmp_path) as host:
+        await host.call("plane_list_projects")
+        host.plane.project("KB").row["identifier"] = "OLD"
+        host.plane.add_project("KB", "Another")
+        for number in range(3):
+            host.plane.add_task("KB", f"New {number}")
+        told = await host.call(
+            "plane_change_tasks", changes=[{"task": f"KB-{number}", "priority": "low"} for number in (1, 2, 3)]
+        )
+        assert statuses(told) == ["done"] * 3
+        assert [task["priority"] for task in host.plane.tasks("KB")] == ["low"] * 3
+        assert host.plane.task("OLD-1")["priority"] == "high"

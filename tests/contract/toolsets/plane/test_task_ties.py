@@ -201,7 +201,7 @@ async def test_a_refused_part_is_told_with_what_was_done_before_it(tmp_path: Pat
 
 
 async def test_a_comment_is_changed_and_deleted_by_its_author_alone(tmp_path: Path) -> None:
-    async with working(tmp_path) as host:
+    async with working(tmp_path, level=5) as host:
         kept = '<p class="editor-paragraph-block" style="text-align: center">Kept.</p>'
         mine = host.plane.add_comment("KB-1", f"{kept}<p>Old.</p>")
         other = host.plane.add_comment("KB-1", "<p>Theirs.</p>", by=MEL)
@@ -209,7 +209,7 @@ async def test_a_comment_is_changed_and_deleted_by_its_author_alone(tmp_path: Pa
         assert (edited["status"], edited["differs"], edited["undo"]) == (
             "done",
             [],
-            "not by a call: Plane keeps no earlier text of a comment",
+            "plane_comment_task with the same comment_id and its earlier text, which Plane no longer has",
         )
         row = host.plane.project("KB").comments[mine["id"]]
         assert row["comment_html"] == f"{kept}<p>New.</p>"
@@ -224,6 +224,18 @@ async def test_a_comment_is_changed_and_deleted_by_its_author_alone(tmp_path: Pa
         assert mine["id"] not in host.plane.project("KB").comments
         again = await host.call("plane_comment_task", task="KB-1", comment_id=mine["id"], delete=True)
         assert again["status"] == "unchanged"
+
+
+async def test_deleting_a_comment_needs_a_level_more_also_in_a_batch(tmp_path: Path) -> None:
+    """The handbook, on acting elsewhere: nothing takes it back."""
+    async with working(tmp_path, level=4) as host:
+        mine = host.plane.add_comment("KB-1", "<p>Old.</p>")
+        gone = {"task": "KB-1", "comment_id": mine["id"], "delete": True}
+        for waits in (
+            await host.call("plane_comment_task", **gone),
+            await host.call("plane_change_tasks", changes=[{"task": "KB-2", "priority": "low"}, gone]),
+        ):
+            assert (waits["status"], waits["proposal"]["level_needed"], host.written) == ("proposed", 5, 0)
 
 
 async def test_a_person_sees_what_a_comment_was_before_it_is_changed_or_deleted(tmp_path: Path) -> None:
