@@ -24,7 +24,9 @@ from mcp_server.toolsets.plane.act_model import (
     changes,
     preview,
     sentence,
+    undo_of,
 )
+from mcp_server.toolsets.plane.act_tie_fields import ListChange, is_signed
 from mcp_server.toolsets.plane.readback import ReadbackDifference, difference, is_as_before, is_between, is_done
 
 KB = Project("p-1", "KB", "Knowledge Base")
@@ -274,3 +276,83 @@ def test_two_plans_with_different_requests_have_different_effects(
         other = [*fields[:place], replace(one, after=f"{one.after}!"), *fields[place + 1 :]]
         assert json.dumps([[f.name, f.before, f.after] for f in other]) != told
         assert updating(*other).effect != plan.effect
+
+
+# --- ties, lists and undo ---------------------------------------------------------------------------------------------
+
+CYCLE = TaskField("cycle", "c-1", "c-2", "Week 1", "Week 2")
+MODULES = TaskField("modules", ["m-1"], ["m-2"], "", "+Two, -One")
+LINKS = TaskField("links", ["https://a.org/old"], ["https://a.org/new"], "https://a.org/old", "New <https://a.org/new>")
+ARCHIVED = TaskField("archived", None, "yes", "no", "yes")
+MORE_NAMES = {**NAMES, "m-1": "One", "m-2": "Two"}
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "between", "done"),
+    [
+        ({"cycle": "c-1", "modules": ["m-1"]}, True, True, False),
+        ({"cycle": "c-2", "modules": ["m-1", "m-2"]}, False, True, False),
+        ({"cycle": "c-2", "modules": ["m-2"]}, False, True, True),
+        # Of what the act touches it is in neither: somebody moved it to another cycle.
+        ({"cycle": None, "modules": ["m-2"]}, False, False, False),
+    ],
+)
+def test_ties_are_compared_as_far_as_the_act_touches_them(
+    now: dict[FieldName, Value], *, before: bool, between: bool, done: bool
+) -> None:
+    plan = updating(CYCLE, MODULES)
+    assert (is_as_before(plan, TASK, now), is_between(plan, TASK, now), is_done(plan, TASK, now)) == (
+        before,
+        between,
+        done,
+    )
+    assert (difference(plan, TASK, now) == ReadbackDifference()) is done
+
+
+def test_a_tie_that_plane_did_not_make_is_named() -> None:
+    plan = replace(updating(CYCLE, MODULES), names={**MORE_NAMES, "c-1": "Week 1"})
+    found = difference(plan, TASK, {"cycle": "c-1", "modules": ["m-1"]})
+    assert (found.dropped, found.differs) == (("module Two",), ("cycle: Week 1, not Week 2", "modules: also One"))
+
+
+def test_undo_is_the_call_that_sets_back_what_was_changed_and_says_what_a_person_has_to_do() -> None:
+    back = undo_of(replace(updating(STATE, PEOPLE, DUE, CYCLE, MODULES, LINKS), names=MORE_NAMES), "KB-7")
+    assert json.loads(back.removeprefix("plane_update_task ")) == {
+        "task": "KB-7",
+        "state": "Todo",
+        "assignees": ["-ada", "+mel"],
+        "due": "2026-12-01",
+        "cycle": "Week 1",
+        "modules": ["-Two", "+One"],
+        "links": ["-https://a.org/new", "https://a.org/old"],
+    }
+    assert undo_of(updating(TEXT), "KB-7") == (
+        "not by a call: description (the earlier one is in the history of the task in Plane)"
+    )
+    # An archived task can only be changed once it is restored.
+    assert undo_of(updating(STATE, ARCHIVED), "KB-7").startswith("not by a call: archived (a person can restore")
+    assert "deletes no task" in undo_of(creating(), "KB-8")
+    said = TaskPlan("comment", KB, (), task=TASK)
+    assert undo_of(said, "KB-7", "x-1") == 'plane_comment_task {"task": "KB-7", "comment_id": "x-1", "delete": true}'
+
+
+def test_the_archive_is_not_part_of_the_request_that_sets_fields() -> None:
+    plan = updating(STATE, CYCLE, ARCHIVED)
+    assert (plan.own_fields, plan.ties) == ((STATE,), (CYCLE,))
+    assert plan.without_archive.fields == (STATE, CYCLE)
+    assert fields_of(plan) == TaskFields(state_id="s-2")
+    above = TaskField("parent", "t-9", None, "KB-9", "")
+    assert fields_of(updating(above)) == TaskFields(parent_id=CLEAR)
+
+
+def test_only_lists_whose_entries_all_have_a_sign_change_the_present_one() -> None:
+    assert [is_signed(one) for one in (["+a", " -b"], ["+a", "b"], ["a"], [], None)] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    one, two = replace(TASK, id="1"), replace(TASK, id="2")
+    assert ListChange([one], [two], whole=False).applied_to(["2", "3"]) == ["1", "3"]
+    assert ListChange([two, one]).applied_to(["3"]) == ["1", "2"]
