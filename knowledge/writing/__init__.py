@@ -1,1 +1,1 @@
-"""Writes pages: atomically, on record, recoverably, and beside editors that take no locks."""
+"""Writes pages: atomically, with a record of each act, recoverably, and safely beside editors that take no locks."""

@@ -78,7 +78,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True)
 class PageSince:
-    """A page now (`revision`, None if there is none), and its latest changes since it had another revision, newest first."""
+    """The current revision of a page (None if there is no page), and its changes since an earlier one, newest first."""
 
     path: str
     revision: str | None
@@ -87,7 +87,7 @@ class PageSince:
 
 @dataclass(frozen=True, slots=True)
 class OriginLine:
-    """Where lines of the page come from. `source` is `unknown` for changes made outside the server."""
+    """The origin of a run of lines. `source` is `unknown` for changes made outside the server."""
 
     lines: str
     section: str
@@ -112,7 +112,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class DismissalLine:
-    """A person's decision that a contradiction is not to be raised again: both statements hold, or the existing one stays."""
+    """A person's dismissal of a contradiction, which is not raised again: both statements hold, or the existing one stays."""
 
     ruling: Ruling
     by: str
@@ -124,7 +124,7 @@ class DismissalLine:
 class Disagreement:
     """Two claims that can't both be true, each with its origin. `kind` is what differs, such as `number` or `date`.
 
-    `confidence` is how sure it is that they contradict each other, times how far the less believed side is believed, 0..1.
+    `confidence`, 0..1, is how sure it is that they contradict each other, times the confidence of the less credible side.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""The effect of an act on files, exact enough for a person to approve, and without what does not matter for that. Pure."""
+"""The effect of an act on files: exactly what a person approves, and nothing that may change without affecting that. Pure."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FileEffect:
 class Effect:
     """The effect of an act on files.
 
-    `digest` (SHA-256, hexadecimal) is the same as long as the same lines are added and removed in the same sections of the same
-    files, the same is at stake and links lead to the same files, whatever else the files hold. `revisions` are those of
+    `digest` (SHA-256, hexadecimal) stays the same as long as the same lines are added and removed in the same sections of the same
+    files, the stakes are the same and links lead to the same files, whatever else changes in the files. `revisions` are those of
     the files as they were read.
     """
 
@@ -74,11 +74,11 @@ def digest_in(planned: tuple[Contents, ActWork[Any], Stakes]) -> str:
     files = []
     for path, source, before, after in _changed(contents, work):
         changes: Any = None if before is None or after is None else _changed_lines(_text(before), _text(after))
-        if not changes:  # a file that is made, removed, or moved unchanged is identified by its bytes
+        if not changes:  # a file that is created, removed, or moved unchanged is identified by its bytes
             changes = [None if raw is None else hashlib.sha256(raw).hexdigest() for raw in (before, after)]
         files.append([path, source, before is None, after is None, changes])
     claims = [[c.kind, c.subject, c.existing.text, c.new.text] for c in work.contradictions]
-    # Only if there are any, so that proposals from before these were part of it keep their digests.
+    # Left out if empty, so that proposals made before links were part of the digest keep theirs.
     links = {path: place for path, place in stakes.places.items() if place != path}
     more = [links, stakes.unmarks] if links or stakes.unmarks else []
     canonical = json.dumps([files, sorted(claims), stakes.configures, *more], sort_keys=True, separators=(",", ":"))

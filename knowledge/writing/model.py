@@ -34,18 +34,18 @@ class ActWork(Generic[T]):
     record: bool = False
     """Record `origins` although no file changes: a unit was corroborated."""
     repeats: tuple[str, ...] = ()
-    """Origins of sentences that are new in the page and that its writer does not name as somebody else's."""
+    """Origins of sentences that the act adds although they are somebody else's, without naming these as the source."""
     judgements: tuple[tuple[str, str], ...] = ()
     """The host's answers, as `HistoryEntry` records them."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """Real paths of the files when it was decided whether they may change: nothing is written anywhere else."""
+    """Real paths of the files at the time it was decided that they may change; nothing is written anywhere else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
     """`configures`: the act changes the configuration of the server. `places` is the real path of each file that changes.
 
-    `unmarks` says, one phrase each, which texts would no longer be marked with their origin.
+    `unmarks` has a phrase for each text that would no longer be marked with its origin.
     """
 
     configures: bool = False
@@ -65,9 +65,9 @@ class Rehearsed(Generic[T]):
 class PageAct(Generic[T]):
     """Something to be done to the files at `paths`, and to no others.
 
-    `work` is called with their contents while their locks are held, and returns what will become of them; it changes nothing
-    itself. If another program writes in the meantime, it is called again with the new contents, so that every write follows
-    from the actual content.
+    `work` is called with their contents while their locks are held, and returns the planned changes; it changes nothing itself. If
+    another program writes in the meantime, it is called again with the new contents, so that every write is based on the actual
+    content.
     `check` reads what was written and returns its faults, one sentence each; if there are any, the act is undone.
     """
 

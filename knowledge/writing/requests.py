@@ -12,7 +12,7 @@ from knowledge.writing.evidence.judge import PairJudgement
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A person's approval of exactly one effect (`Effect.digest`), and how it is recorded."""
+    """A person's approval of exactly one effect (`Effect.digest`), with the data to record about it."""
 
     proposal: str
     decision: str
@@ -26,9 +26,9 @@ class MergeRequest:
     `against` are texts of the page that a person decided against: text that contradicts them replaces them. `earlier` are
     requests for the same page that are carried out first, in the same act. `judgement` is a language model's opinion of the
     request, None before one was asked. `repeats` are sentences in it (digests of `knowledge.pages.markdown.passages`) that its
-    writer was shown as somebody else's and does not name as such, each with its origin.
-    `answers` are the host's judgement of statements that it was asked about. With an empty `content` the server brings what the source
-    says; `brought_from` is then that task or thread and its address.
+    writer had read in somebody else's text without naming that as the source, each with its origin.
+    `answers` are the host's judgements of statements that it was asked about. If `content` is empty, the server fetches what the
+    source says; `brought_from` is then that task or thread and its address.
     """
 
     actor: Actor

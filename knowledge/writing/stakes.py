@@ -1,6 +1,6 @@
-"""The stakes of an act: does it change the configuration of the server, and does text lose the mark of its origin?
+"""The stakes of an act: whether it changes the configuration of the server, and whether text loses the mark of its origin.
 
-Judged by the effect on files, not by the request, and by every name of a file: the one in the request, and its real path.
+They are judged by the effect on files, not by the request, and by every name of a file: the one in the request, and its real path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNTRUSTED = "untrusted"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A file that changes. `present` is what is at `path` now; `before`, which becomes `after`, is at `was`, which it moves from."""
+    """A file that changes from `before` (at the path `was`) to `after` (at `path`); `present` is what is at `path` now."""
 
     path: str
     was: str
@@ -94,14 +94,14 @@ class Appraiser:
             return [f"{path} would not say that its text comes from {lineage_of(work.source)}"]
         lost = sorted(had - marks)
         if before is None and lost:
-            # A page made where one was removed is a new page, unless it repeats the text of that one.
+            # A page created where one was removed counts as new, unless it repeats the text of the removed one.
             new, old = [raw.decode("utf-8", "replace") for raw in (after, previous or b"")]
             if not await anyio.to_thread.run_sync(repeats, new, old):
                 return []
         return [_no_longer(path, mark) for mark in lost]
 
     async def _last_content(self, path: str) -> bytes | None:
-        """Return the last content of a page that does not exist now, if it is kept."""
+        """Return the last stored content of a page that no longer exists, None without one."""
         for line in await self._ledger.history(path, limit=1):
             revision = line.revision or line.before
             return None if revision is None else await self._ledger.content(path, revision)
@@ -110,7 +110,7 @@ class Appraiser:
     def _marks(self, path: str, raw: bytes) -> frozenset[str]:
         """Return the marks of a page at that path: the lineage it was fetched from, and whether it is untrusted.
 
-        An index is judged by its own front matter and the folders above it: its folder's setting on disk is the index's own.
+        An index page is judged by its own front matter and by the folders above its folder, whose setting is the index page itself.
         """
         found = head(raw)
         folder = parent(path)

@@ -1,7 +1,8 @@
-"""Carries out acts on pages: an act is written completely, from what was really there, or not at all.
+"""Carries out acts on pages: an act is written completely, based on the actual content of the files, or not at all.
 
-The order of an act: take the locks; read the pages; record the intent; stage, exchange, compare what was displaced; check; commit.
-If the process is killed in between, the intent tells the next one what was in progress (recovery.py).
+The order of an act: take the locks; read the pages; record the intent; stage the new files; exchange them with the pages; compare
+the displaced bytes with those read; check; commit. If the process is killed in between, the intent tells the next process what
+was in progress (recovery.py).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class _Leftovers(ExitStack):
-    """The remaining work after an act: removing staged files, and accounting for the saves that it displaced for a moment."""
+    """The work that remains after an act: removing staged files, and recording saves that it displaced for a moment."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,8 +55,8 @@ class _Leftovers(ExitStack):
 class Transaction:
     """Carries out acts on the files of one knowledge base, safe against other processes and against editors that take no locks.
 
-    `rejoin` restores what an editor overwrote unknowingly (see recovery.py); run `watch` in the background, so that this is
-    noticed soon.
+    `rejoin` merges text that an editor overwrote unknowingly back into the page (see recovery.py). Run `watch` in the background, so
+    that this is noticed soon.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Transaction:
         Raises:
             InvalidPath, UnreadableDocument, UnwritableDocument: nothing was changed.
             DocumentBusy, KeepsChanging: nothing was changed; saves by others are kept.
-            StorageError: the ledger can't be used; nothing was changed, or (OutcomeUnknown) the act is ended later.
+            StorageError: the ledger can't be used; nothing was changed, or (OutcomeUnknown) recovery ends the act later.
             Any error of `act.work`: nothing was changed.
         """
         async with self._writing(act.paths) as leftovers:
@@ -96,12 +97,12 @@ class Transaction:
         return Rehearsed(contents, await act.work(contents))
 
     async def mend(self, path: str) -> None:
-        """Record a save by another program in the page's history, and restore what it overwrote unknowingly."""
+        """Record a save by another program in the page's history, and restore text that it overwrote unknowingly."""
         async with self._writing((path,)) as leftovers:
             await self._accounted((path,), leftovers, self._patience())
 
     async def watch(self) -> None:
-        """Look again, for some seconds, at every page that was written here. Runs until it is cancelled."""
+        """Keep checking pages for some seconds after they were written here. Runs until it is cancelled."""
         await self._watch.run()
 
     @asynccontextmanager
@@ -140,7 +141,7 @@ class Transaction:
                 if not left:
                     yield
                     return
-            # Without our locks: the dead act may be on more pages than ours, and locks are taken in one order.
+            # After releasing our locks: the dead act may involve more pages than ours, and locks are taken in one order.
             for intent in left:
                 await self.recovery.finish(intent, wait=True)
 
@@ -149,7 +150,7 @@ class Transaction:
         while True:
             seen = await self._accounted(act.paths, leftovers, patience)
             work = await act.work({path: found.raw for path, found in seen.items()})
-            # Working it out takes the longest. Overwriting a save made in the meantime, only to undo that, would make everybody wait.
+            # Planning takes the longest. Exchanging a page that was saved in the meantime, only to undo it, would cost everybody time.
             pairs = ((self._files.stamp(path), found.status) for path, found in seen.items())
             if not any(stamp and status and stamp != stamp_of(status) for stamp, status in pairs):
                 done = await self._attempt(act, work, seen, leftovers)
@@ -175,7 +176,7 @@ class Transaction:
             patience.spend(paths[0])
 
     async def _account(self, path: str, found: FoundPage, leftovers: _Leftovers) -> tuple[FoundPage, bool]:
-        """Return the page, its state now on record, and whether something was restored in it."""
+        """Record the page's current state; return the page and whether overwritten text was restored in it."""
         newest_line = await self._ledger.history(path, limit=1)
         newest = newest_line[0].revision if newest_line else None
         (leftovers.new_to_history.discard if newest_line else leftovers.new_to_history.add)(path)
@@ -212,7 +213,7 @@ class Transaction:
         return False
 
     async def _restore(self, path: str, found: FoundPage, joined: bytes, leftovers: _Leftovers) -> bool:
-        """Write what an editor overwrote unknowingly, merged with what it saved."""
+        """Write `joined`: the text that an editor overwrote unknowingly, merged with the text that it saved."""
         act = entries.restoring(path, joined)
         await self._attempt(act, await act.work({}), {path: found}, leftovers)
         return True
@@ -240,7 +241,7 @@ class Transaction:
         intent = Intent(secrets.token_hex(8), at, entries.written(act, work, changes, at))
         for change in changes:
             if change.seen.raw is not None and change.path in leftovers.new_to_history:
-                # The history of a page begins with its state before our first write, so that one can go back to it.
+                # The history of a page begins with its state before our first write, so that it can be restored.
                 await self._keep(change.path, change.seen.raw)
                 leftovers.new_to_history.discard(change.path)
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
@@ -302,7 +303,7 @@ class Transaction:
                 log.warning("cannot drop the act %s; the next write to its pages will", intent.id, exc_info=True)
 
     async def _merge_late_save(self, path: str, before: str | None, save: bytes) -> None:
-        """Keep text that an editor wrote into a file that was the page until just now, and merge it into the page."""
+        """Keep text that an editor wrote into the former file of a page, and merge it into the page."""
         try:
             async with self._writing((path,)) as leftovers:
                 seen = await self._accounted((path,), leftovers, self._patience())

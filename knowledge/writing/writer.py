@@ -46,7 +46,7 @@ from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
 
 LARGE_CHARACTERS = 16_000
-"""From this length on, content and page are merged once before the page is locked."""
+"""From this length of content and page together, the merge is computed once before the lock, while it can still be cancelled."""
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -74,9 +74,9 @@ class WritePlan(Generic[R, T]):
     """A call's planned act on pages: `request` with the page that it means, and the `act`, whose result contains the answer.
 
     `requested` are the names by which the pages were requested. `rehearsed` is what the act would do to the pages as they were,
-    `answer` what the call would return, and `effect` the changes of files. All three are None if nobody has to see that first:
-    then it is computed once, from the pages under their locks. `stakes` are those found when planning; when the act is
-    carried out, no more may be at stake. `note` is for the answer.
+    `answer` is what the call would return, and `effect` has the changes of files. All three are None if nobody has to see them
+    first: then they are computed once, from the pages under their locks. `stakes` are those found when planning; when the act is
+    carried out, no more may be at stake. `note` is added to the answer.
     """
 
     request: R
@@ -94,7 +94,7 @@ WHICH_PAGE = (
 )
 
 MOST_PAGES_UNSEARCHED = 8
-"""Pages of a directory that are looked at where search finds none."""
+"""Pages of a directory that are considered if search finds none."""
 FindPages = Callable[[str, str], Awaitable[Sequence[str]]]
 """Returns the pages under a directory whose passages answer a text best: the text, the directory."""
 
@@ -133,11 +133,11 @@ class Writer:
     async def plan_merge(
         self, request: MergeRequest, *, unseen: bool = False, agreed: bool = False, dry_run: bool = False
     ) -> WritePlan[MergeRequest, Merged]:
-        """Return the effect that merging would have now, and the page. Changes nothing.
+        """Return the plan of a merge: its page, and the effect that it would have now. Changes nothing.
 
-        `unseen`: nobody has to see it first. If request and path alone tell which page is meant and that it
-        configures nothing, the act is not rehearsed. Neither is one that a person has `agreed` to, because the effect that they
-        saw must be the one under the locks. `dry_run`: nothing will happen, so the effect is not computed.
+        With `unseen`, nobody has to see the effect first: the act is not rehearsed if request and path alone tell which page is
+        meant and that it configures nothing. Neither is an act that a person has `agreed` to, because the effect is compared with
+        the one they saw once the locks are held. With `dry_run` the act will not be carried out, so its effect is not computed.
 
         Raises:
             NoSuchSource: a cited source does not exist.
@@ -158,7 +158,7 @@ class Writer:
         cited = [await self._cited(one) for one in requests]
         *earlier, (last, verified) = [(one.request, one.verified) for one in cited]
         act = self._merging.act(last, verified=verified, similarity=self._similarity, earlier=earlier)
-        # The plan keeps the requests as they were made, with the judgements, so that a model is not asked again for them.
+        # The plan keeps the original requests, with the judgements, so that a model is not asked about them again.
         judgements = [one.request.judgement for one in cited]
         *before, request = [replace(one, judgement=j) for one, j in zip(requests, judgements, strict=True)]
         request = replace(request, earlier=tuple(before))
@@ -214,7 +214,7 @@ class Writer:
         return rehearsed, stakes, effect
 
     async def shown(self, path: str) -> str | None:
-        """Return the page's revision, None if there is no page. From now on a write may be based on it."""
+        """Return the page's revision, None if there is no page, and keep its text so that a write may be based on it."""
         try:
             file = await anyio.to_thread.run_sync(self._vault.read, path)
         except KnowledgeError:
@@ -270,7 +270,7 @@ class Writer:
     async def _cited(self, request: MergeRequest) -> Cited:
         """Return the request with its citations looked up and judged by a model.
 
-        No page is locked during that, and a person's edit, which cites nothing, does not wait for it.
+        No page is locked in the meantime, and a person's edit, which cites nothing, does not wait for it.
         """
         if request.source == USER and not request.corroboration:
             return Cited(request, ())
@@ -367,9 +367,9 @@ class Writer:
         return PageDamage(broken, doubtful)
 
     async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, Sequence[OfferedPlace], str]:
-        """Return what a text for a directory means: its only page, or a new one in an empty one; else places to choose from.
+        """Return the target of a text for a directory, the places to choose from, and a note for the caller.
 
-        The string is a note for the caller.
+        The target is the directory's only page, or a new page in an empty directory. Otherwise there are places.
         """
         under = f"under {directory or 'the root'}"
         there = await self._pages.first_pages(directory, MOST_PAGES_UNSEARCHED)

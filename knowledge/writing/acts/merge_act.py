@@ -1,4 +1,4 @@
-"""Merges as acts: what is written follows from what the files hold once their locks are held."""
+"""Merges as acts: computed from the contents of the files once their locks are held."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from knowledge.writing.requests import MergeRequest
 
 MOST_BASES = 32
 MOST_KNOWN = 4
-"""Computed merges whose act may follow."""
+"""Computed merges that are cached, because the same merge is usually planned first and carried out soon after."""
 LONGEST_BASE = 200_000
-"""Characters of a text that is remembered as a base."""
+"""Longest text, in characters, that is cached as a base."""
 LONGEST_JUDGED = 200_000
 """Characters of page and content up to which a model is asked about what rules can't decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MergeInputs:
-    """Everything that a merge depends on, besides the texts with these revisions."""
+    """Everything that a merge depends on, with revisions in place of the texts: the key of the cache."""
 
     request: MergeRequest
     revision: str | None
@@ -90,7 +90,7 @@ class MergeActs:
     async def undecided(
         self, request: MergeRequest, raw: bytes, verified: Sequence[str], similarity: Similarity
     ) -> tuple[Pair, ...]:
-        """Return the pairs of units of the request and of a page with these bytes that are close and that rules can't decide."""
+        """Return the pairs of similar statements, of the page with these bytes and of the request, that rules can't decide."""
         if len(raw) + len(request.content) > LONGEST_JUDGED:
             return ()
         known = _MergeInputs(
@@ -111,7 +111,7 @@ class MergeActs:
         similarity: Similarity | None,
         tracked: Tracked | None,
     ) -> ActWork[MergeOutcome]:
-        """Return the work of merging into a page with these bytes, or of making it."""
+        """Return the work of merging into a page with these bytes, or of creating it if `raw` is None."""
         path = request.path
         if raw is None:
             if request.base_revision is not None:
@@ -127,7 +127,7 @@ class MergeActs:
             )
         if raw is not None:
             tracked = tracked or await self._ledger.tracked(path)
-        # A merge is planned, decided on and carried out; usually nothing changes in between, so that it is computed once.
+        # A merge is computed for its plan and again under the lock; usually nothing has changed, so the cached one is used.
         dismissals = {} if raw is None else await self._ledger.dismissals(path)
         revision = None if raw is None else revision_of(raw)
         known = _MergeInputs(request, revision, tuple(verified), tracked, dismissals)
@@ -168,7 +168,7 @@ class MergeActs:
         )
 
     async def _base(self, path: str, revision: str | None) -> str | None:
-        """Return the text of the page at a revision; None if that is not known."""
+        """Return the text of the page at a revision; None if it is unknown."""
         if revision is None:
             return None
         # The last text that this process wrote is usually the base of its callers' next merge.

@@ -59,7 +59,7 @@ PLACE_UNSURE = (
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """The answer to a merge, and the texts of the units that it brought into the page."""
+    """The answer to a merge, and the texts of the units that it added to the page."""
 
     merged: Merged
     brought: Sequence[str] = ()
@@ -91,7 +91,7 @@ class MergeBasis:
     @property
     def size(self) -> int:
         """Return the size of the step that merges."""
-        # Often base and page are one text, which is then parsed once.
+        # Base and page are often the same object, which is parsed only once.
         texts = {id(text): len(text) for text in (self.text, self.base, self.tracked_text) if text is not None}
         content = len(self.request.content)
         return comparison_size(len(self.text), content, read=sum(texts.values()) + content)
@@ -115,7 +115,7 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     merged = work.result.merged
     if request.source == USER and taken.form == "snippet" and not setting.append:
         merged = replace(merged, note=join_notes(TAKEN_AS_SNIPPET, merged.note))
-    # An entry of a log is only added, whatever its sender has read.
+    # An entry of a log is only added, so its sender need not have read the page.
     if basis.base is not None or (setting.append and taken.form == "snippet"):
         return replace(work, result=replace(work.result, merged=merged))
     # Without a base nobody knows what the caller removed on purpose, so it only learns what would have happened.
@@ -161,7 +161,7 @@ def unwritten(
 
 
 def merge_into_new_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
-    """Return the work of making the page."""
+    """Return the work of creating the page."""
     request, setting = basis.request, _setting(basis)
     content = request.content if request.content.endswith(("\n", "\r")) else request.content + "\n"
     text = _with_source(content, request.source)
@@ -173,7 +173,7 @@ def merge_into_new_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
 
 
 def undecided_pairs(basis: MergeBasis) -> tuple[Pair, ...]:
-    """Return the pairs of units of the request and of the page that are close to each other and that rules can't decide."""
+    """Return the pairs of similar statements of the page and the request that rules can't decide."""
     request, setting = basis.request, _setting(basis)
     if setting.append:
         return ()
@@ -276,9 +276,9 @@ def _brought(plan: MergePlan, before: str) -> list[str]:
 
 
 def _with_source(text: str, source: str) -> str:
-    """Return the text of a new page; of fetched evidence with its source in the front matter, because nobody has checked it.
+    """Return the text of a new page; if it is fetched evidence, with its source in the front matter, since nobody checked it.
 
-    Readers, searches and listings of the page see there where it comes from. A person who has checked it removes the line.
+    The line shows readers, searches and listings where the page comes from. A person who has checked the page removes it.
     """
     if source_kind(source) not in FETCHED_KINDS:
         return text

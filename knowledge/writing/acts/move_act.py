@@ -40,7 +40,7 @@ class _PastChange(NamedTuple):
 
 
 class MoveActs:
-    """Builds the acts; the paths in requests are real ones by now."""
+    """Builds the acts; the paths in requests must be real paths, with links resolved."""
 
     def __init__(self, ledger: Ledger, backlinks: Backlinks) -> None:
         self._ledger, self._backlinks = ledger, backlinks
@@ -128,7 +128,7 @@ class MoveActs:
         return PageAct(request.actor, (path,), work, intent=f"restore revision {request.revision}")
 
     async def _move_after(self, path: str, revision: str) -> Sequence[_PastChange] | None:
-        """Return the changes of the move that ended the page's time at `revision`, if a move did."""
+        """Return the changes of the move that directly followed `revision`, None if another act did."""
         for line in await self._ledger.history(path, limit=MOST_HISTORY):
             if line.tool == MOVE and line.seq is not None:
                 records = await self._ledger.records(after=line.seq - 1, limit=1)
@@ -165,7 +165,7 @@ class MoveActs:
                     if moves:
                         raise PageGone(source, request.revision)
                     continue  # a page that was removed since then stays removed
-                # Somebody has made another page at the old path since.
+                # Another page has been created at the old path since.
                 if moves and contents[change.path] is not None:
                     raise PageExists(change.path)
                 text, found = _rejoined(then, text_of(source, now), was)
@@ -199,7 +199,7 @@ class MoveActs:
         return (lines[0].revision if lines else None) or "none: the page is gone"
 
     async def _carried(self, path: str, before: str, after: str) -> Sequence[Origin]:
-        """Return the origins of the units of `before` for those of `after`, which differ in links only."""
+        """Return the origins of the units of `after`, taken over from `before`, which differs only in links."""
         then, now = units(cut(before)), units(cut(after))
         # A new link text changed how the page is cut, so the units do not correspond one by one.
         if len(then) != len(now):
@@ -249,7 +249,7 @@ def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
 
 
 def _diffs(pages: Sequence[tuple[str, str, str, str]]) -> str:
-    """Return the differences of several pages, as many as there is room for, and how many are left out."""
+    """Return the diffs of several pages, as many as fit, with a note on how many are left out."""
     room, parts = MOST_DIFF, []
     for was, now, before, after in pages:
         if before == after:

@@ -1,4 +1,4 @@
-"""A language model that may be asked before evidence is merged. It adds contradictions for a person and resolves none."""
+"""The interface of a language model that may judge evidence before it is merged. It can add contradictions, never resolve one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Writes what a source says as Markdown: a page by author and date, or the words of one message. Pure and deterministic.
 
-Foreign text is quoted line by line, deeper than the line that names its author. So it cannot pass for another author's entry, for a
-heading or for the page's front matter. Headings are few and stay the same: a later entry is placed by its heading, in order.
+Foreign text is quoted line by line, deeper than the line that names its author. So it can't pass for another author's entry, a
+heading or the page's front matter. Headings are few and never change, so that a later entry finds its place by its heading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from knowledge.writing.evidence.sources import Fetched, SourceEntry
 
 LONGEST_ENTRY = 10_000
 LONGEST_PAGE = 100_000
-"""Characters of all entries on a page. The oldest are left out first: a person follows the link for them."""
+"""Characters of all entries on a page. The oldest are left out first; the page's link leads to them."""
 CUT = "[cut]"
 OLDER = " Older entries are only there."
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~])")
@@ -21,7 +21,7 @@ _BLOCK_STARTS = re.compile(r"^( {0,3})(#{1,6}(?=[ \t]|$)|-{2,}[ \t]*$|={2,}[ \t]
 
 
 def source_page(fetched: Fetched) -> str:
-    """Return the text of a source: of one message its words and their place, else a page with an entry for each author and time.
+    """Return a source as Markdown: the words and place of a single message, else a page with an entry per author and time.
 
     The same source gives the same text, and later entries only add to it, so merging it again adds what is new.
     """
@@ -55,7 +55,7 @@ def source_page(fetched: Fetched) -> str:
 
 
 def _quoted(entry: SourceEntry) -> str:
-    """Return an entry as one quote: who wrote it, and nested in it what they wrote."""
+    """Return an entry as one quote: its author, and nested in it the author's text."""
     text = entry.text if len(entry.text) <= LONGEST_ENTRY else f"{entry.text[:LONGEST_ENTRY]}\n{CUT}"
     if not entry.author:
         return "".join(f"{f'> {line}'.rstrip()}\n" for line in _lines(text).split("\n"))

@@ -9,9 +9,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """A text that somebody wrote in a source. `name` says what it is (`message 4711`), `url` leads to it, if anything does.
+    """A text that somebody wrote in a source. `name` identifies it (`message 4711`); `url` leads to it, if it has an address.
 
-    It belongs under the heading `under`. Without an author it is the source's own text, such as a task's description.
+    It goes under the heading `under`. Without an author it is the source's own text, such as a task's description.
     """
 
     under: str
@@ -23,7 +23,7 @@ class SourceEntry:
 
     @property
     def written_at(self) -> str:
-        """When it was written, as people read it."""
+        """When it was written, formatted for people."""
         return f"{self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
 
 
@@ -31,7 +31,7 @@ class SourceEntry:
 class Fetched:
     """The current content of a source. `at` is when it was written, aware UTC; `title` and `url` are for people.
 
-    `source` is its canonical name, whatever it was requested by: several names of one source must not count as several sources.
+    `source` is its canonical name, whichever name it was requested by, so that one source never counts as several.
     Nothing in it was written after `latest`. `text` was written by others; `own`: this server wrote all of it. `statements` is the
     text without the names of those who wrote it, which would be a part of their first sentences; "" where it has none.
 

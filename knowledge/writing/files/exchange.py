@@ -1,7 +1,7 @@
 """System calls on the files of one directory: stage, exchange, publish, remove, flush.
 
-A directory is opened once, without following any link, and everything in it is named relative to its descriptor. So a link or
-a folder that somebody swaps in on the way there has no effect on an act that has begun. Names beginning with `.forge-` are ours.
+A directory is opened once, without following any link, and everything in it is addressed relative to its descriptor. So if
+somebody swaps a link or folder into the path, an act that has begun is not affected. Names beginning with `.forge-` are ours.
 
 All of it blocks. Failures are the system's own OSError; `file_set.named_errors` turns them into sentences.
 """
@@ -22,8 +22,8 @@ from typing import NamedTuple, Self
 from knowledge.pages.vault import FILE_FLAGS, FOLDER_FLAGS, HAS_OPENAT, PART_BYTES
 
 Step = Callable[[str], None]
-"""Called with the name of every step right before it (`write`), and right after the important ones (`written`). Tests use it to
-kill a process, or to save a page, at an exact moment."""
+"""Called with the name of each step right before it (`write`), and right after the important ones (`written`). Tests use it to
+kill the process, or to save the page as an editor would, at an exact moment."""
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".forge-", ".tmp"
 
@@ -115,7 +115,7 @@ class Folder:
         return os.open(self._named(name), FILE_FLAGS, dir_fd=self._descriptor)
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return the status of `name`, of a link its own; None if nothing is there."""
+        """Return the status of `name` without following a link; None if nothing is there."""
         try:
             return os.stat(self._named(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -274,7 +274,7 @@ def _open_beneath(root: str, parts: Sequence[str]) -> int:
 
 
 def _create_beneath(root: str, parts: Sequence[str], step: Step) -> int:
-    """Return a descriptor of the directory after making what is missing, each new name durable."""
+    """Return a descriptor of the directory after creating missing folders, each of them durably."""
     here = _open_beneath(root, ())
     try:
         for part in parts:

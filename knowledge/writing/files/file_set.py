@@ -54,7 +54,7 @@ ABSENT = FoundPage(None, None, None)
 
 
 class Orphan(NamedTuple):
-    """A file in `folder` that was staged and belongs to no act. `page` is the one it was staged for, or a name for lost text."""
+    """A staged file in `folder` that belongs to no act. `page` is the page that it was staged for, or a name for lost text."""
 
     page: str
     folder: str
@@ -134,7 +134,7 @@ class FileSet:
         return found
 
     def attributes(self, path: str) -> FileAttributes | None:
-        """Return the attributes that the page's file has now, None if it can't be opened."""
+        """Return the current attributes of the page's file, None if it can't be opened."""
         with contextlib.suppress(OSError, KnowledgeError):
             folder, name = self.place(path)
             with folder:
@@ -142,7 +142,7 @@ class FileSet:
         return None
 
     def staged_name(self, path: str) -> str:
-        """Return a new name for a file beside `path`; it contains a digest of the page's name, so that recovery finds its page."""
+        """Return a new name for a staged file beside `path`; recovery finds the page by the digest of its name in it."""
         return temporary_name(name_digest(self.real(path).rpartition("/")[2]))
 
     def beside(self, path: str, staged: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""How long an act keeps trying while others save its page again and again."""
+"""How long an act retries while other programs keep saving its page."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from time import monotonic
 from knowledge.errors import KeepsChanging
 
 KEEPS_TRYING_S = 10.0
-"""Less than others wait for the page (`page_locks.LONGEST_WAIT_S`), so that those behind an act that gives up still get a turn."""
+"""Shorter than others wait for the page (`page_locks.LONGEST_WAIT_S`), so that they still get a turn after an act gives up."""
 LEAST_TRIES = 5
-"""Tries that are made however long they take: if one takes seconds, the time alone would be over after the first."""
+"""Tries that are made in any case: if each takes seconds, the time limit alone would end the act after the first."""
 
 
 class ActPatience:
     """The patience of one act, from now on; it ends when both the time and the least number of tries are used up.
 
-    A number of tries alone is not enough. An editor that saves twenty times a second, or a burst of saves, uses up any number
-    within the second that each new merge takes; given some seconds, one try gets in between.
+    A limit on tries alone is not enough: a burst of saves, or an editor that saves twenty times a second, can defeat several tries
+    in a row. Given a few seconds, one try falls between two saves.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Ends the acts of processes that died: finished if any part of them is visible, otherwise dropped as if never begun.
+"""Ends the acts of processes that died: finishes those of which any part is visible, and drops the others.
 
-An act is on record as an intent from before its first step until after its last. The locks on its pages die with its process. So a
-process that holds those locks and finds the intent knows that nobody else will end the act. The page and the file
-beside it show how far the act got:
+An act is recorded as an intent from before its first step until after its last. The locks on its pages are released when its
+process dies. So a process that holds those locks and finds the intent knows that nobody else will end the act. The page and the
+file beside it show how far the act got:
 
 | act on a file | before | staged | made | removed beside |
 |---|---|---|---|---|
@@ -10,7 +10,7 @@ beside it show how far the act got:
 | new page | nothing | beside: new | page: new | |
 | removal | page: old | | beside: old | nothing |
 
-Any of these files may also hold a save of somebody who takes no lock.
+Any of these files may also hold a save by a program that takes no locks.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Remains:
 
     @property
     def happened(self) -> bool:
-        """Whether the change was made, whatever came later."""
+        """Whether the change was made, even if somebody has saved the page since."""
         if self.change.after is None:
             return self.beside is not None or self.page.revision is None
         if self.beside is not None and revision_of(self.beside) == self.change.before:
@@ -71,7 +71,7 @@ class _Remains:
 
     @property
     def displaced(self) -> bytes | None:
-        """The save beside the page that was made right before the exchange, and that was not handled yet."""
+        """A save that the exchange displaced and that nobody has handled yet, None without one."""
         if self.beside is None or revision_of(self.beside) in {self.change.before, self.change.after}:
             return None
         # The process may have died while it staged the new state: then this is only its beginning.
@@ -79,7 +79,7 @@ class _Remains:
 
 
 class Recovery:
-    """Ends acts of dead processes. Several processes may try at once: the locks and the ledger let one of them do it."""
+    """Ends acts of dead processes. Several processes may try at once; the locks and the ledger let only one succeed."""
 
     def __init__(
         self, files: FileSet, ledger: Ledger, locks: PageLocks, *, rejoin: Rejoin, now: Callable[[], datetime]
@@ -88,7 +88,7 @@ class Recovery:
         self._rejoin, self._now = rejoin, now
 
     async def finish_all(self) -> int:
-        """End every act whose process died and return how many. One that can't be ended now is logged and stays on record."""
+        """End every act whose process died; return how many were ended. One that can't be ended now is logged and kept."""
         ended = 0
         for intent in await self._ledger.intents():
             try:
@@ -175,7 +175,7 @@ class Recovery:
         return _Remains(change, before, after, page, beside)
 
     def _read(self, change: FileChange) -> tuple[FoundPage, bytes | None]:
-        """Return the page and the file beside it; nothing if a folder is there now, or a link that leads outside."""
+        """Return the page and the staged file beside it; both empty if a folder or a link to outside is there now."""
         try:
             page = self._files.read(change.path)
             return page, self._files.beside(change.path, change.staged) if change.staged else None
@@ -213,7 +213,7 @@ class Recovery:
             log.info("the act %s was ended by another process", intent.id)
 
     async def _finish_write(self, one: _Remains, moved: tuple[bytes, bytes] | None) -> FileChange | None:
-        """Write this file if that is left to do and return the change as it is now; None if the file was left alone."""
+        """Write this file if that is still to be done; return the change as it is now, None if the file was left alone."""
         change = one.change
         if one.after is None:
             return change if one.happened else None  # its bytes are no longer kept, so nothing can be finished
@@ -236,7 +236,7 @@ class Recovery:
         return replace(change, before=before, after=None if now_there is None else revision_of(now_there))
 
     async def _finish_removal(self, one: _Remains, *, even_saved: bool) -> FileChange | None:
-        """Remove the page if that is left to do; None if somebody saved it, unless the save has moved with the page."""
+        """Remove the page if that is still to be done; return None if somebody saved it, unless the save moved with the page."""
         if one.happened:
             return one.change
         if one.page.revision != one.change.before and not even_saved:
@@ -261,7 +261,7 @@ class Recovery:
         raise KeepsChanging(path, TRIES)
 
     async def _put_once(self, path: str, seen: FoundPage, raw: bytes | None, like: str | None) -> bool:
-        """Return whether the page now holds `raw`. Displaced saves are kept, also those that are at the page again."""
+        """Return whether the page now holds `raw`. Displaced saves are kept, including those put back at the page."""
         change = StagedChange(path, seen, raw, self._files.staged_name(path), like)
         with Swap(self._files, [change]) as swap:
             saves = await anyio.to_thread.run_sync(swap.make)

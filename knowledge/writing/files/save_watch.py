@@ -1,4 +1,4 @@
-"""Looks again at pages that were just written here, because an editor may have had them open."""
+"""Checks pages again that this process just wrote, because an editor may have had them open and save over the write."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.files.swap import Displaced
 
 LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5, 4.0, 7.0, 11.0)
-"""When a page is checked again after it was last written here. The last look is after `stale_save.STALE_S`."""
+"""Seconds after the last write here at which a page is checked. The last check comes after `stale_save.STALE_S`."""
 DOUBT_S = 0.02
 """An unknown state may be an act of another process that is not recorded yet, so the ledger is read again after this time."""
 LET_GO_S = 2.0
-"""How long a displaced file stays open: an editor that has it open too has written by then."""
+"""Seconds that a displaced file is held open: an editor that also has it open has normally written by then."""
 DISPLACED_LOOK_S = 0.05
 """How often displaced files are checked, by their descriptors, for late writes."""
 MOST_EXTENSIONS = 3
 """How often that time is extended, because somebody is writing to the file or a late save could not be kept yet."""
 MOST_DISPLACED = 128
 LAST_LOOK_S = 2.0
-"""A person who stops the server should not wait long for it."""
+"""Seconds for the last check when the server stops, which must not keep a person waiting."""
 
 log = logging.getLogger(__name__)
 
 LateSave = Callable[[str, str | None, bytes], Awaitable[None]]
-"""Called with a page's path, the last known revision of a file that was the page until just now, and what somebody wrote into it."""
+"""Called with a page's path, the last known revision of its former file, and the bytes that somebody wrote into that file late."""
 
 
 @dataclass
@@ -141,7 +141,7 @@ class SaveWatch:
             page.doubted = found.revision
 
     async def _look_at_displaced(self, *, last: bool) -> None:
-        # Each file stays in the list until it is done with: if this is cancelled half-way, the last look takes all of them again.
+        # A file leaves the list only when it is finished with: if this is cancelled half-way, the last check sees all of them.
         watched, now = list(self._displaced), monotonic()
         over = len(watched) - MOST_DISPLACED
         ending = [one for number, one in enumerate(watched) if last or one.until <= now or number < over]

@@ -1,6 +1,6 @@
-"""Detects saves from stale buffers: an editor that read a page before our write and saves it afterwards removes our write.
+"""Detects saves from stale buffers: an editor that read a page before our write and saves it afterwards undoes our write.
 
-The state that a save was made from is inferred from its lines: of the states that the page had, the one that differs least.
+The state that a save was made from is inferred from its lines: the state of the page's history that differs least.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from datetime import datetime
 from knowledge.history.ports import Ledger, Revision
 
 STALE_S = 10.0
-"""A save later than this after our newest write is taken as intended, whatever its author had read."""
+"""A save more than this many seconds after our newest write counts as intended, even if its author had not seen that write."""
 SAME_S = 0.5
-"""The same for a save that equals an earlier state: later it is a person who goes back, not an editor saving unchanged text."""
+"""The same for a save equal to an earlier state: after that time it is a person undoing a change, not an editor's old buffer."""
 NEAR = 24
 """How many states are compared first; more are compared only while the nearest is among the oldest."""
 PATIENCE = 10
-"""How many older states in a row may differ more before the nearest is accepted: each edit in between makes a state differ more."""
+"""After this many older states in a row that differ more, the nearest so far is accepted: older states usually differ even more."""
 MOST_STATES = 2000
 MOST_COUNTED = 400
 
@@ -29,7 +29,7 @@ Lines = frozenset[bytes | tuple[bytes, int]]
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A save that missed our newest write: it was made from `read`, and our write is `newest`."""
+    """A save that was made without our newest write (`newest`), from the state `read`."""
 
     read: bytes
     newest: bytes
@@ -68,7 +68,7 @@ class Lineage:
         self._counted: OrderedDict[tuple[str, str], Lines] = OrderedDict()
 
     async def stale(self, path: str, raw: bytes, saved_at: datetime, history: Sequence[Revision]) -> Stale | None:
-        """Return what the save `raw` missed; None if it was made from our newest write, or long after it.
+        """Return the write that the save `raw` missed; None if it was made from our newest write, or long after it.
 
         `history` are the newest lines of the page's history, newest first.
         """
@@ -140,6 +140,6 @@ class Lineage:
 
 
 def _states(history: Sequence[Revision]) -> list[str]:
-    """Return the revisions that a page had, newest first, each once."""
+    """Return the distinct revisions of a page, newest first."""
     both = [revision for line in history for revision in (line.revision, line.before) if revision is not None]
     return list(dict.fromkeys(both))

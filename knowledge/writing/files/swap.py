@@ -1,8 +1,9 @@
-"""Replaces the files of an act together, and can take that back.
+"""Replaces the files of an act together, and can undo that.
 
-Nothing is ever overwritten. The new bytes are staged beside the page, durable, and trade names with it atomically; then the
-displaced bytes are compared with what the act had read. If they differ, somebody who takes no lock, such as an editor, has saved
-the page meanwhile: everything is taken back, the save is at the page again, and the act is planned again from it. All of it blocks.
+Nothing is ever overwritten. The new bytes are staged beside the page, durably, and exchange names with it atomically. Then the
+displaced bytes are compared with those that the act had read. If they differ, a program that takes no locks, such as an editor,
+has saved the page in the meantime: everything is undone, which puts the save back in its place, and the act is planned again from
+it. All of it blocks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from knowledge.writing.files.file_set import (
 
 MOST_EXCHANGES_BACK = 50
 MOST_OPEN = 64
-"""In an act on more files than this, displaced ones are not held open: a process may open only so many."""
+"""In an act on more files than this, displaced files are not held open: a process may open only a limited number."""
 
 
 class Save(NamedTuple):
@@ -59,7 +60,7 @@ class StagedChange:
 
 
 class Displaced:
-    """A file that was the page until just now, still open: an editor that has it open too may yet write to it."""
+    """The former file of a page, held open: an editor that also has it open may still write to it."""
 
     def __init__(self, path: str, descriptor: int, found: FoundPage) -> None:
         self.path, self.revision = path, found.revision
@@ -73,14 +74,14 @@ class Displaced:
 
     @property
     def emptied(self) -> bool:
-        """Whether somebody has emptied it: editors that write in place do so right before they write."""
+        """Whether somebody has emptied it, which editors that write in place do right before they write."""
         return os.fstat(self._descriptor).st_size == 0 and self.revision != revision_of(b"")
 
     def late_save(self, *, thoroughly: bool = False) -> bytes | None:
         """Return its bytes if somebody has written to it since it was last read, None otherwise and while it is empty.
 
-        `thoroughly` compares bytes even if size and time are unchanged, because the clocks of file systems tick slowly.
-        Then the same bytes are returned again until `know` is called with them.
+        `thoroughly` compares bytes even if size and time are unchanged, because timestamps of file systems are coarse. The same
+        bytes are returned again until `know` is called with them.
         """
         if not thoroughly and not self.touched:
             return None
@@ -93,7 +94,7 @@ class Displaced:
         return raw if raw and revision_of(raw) != self.revision else None
 
     def know(self, raw: bytes) -> None:
-        """Count these bytes as known: they are kept."""
+        """Note that these bytes are kept, so that `late_save` no longer returns them."""
         self.revision = revision_of(raw)
 
     def close(self) -> None:
@@ -110,7 +111,7 @@ class _FileSwap:
         self.change, self.folder, self.name = change, folder, name
         self.displaced: Displaced | None = None
         self.met: list[bytes] = []
-        """Saves of others that the act displaced for a moment, before it was taken back."""
+        """Saves of others that the act displaced for a moment, before it was undone."""
         self._staged: os.stat_result | None = None
 
     def stage(self, files: FileSet) -> None:
@@ -126,7 +127,7 @@ class _FileSwap:
         seen = self.change.seen
         if seen.status is None:
             return files.attributes(self.change.like) if self.change.like is not None else None
-        # Every change of owner, permissions or attributes moves the change time. If that is as it was when the page was read, its
+        # Any change of owner, permissions or attributes updates the change time. If that is the same as when the page was read, its
         # attributes are known and the page need not be opened again.
         if now is not None and _is_untouched(now, seen.status) and now.st_ctime_ns == seen.status.st_ctime_ns:
             return FileAttributes(now, seen.extended)
@@ -138,7 +139,7 @@ class _FileSwap:
         return status is seen if status is None or seen is None else _is_untouched(status, seen)
 
     def put(self) -> None:
-        """Make the change. If there was a page, it is at the staged name afterwards."""
+        """Make the change. A page that existed has the staged name afterwards."""
         change = self.change
         if change.seen.raw is None:
             self.folder.publish(change.staged, self.name)
@@ -165,14 +166,14 @@ class _FileSwap:
             raise OSError(errno.EIO, "the bytes read are not those written")
 
     def take_back(self) -> list[Save]:
-        """Restore what was there before, or leave what somebody has saved over it; return the saves that must be kept."""
+        """Restore the former file, or leave a newer save by somebody else; return the saves that must be kept."""
         self.close_displaced()
         change = self.change
         if change.seen.raw is None:
             return self._unpublish() if self.folder.status(change.staged) is None else []
         if change.raw is None:
             return self._restore() if self.folder.status(change.staged) is not None else []
-        # Whether the exchange took place can only be told by the bytes: both names exist before and after.
+        # Both names exist before and after, so only the bytes show whether the exchange took place.
         return self._exchange_back() if self._look(change.staged).raw != change.raw else []
 
     def _unpublish(self) -> list[Save]:
@@ -204,8 +205,8 @@ class _FileSwap:
             except FileNotFoundError:
                 # Somebody removed the page: it stays removed, and their save is kept.
                 return [*saves, *self._saved(back.raw)]
-            # An editor that was still writing the displaced file may have finished; and anyone who has read our write, which was
-            # the page until now, may save over this without having seen it. So it is remembered too.
+            # An editor that was still writing the displaced file may have finished; and an editor that opened our short-lived write
+            # may save over this without having seen it. So it is remembered too.
             self._meet(self._look(self.name))
             displaced = self._hold_ours(ours)
             if displaced.raw == ours or self._is_as_staged(displaced):
@@ -220,7 +221,7 @@ class _FileSwap:
     def _hold(self, known: str | None) -> FoundPage:
         """Return the displaced file and hold it open: a program that opened it while it was the page may still write to it.
 
-        `known` is the revision that it is known to have had.
+        `known` is its last known revision.
         """
         self.close_displaced()
         file = self.folder.open_file(self.change.staged)
@@ -233,7 +234,7 @@ class _FileSwap:
         return found
 
     def _hold_ours(self, ours: bytes | None) -> FoundPage:
-        """Return the file that was the page while our change was visible, and hold it open; `ours` is what we put there."""
+        """Return the file that was the page while our change was visible, and hold it open; `ours` are the bytes we wrote."""
         try:
             return self._hold(None if ours is None else revision_of(ours))
         except (OSError, KnowledgeError) as error:
@@ -247,7 +248,7 @@ class _FileSwap:
             return _nothing_readable(error)
 
     def _is_as_staged(self, found: FoundPage) -> bool:
-        """Return whether this is the very file that we staged, and nobody has written to it."""
+        """Return whether this is exactly the file that we staged, with nothing written to it since."""
         return found.status is not None and self._staged is not None and _is_untouched(found.status, self._staged)
 
     def _meet(self, found: FoundPage) -> None:
@@ -331,12 +332,12 @@ class Swap:
                 swap = _FileSwap(change, self._folders[above], name)
                 self._swaps.append(swap)
                 swap.stage(self._files)
-        # Checked once all are staged, which takes longest: writing over a save only to take it back makes everybody wait.
+        # Checked after staging, which takes longest: exchanging a page that was just saved, only to undo it, costs everybody time.
         return not strayed and all(swap.unchanged() for swap in self._swaps)
 
     def _put(self, swap: _FileSwap) -> bool:
         """Make one change; return whether it displaced what the act had read."""
-        self._done.append(swap)  # before it is: a file system may do it and report an error all the same
+        self._done.append(swap)  # beforehand, because a file system may make the change and still report an error
         try:
             swap.put()
         except (FileNotFoundError, FileExistsError):
@@ -356,7 +357,7 @@ class Swap:
                 swap.read_back()
 
     def undo(self) -> list[Save]:
-        """Take everything back; return the saves of others that are no longer in any file."""
+        """Undo everything; return the saves of others that are no longer in any file."""
         while self._done:
             swap = self._done[-1]
             with named_errors(swap.change.path):
@@ -369,7 +370,7 @@ class Swap:
         return saves
 
     def try_undo(self) -> list[Save]:
-        """Take back what is possible; `is_undone` tells whether that is everything. Recovery does the rest later."""
+        """Undo as much as possible; `is_undone` tells whether that was everything. Recovery does the rest later."""
         try:
             return self.undo()
         except (OSError, KnowledgeError):
@@ -382,7 +383,7 @@ class Swap:
         return not self._done
 
     def release_displaced(self) -> list[Displaced]:
-        """Return the files that were the pages until just now, open; the caller closes them."""
+        """Return the former files of the pages, open; the caller closes them."""
         released = [swap.displaced for swap in self._swaps if swap.displaced is not None]
         for swap in self._swaps:
             swap.displaced = None
@@ -421,7 +422,7 @@ class Swap:
 
 
 def _nothing_readable(error: Exception) -> FoundPage:
-    """Return `ABSENT` for a file that vanished, or in whose place somebody put a folder, a link or something unreadable."""
+    """Return `ABSENT` if the error means that the file vanished or was replaced by a folder, a link or an unreadable file."""
     if isinstance(error, (UnwritableDocument, UnreadableDocument)):
         return ABSENT
     if isinstance(error, OSError) and error.errno in {errno.ELOOP, errno.EMLINK, errno.ENOENT}:

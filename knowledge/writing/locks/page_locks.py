@@ -1,11 +1,11 @@
 """Locks on pages: one writer at a time, in any process; a lock is released when its holder dies.
 
 A lock is the system's lock on an empty file in the state directory. Pages share a fixed number of such files, so the folder
-does not grow and nothing has to be removed; two pages with the same file only wait for each other for some milliseconds.
-A writer polls for the lock, at first often, then less and less; after a while it queues: before each lock there is a gate, and the
-holder of the gate waits for the lock in the system, in a thread, and is woken at once. So under overload the latest are served soon
-and the others within a bounded time, instead of everybody waiting long; and a free lock does not stay idle while one particular
-process wakes up.
+does not grow and nothing has to be removed; two pages with the same file only make each other wait for some milliseconds.
+A writer polls for the lock, at first often, then less and less. After a while it queues: each lock has a second file, its gate, and
+the holder of the gate waits for the lock in a blocking call, in a thread, and gets it as soon as it is free. So under overload the
+latest writers are served soon and the others within a bounded time, instead of all waiting long, and a free lock is not left idle
+until one particular process wakes up.
 
 Source: adaptive LIFO, B. Maurer, "Fail at Scale", ACM Queue 13 (2015); a mutex with a starvation mode, Go's sync.Mutex (2016).
 """
@@ -28,10 +28,10 @@ from knowledge.errors import DocumentBusy
 from knowledge.private_files import private_folder
 
 SLOTS = 256
-"""An act on very many pages holds all of them, and some systems let a process open only a thousand files."""
+"""Number of lock files. An act on very many pages may hold all of them, and some systems let a process open only 1,000 files."""
 LONGEST_WAIT_S = 15.0
 POLLING_S = 1.5
-"""How long a writer polls before it queues. With a shorter time more of the early ones wait long, with a longer one more of all."""
+"""Seconds that a writer polls before it queues. If shorter, more of the early writers wait long; if longer, more of all do."""
 FIRST_PAUSE_S = 0.002
 LONGEST_PAUSE_S = 0.25
 PAUSE_GROWTH = 1.6
@@ -61,7 +61,7 @@ else:
 
     async def _wait(file: int) -> None:
         """Return once the lock is ours. If this is cancelled, the thread gives the lock back as soon as it has it."""
-        # A descriptor of its own: the caller closes `file` on cancellation, and its number may be another file by then.
+        # A duplicate descriptor, because the caller closes `file` on cancellation and the system may reuse its number.
         same = [os.dup(file)]
 
         def wait() -> None:

@@ -1,7 +1,7 @@
 """Locks of pages for machines that share a knowledge base's files and keep its state in one PostgreSQL database.
 
-Processes of one machine lock by files first; the one that is first on its machine asks the database.
-A lock is a transaction-level advisory lock of PostgreSQL, so it ends with its holder's connection, also behind a pooler.
+The processes of one machine compete for file locks first, and only the winner asks the database.
+A lock is a transaction-level advisory lock of PostgreSQL, so it ends with its holder's connection, even behind a pooler.
 
 Source: PostgreSQL documentation, 13.3.5 Advisory Locks.
 """

@@ -34,8 +34,8 @@ class Backlinks:
     ) -> LinkTargets:
         """Return the pages to which the links in these texts may lead.
 
-        `known` are pages with their texts, whose names count even if they are not indexed yet; `comes` is a path that a page is
-        about to get, whose name other pages may have already.
+        `known` are pages with their texts, whose names count even if they are not indexed yet; `comes` is the new path of a page
+        that is about to move, whose name other pages may have too.
         """
         wanted = wiki_names(texts)
         bearers = {name_key(name): [path] for path, text in known.items() for name in _own_names(path, text)}
@@ -49,7 +49,7 @@ class Backlinks:
     async def called(
         self, wanted: Iterable[str], bearers: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> dict[str, Sequence[str]]:
-        """Return the pages that wiki links of these names may mean, for `names_in`; `bearers` are further ones."""
+        """Return the pages that wiki links with these names may mean, for `names_in`; `bearers` adds pages by name."""
         called: dict[str, Sequence[str]] = {}
         for name in wanted:
             if name and "/" not in name:
@@ -72,7 +72,7 @@ class Backlinks:
         return sorted(found)
 
     async def _candidates(self, path: str, own: Sequence[str]) -> set[str]:
-        """Return the pages that mention a name of `path`, and those that the index does not know in their current state."""
+        """Return the pages that mention a name of `path`, and those whose current state is not indexed."""
         # The index only narrows the search; whether a page really links is decided by parsing its text.
         mentioning = set(await self._index.mentioning(_spellings(path, own)))
         indexed = await self._index.stamps()

@@ -1,4 +1,4 @@
-"""Finds the page that a write means, and the settings of its directories."""
+"""Finds the page that a write refers to, and the settings of its directories."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Surroundings:
 
 
 class PageLookup:
-    """Reads only names and the front matter of directories, which is cached until their files change."""
+    """Finds pages by name, and settings in the front matter of directories, which is cached until the files change."""
 
     def __init__(self, vault: Vault, names: PageNames) -> None:
         self._vault, self._names = vault, names
@@ -79,7 +79,7 @@ class PageLookup:
         """Return the path of the page that `name` means.
 
         Raises:
-            InvalidPath, NoSuchPath, AmbiguousName: there is no such page; the message names what there is instead.
+            InvalidPath, NoSuchPath, AmbiguousName: there is no such page; the message names similar ones.
         """
         return await self._names.locate(name)
 
@@ -121,7 +121,7 @@ class PageLookup:
         return [file.path for file in found]
 
     async def made_at(self, path: str) -> str:
-        """Return the real path that a page at `path` would have if it were made: folders that are links are followed.
+        """Return the real path that a new page at `path` would have, following folders that are links.
 
         Raises:
             InvalidPath: a link leads out of the knowledge base.
@@ -150,7 +150,7 @@ class PageLookup:
 
     def _head(self, path: str) -> Mapping[str, object]:
         found = self._vault.find(path)
-        # Not through a link: anyone who may edit its target could configure the server.
+        # Links are not followed here: otherwise anyone who may edit a link's target could configure the server.
         if found is None or not self._vault.is_plain(path):
             return {}
         known = self._heads.get(path)
