@@ -1,1 +1,1 @@
-"""Contradictions: found between pages, listed, dismissed by a person."""
+"""Contradictions between pages: finding them, listing them, and a person's decisions on them."""

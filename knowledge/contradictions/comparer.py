@@ -1,4 +1,4 @@
-"""Compares pages, each with what is recorded about it, and leaves out what is on record already."""
+"""Finds contradictions between pages, given the recorded origins of their units, that are not on record yet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from knowledge.pages.vault import Vault
 from knowledge.writing.related.target_page import PageLookup
 
 MOST_FLAGS = 10_000
-"""Contradictions on record that new ones are compared with."""
+"""The most recorded contradictions that new ones are checked against."""
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class PageComparer:
     ) -> Sequence[Contradiction]:
         """Return the contradictions between the page and the others that are neither open nor dismissed, each once.
 
-        With `only`, those of the page's units with these digests. Others that are gone, or take too long, are left out.
+        With `only`, just those of the page's units with these digests. Other pages that are gone or take too long are skipped.
 
         Raises:
             EngineUnavailable, StorageError: the index or the database can't be asked now.

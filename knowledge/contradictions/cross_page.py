@@ -1,4 +1,4 @@
-"""Finds contradictions with other pages: after a write, because a person's edit is never delayed by them."""
+"""Finds contradictions with other pages after a write, in the background, so that no write waits for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from knowledge.merge.model import Contradiction, unit_digest
 from knowledge.writing.related.related_pages import RelatedPages
 
 MOST_UNITS = 24
-"""Units of the last writes to a page that are compared with other pages."""
+"""The most units of recent writes to one page that are compared with other pages."""
 MOST_PAGES = 5
 MOST_WAITING = 200
 QUIET_S = 1.0
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The texts of the units that a write brought into a page."""
+    """The texts of the units that a write added to a page."""
 
     actor: Actor
     path: str
@@ -61,7 +61,7 @@ class CrossPageClaims:
         before = self._waiting.pop(written.path, None)
         earlier = before.texts if before is not None and before.actor.principal == written.actor.principal else ()
         self._waiting[written.path] = replace(written, texts=[*earlier, *written.texts][-MOST_UNITS:])
-        # The oldest write is given up: a finding less does no harm, a queue without a bound would.
+        # The oldest write is dropped: a missed contradiction does little harm, an unbounded queue would.
         while len(self._waiting) > MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._idle = anyio.Event() if self._idle.is_set() else self._idle
@@ -73,7 +73,7 @@ class CrossPageClaims:
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Look until cancelled, whenever nobody has written for a moment: writers need the processor themselves."""
+        """Process the queue until cancelled, whenever nobody has written for a moment: writers need the processor."""
         self._running = True
         try:
             while True:

@@ -21,21 +21,20 @@ from knowledge.pages.paths import without_suffix
 from knowledge.writing.related.target_page import Surroundings, front_matter_of
 
 LEAST_SHARED, SAME_SUBJECT = 3, 0.75
-"""Words that the subjects of two statements share, and their likeness, from which they are about the same thing on two pages."""
+"""Shared words, and likeness of subjects, from which statements on two pages count as being about the same thing."""
 NEARLY_EQUAL = 0.95
-"""The likeness of subjects with one shared word less that differ in a figure: "the cache holds 5 GB", "... 6 GB"."""
+"""The likeness required with one shared word fewer if a figure differs: "the cache holds 5 GB", "the cache holds 6 GB"."""
 SAME_NAMES = 0.8
-"""The likeness of the names around two short lines. Pages made from one template share all of them but their own."""
+"""The required likeness of the page names and headings around two short lines. Pages from one template share most of them."""
 PARALLEL = 2
-"""Keys that two pages have in common if they say the same things about two subjects."""
+"""Keys that two pages must share to count as parallel: the same facts about different subjects."""
 LEAST_SURE = 0.5
 """How sure a contradiction between pages must be to be reported. A list that is mostly wrong is not read."""
 COPIED, COPIED_WORDS = 2, 8
-"""Statements of so many words that two pages share if one began as a copy of the other, or both as copies of a template."""
+"""Shared statements, and the words that each must have, from which two pages count as copies of each other or of a template."""
 OF_A_COPY, OF_SAMPLES, SWAPPED, REPEATED = 0.6, 0.5, 0.8, 0.8
-"""How sure it still is, times this, that statements contradict each other if they are of such pages, if one is a sample or follows
-from an example, if each has a word that the other lacks, and if one is in a surer pair. All are reported, after those that need
-no such doubt."""
+"""Factors that lower how sure a contradiction is: between such pages; if a statement is a sample or follows from an example; if each
+statement has a word that the other lacks; if one is already in a surer pair. They only move it down the list."""
 _ONLY_A_LINK = re.compile(r"\[[^\[\]]*\]\([^()\s]*\)\.?")
 _FOLLOWS = re.compile(
     r"(?:therefore|thus|hence|for example|for instance|e\.g\.|in this (?:case|example)|daher|zum beispiel)\b",
@@ -59,7 +58,7 @@ _SAMPLES = frozenset(
         "examples",
     )
 )
-"""Headings over sentences that are shown and not said."""
+"""Headings over sample sentences, which the page shows but does not claim."""
 _FIGURES = ("number", "unit", "date", "version")
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _UNVERSIONED = re.compile(r"[-_. ]*v?\d+(?:[-_.]\d+)*", re.IGNORECASE)
@@ -67,7 +66,7 @@ _UNVERSIONED = re.compile(r"[-_. ]*v?\d+(?:[-_.]\d+)*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class RecordedPage:
-    """A page and what is recorded about it. `tracked_text` is the page that `tracked` belongs to."""
+    """A page and its recorded origins. `tracked_text` is the text that `tracked` belongs to."""
 
     path: str
     text: str
@@ -96,10 +95,10 @@ class PagePair:
 
 
 def pair_contradictions(pair: PagePair) -> list[Contradiction]:
-    """Return the contradictions between the two pages, the surest first; of each the better believed side is `existing`.
+    """Return the contradictions between the two pages, surest first; the side with the higher confidence is `existing`.
 
-    Two statements that are both dated, by their pages, their sections or themselves, do not contradict each other: each says
-    how things were then. Nor do those of two years.
+    Two statements that are both dated, by their page, their section or their own text, do not contradict each other: each says how
+    things were at its time. Nor do statements about two different years.
     """
     if _UNVERSIONED.sub("", pair.page.path) == _UNVERSIONED.sub("", pair.other.path):
         return []  # `spec.md` and `spec-2.0.md` describe two versions
@@ -128,7 +127,7 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
             (here.side(one.existing, said[0]), comparison.values[0]),
             (there.side(one.new, said[1]), comparison.values[1]),
         ]
-        # Stable, so that of two sides that are believed alike the first page's stays first.
+        # The sort is stable: if both sides have the same confidence, the first page's stays first.
         (existing, value), (new, other_value) = sorted(sides, key=lambda side: -(side[0].confidence or 0.0))
         about = f"About {comparison.subject!r}, " if comparison.subject else ""
         reason = f"{about}{existing.path} says {value}, {new.path} says {other_value}."
@@ -141,16 +140,16 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
         ):
             sure *= factor if doubted else 1
         told.update(said)
-        # Doubt changes the order, and hides nothing.
+        # Lowered sureness changes the order but hides nothing.
         sure = max(sure, min(comparison.strength, LEAST_SURE))
         found.append(Contradiction(comparison.kind, comparison.subject, reason, existing, new, sure))
     return sorted(found, key=lambda one: -one.sure)
 
 
 def _are_copies(pair: PagePair, here: Sequence[Unit], there: Sequence[Unit]) -> bool:
-    """Return whether both pages have one name in two folders, or say the same in several places, each path with a word of its own.
+    """Return whether the pages have the same name in two folders, or share several statements and differ in a word of the path.
 
-    Then a differing figure is more likely that of another team or kind of leave than a mistake.
+    Then a different figure is more likely another team's, or about another kind of leave, than a mistake.
     """
     paths = (pair.page.path, pair.other.path)
     ours, theirs = (frozenset(_words(path).casefold().split()) for path in paths)
@@ -199,11 +198,11 @@ class _ComparedPage:
         self._is_dated = is_dated_name(page.path) or page.around.appends(front) or is_log(document)
 
     def dates(self, unit: Unit) -> bool:
-        """Return whether what the unit says is of one time: by its page, a heading above it, or its own beginning."""
+        """Return whether the unit is dated: by its page, by a heading above it, or by its own beginning."""
         return self._is_dated or any(map(dated_heading, unit.section)) or dated_item(unit.text) is not None
 
     def years(self, unit: Unit) -> frozenset[str]:
-        """Return the years that the names of its page and headings say it is about: those of two annual reports."""
+        """Return the years in the names of its page and headings, such as that of an annual report."""
         return frozenset(_YEAR.findall(" ".join((self._page.path, *unit.section))))
 
     def side(self, number: int, said: str) -> Side:
@@ -244,9 +243,9 @@ def _name(path: str) -> str:
 
 
 def _as_written(said: str, text: str) -> str:
-    """Return a statement, which is read without markup, as its unit has it: what is on record must be found in the page again."""
+    """Return a statement as its unit writes it, with markup, so that the recorded text can be found in the page again."""
     written = [text[span.start : span.end] for span in sentences(text)]
-    # What counts as one sentence differs a little between the two readings.
+    # The two ways of splitting sentences differ slightly.
     return next((one for one in written if said in plain_text(one)), text)
 
 
@@ -260,10 +259,10 @@ def _reading(text: str, found: FoundContradiction) -> StatementReading:
 
 
 def _share_a_subject(found: FoundContradiction, around: Sequence[Sequence[str]]) -> bool:
-    """Return whether two statements of different pages are about the same thing, not only in the same words.
+    """Return whether two statements of different pages are about the same thing, and not merely worded alike.
 
-    On one page the page is the subject. Of two, the statements say what they are about, or the names `around` them do: those of
-    their pages and headings.
+    Statements of one page share its subject. Those of two pages must name their subject themselves, or the names `around` them must:
+    those of their pages and headings.
     """
     if not _is_clear_alone(found):
         headings = [_reading(" ".join(above[1:]), found).subject for above in around]

@@ -18,10 +18,10 @@ from knowledge.wire.cursors import question, seal, unseal
 from knowledge.writing.answers import Disagreement, Disagreements, DismissalLine
 
 FLAGS_AT_ONCE = 200
-"""Flags that are read at a time; those that no longer hold are settled on the way."""
+"""Flags that are read at a time; those that no longer hold are settled as they are read."""
 LONGEST_REASON = 500
 DISMISS, REOPEN = "contradiction.dismiss", "contradiction.reopen"
-"""A person's act, by its name in the audit log."""
+"""The names of a person's acts in the audit log."""
 
 
 class NotOpen(KnowledgeError):
@@ -128,7 +128,7 @@ class Contradictions:
         return replace(flag, dismissal=dismissal)
 
     async def reopen(self, flag_id: int, *, by: str) -> None:
-        """Take a dismissal back.
+        """Undo a dismissal.
 
         Raises:
             NotOpen: it is not dismissed.
@@ -138,7 +138,7 @@ class Contradictions:
             raise NotOpen(flag_id, await self._ledger.flag(flag_id))
 
     async def _valid(self, flags: Sequence[Flag]) -> list[Flag]:
-        """Return the flags of which both sides are still in their pages."""
+        """Return the flags whose two sides are still in their pages."""
         texts: dict[str, list[str]] = {}
         for side in _written_sides(flags):
             if side.path not in texts:

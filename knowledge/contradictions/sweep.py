@@ -1,4 +1,4 @@
-"""Finds contradictions between pages that exist already, page by page."""
+"""Finds contradictions between existing pages, page by page."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from knowledge.writing.acts.audit_entries import SERVER
 from knowledge.writing.related.related_pages import RelatedPages
 
 CHECK = "check"
-"""The act, as the audit log names it."""
+"""The name of the act in the audit log."""
 NEAR = 3
-"""Pages that are looked at for each statement: those that share most terms with it."""
+"""Pages compared for each statement: those that share the most terms with it."""
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class SweepReport:
 
 
 class ContradictionSweep:
-    """Compares each page with the pages that say something about the same things, as the keyword index finds them."""
+    """Compares each page with the pages about the same things that the keyword index finds."""
 
     def __init__(
         self, vault: Vault, comparer: PageComparer, related: RelatedPages, ledger: Ledger, now: Callable[[], datetime]
