@@ -1,4 +1,4 @@
-"""The effect of an act on the records of a ledger: the same in every engine. Pure."""
+"""The records that an act leaves in a ledger, the same for every engine. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from knowledge.history.timestamps import aware
 
 
 def pages_changed(entry: HistoryEntry) -> Sequence[FileChange]:
-    """Return the changes that belong in a page's history: its bytes have changed, or its place."""
+    """Return the changes that belong in a page's history: those of its bytes or its path."""
     return [change for change in entry.changes if change.before != change.after or change.moved_from is not None]
 
 

@@ -57,7 +57,7 @@ def pack(raw: bytes) -> bytes:
 
 
 def unpack(packed: bytes) -> bytes:
-    """Return the bytes as they were."""
+    """Return the uncompressed bytes."""
     return zlib.decompress(packed)
 
 
@@ -65,7 +65,7 @@ def unpacked_content(digest: bytes, packed: bytes) -> bytes:
     """Return the bytes that were kept under that digest.
 
     Raises:
-        ValueError: they have changed since: somebody edited them, or a disk did.
+        ValueError: they no longer match the digest: somebody edited them, or the disk is damaged.
     """
     try:
         raw = unpack(packed)
@@ -83,7 +83,7 @@ def packed_origins(origins: Sequence[Origin]) -> bytes:
 
 @lru_cache(maxsize=16)
 def unpacked_origins(packed: bytes) -> tuple[Origin, ...]:
-    """Return the origins in their order. A merge reads them when it is planned and again when it is carried out."""
+    """Return the origins in their order; cached, because a merge reads them when it is planned and again when it is carried out."""
     return _origins(json.loads(unpack(packed)))
 
 

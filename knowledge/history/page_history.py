@@ -21,11 +21,11 @@ from knowledge.writing.answers import History, HistoryLine, OriginLine, PageSinc
 from knowledge.writing.related.target_page import PageNames, text_of
 
 MOST_ORIGINS = 60
-"""Runs of lines whose origin is listed; of a long page only the first ones."""
+"""The most runs of lines whose origins are listed, from the beginning of the page."""
 
 
 class PageHistory:
-    """Answers kb_history."""
+    """Lists the states of a page, and the origins of its lines: the answer of kb_history."""
 
     def __init__(self, vault: Vault, ledger: Ledger, names: PageNames, now: Callable[[], datetime]) -> None:
         self._vault, self._ledger, self._names, self._now = vault, ledger, names, now
@@ -53,7 +53,7 @@ class PageHistory:
         )
 
     async def since(self, path: str, revision: str | None, *, limit: int) -> PageSince:
-        """Return the page as it is, and what changed it since that revision: at most `limit` changes, the newest first.
+        """Return the page's current revision, and at most `limit` changes since that revision, newest first.
 
         Raises:
             KnowledgeError: the file can't be read.
@@ -68,7 +68,7 @@ class PageHistory:
         lines = [_line(line) for line in await self._ledger.history(path, limit=limit)]
         changes = list(takewhile(lambda line: line.revision != revision, lines))
         if not lines or lines[0].revision != now:
-            # An editor changed it, and nobody has recorded that yet.
+            # An editor changed it, and that is not recorded yet.
             at = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC) if file else self._now()
             changes.insert(0, _line(Revision(0, path, now, None, at, "outside")))
         return PageSince(path, now, changes[:limit])
@@ -79,7 +79,7 @@ class PageHistory:
             path = await self._names.locate(name)
             file = await anyio.to_thread.run_sync(self._vault.read, path)
         except NoSuchPath as error:
-            # A removed page has no name any more, but its history is kept under its path.
+            # A removed page can no longer be found by name, but its history is kept under its path.
             path = clean_path(name)
             for candidate in (path, f"{path}.md"):
                 if await self._ledger.history(candidate, limit=1):
@@ -88,7 +88,7 @@ class PageHistory:
         return path, file.raw, file.revision
 
     async def _origins(self, path: str, raw: bytes) -> list[OriginLine]:
-        """Return the origins of the page, by runs of lines that have the same one."""
+        """Return the origins of the page's lines, one for each run of lines with the same origin."""
         tracked = await self._ledger.tracked(path)
         if tracked is None:
             return []

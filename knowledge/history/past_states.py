@@ -1,4 +1,4 @@
-"""The readers' part of the ledger: keeps what they were shown as bases of later writes, and returns earlier states of pages."""
+"""The part of the ledger that readers use: it stores the texts they saw as bases of later writes, and returns earlier states."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KEPT_FRESH = timedelta(hours=12)
 
 
 class PastStates:
-    """Keeps states of pages as bases. Reading works without the database; a later write then only gets an analysis."""
+    """Stores states of pages as bases. Reading works without the database, but a later write then gets only an analysis."""
 
     def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:
         self._ledger, self._now = ledger, now
         self._noted: OrderedDict[tuple[str, str], datetime] = OrderedDict()
 
     async def shown(self, path: str, raw: bytes, revision: str) -> None:
-        """Keep these bytes of the page, which a caller is shown now, so that a write can be based on them."""
+        """Store these bytes of the page, which a caller sees now, so that a write can be based on them."""
         key, at = (path, revision), self._now()
         last = self._noted.get(key)
         if last is not None and at - last < KEPT_FRESH:

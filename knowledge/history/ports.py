@@ -86,7 +86,7 @@ class TrustMove:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where an act in another service went: its place there (`plane:KB`, `zulip:design/merge`), and the id of its outbox entry."""
+    """The destination of an act in another service (`plane:KB`, `zulip:design/merge`), and the id of its outbox entry."""
 
     target: str
     errand: str
@@ -94,7 +94,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class RunNote:
-    """A run of `agent_run` and its model; the rest is known once it has ended. `cost_micros` is None if part of it is unknown."""
+    """A run of `agent_run` and its model; the other fields are known once it has ended. `cost_micros` is None if partly unknown."""
 
     id: str
     model: str
@@ -122,14 +122,14 @@ class HistoryEntry:
     contradictions `dismissed` or `reopened`; for decisions `approved`, `rejected`, `joined`, `withdrawn` or `trust`; for acts in
     other services `sent`, `failed` (certainly not done) or `unsure`; for runs `begun`, and then `done`, `failed` or `cancelled`."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
-    """By path, for every unit of the page as it is afterwards."""
+    """The origins of every unit of each page after the act, by path."""
     contradictions: Sequence[Contradiction] = ()
     trust_record: TrustMove | None = None
-    """This and the next two are in the record only if they are set, so that records of acts on pages keep their form."""
+    """This and the next two fields are in the audit record only if set, so that records of acts on pages keep their form."""
     delivery: Delivery | None = None
     run: RunNote | None = None
     judgements: tuple[tuple[str, str], ...] = ()
-    """How the host said that statements relate: the digest of the pair (hexadecimal), and its answer. Only where it was asked."""
+    """The host's answers to questions about statements: the digest of each pair (hexadecimal) and the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +249,9 @@ class Ledger(Protocol):
         processes try. An id without a proposal is ignored.
 
         Raises:
-            UnknownIntent: the intent does not exist (any more): somebody else finished or dropped it. Nothing is recorded.
+            UnknownIntent: the intent does not exist, or another process has finished or dropped it. Nothing is recorded.
             ProposalSettled: the proposal is not approved, or no longer. Nothing is recorded.
-            CorruptDatabase: the end of the chain is missing, or there are records behind it. Nothing is recorded.
+            CorruptDatabase: the end of the chain is missing, or records follow it. Nothing is recorded.
             ValueError: origins of a page that the act does not leave behind.
         """
         ...
@@ -283,7 +283,7 @@ class Ledger(Protocol):
     ) -> Sequence[Flag]:
         """Return open contradictions with a side at or below `path`, or only `dismissed` ones.
 
-        Those of the highest rank come first, of the same rank the newest; `after` is the rank and id that the list continues after.
+        The highest rank comes first, and within a rank the newest; the list continues after the rank and id `after`.
         """
         ...
 
@@ -292,7 +292,7 @@ class Ledger(Protocol):
         ...
 
     async def dismissals(self, path: str) -> Mapping[bytes, Dismissal]:
-        """Return the newest dismissal of each pair of statements (`Contradiction.pair`) of which both are of this page."""
+        """Return the newest dismissal of each pair of statements (`Contradiction.pair`) that are both on this page."""
         ...
 
     async def dismiss(self, flag_id: int, dismissal: Dismissal, entry: HistoryEntry) -> bool:
@@ -306,7 +306,7 @@ class Ledger(Protocol):
         ...
 
     async def reopen(self, flag_id: int, entry: HistoryEntry) -> bool:
-        """Take a dismissal back and record that; False, and nothing recorded, if it is not dismissed."""
+        """Undo a dismissal and record that; False, and nothing recorded, if it is not dismissed."""
         ...
 
     async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
@@ -318,13 +318,13 @@ class Ledger(Protocol):
         ...
 
     async def chain_end(self) -> tuple[int, bytes]:
-        """Return `seq` and digest of the newest record, kept beside the chain so that a cut tail is noticed; at first (0, b"")."""
+        """Return `seq` and digest of the newest record, stored apart from the chain so that a cut tail is noticed; first (0, b"")."""
         ...
 
     async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
-        """Drop states that were only `seen` and not since that time, the oldest `limit` of them, and return how many.
+        """Drop at most `limit` states, oldest first, that were only `seen`, last before that time; return how many.
 
-        Their bytes are dropped with them, unless another page has the same. A state in a page's history or in an act
-        that has begun is never dropped.
+        Their bytes are dropped too, unless another page has the same bytes. A state in a page's history or in an act that has begun
+        is never dropped.
         """
         ...

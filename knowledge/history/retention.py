@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from knowledge.history.ports import Ledger
 
 KEPT = timedelta(days=31)
-"""A base is promised for thirty days after it was last shown, which is recorded up to half a day late."""
+"""A base must stay usable for thirty days after it was last shown; the recorded time may be up to half a day too early."""
 AT_ONCE = 500
 """States dropped in one transaction: writers have to wait for it."""
 
 
 async def collect(ledger: Ledger, now: datetime) -> int:
-    """Drop states that were only seen, last more than a month ago, and return how many."""
+    """Drop states that were only seen, and last seen over a month ago; return how many."""
     dropped = 0
     while count := await ledger.forget(seen_before=now - KEPT, limit=AT_ONCE):
         dropped += count

@@ -370,8 +370,8 @@ class SqlLedger:
         return revision_of(digest)
 
     async def _storing(self, contents: Mapping[bytes, bytes]) -> list[Part]:
-        """Return the statements that store the contents. They are packed before the transaction, because others wait for its end."""
-        # In one order, so that two callers cannot wait for each other.
+        """Return the statements that store the contents, compressed before the transaction, so that others wait for less."""
+        # In a fixed order, so that two callers never wait for each other.
         digests = sorted(contents)
         known = {digest for (digest,) in await self._tables.read(_KEPT, (digests,))}
         new = [digest for digest in digests if digest not in known]
@@ -383,7 +383,7 @@ class SqlLedger:
         ]
 
     async def content(self, path: str, revision: str) -> bytes | None:
-        """Return the bytes that are kept as that state of the page, also from before it was moved."""
+        """Return the bytes of that state of the page, including states from before it was moved."""
         between = digests_between(revision)
         if between is None:
             return None
@@ -432,7 +432,7 @@ class SqlLedger:
         await self._tables.write(("DELETE FROM forge.intent WHERE id = %s", (intent_id,)), durable=False)
 
     async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
-        """Put the act on record and end its intent, durably."""
+        """Record the act and end its intent, durably."""
         require_sound(entry)
         changed, proposal = paths_to_tell(entry), carries_out(entry)
         parts: list[Part] = []
@@ -449,7 +449,7 @@ class SqlLedger:
         return AuditRecord(*rows[0])
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
-        """Return the page's history, newest first, from the line after `before`, also from before it was moved."""
+        """Return the page's history, newest first, from the line after `before`, including lines from before it was moved."""
         below = FOR_EVER if before is None else before
         values = {**_named(path), "ever": FOR_EVER, "before": below, "limit": limit}
         return [Revision(*with_moments(row, 4)) for row in await self._tables.read(_HISTORY, values)]
@@ -499,7 +499,7 @@ class SqlLedger:
         return await self._rule((_DISMISS, values), entry)
 
     async def reopen(self, flag_id: int, entry: HistoryEntry) -> bool:
-        """Take a dismissal back and record that."""
+        """Undo a dismissal and record that."""
         return await self._rule((_REOPEN, (flag_id,)), entry)
 
     async def _rule(self, ruling: Part, entry: HistoryEntry) -> bool:
@@ -548,12 +548,12 @@ class SqlLedger:
 
 
 async def _aside(work: Callable[[], T], size_bytes: int) -> T:
-    """Return the result of `work`, run on another thread if other calls would have to wait for it."""
+    """Return the result of `work`, which runs on another thread if it would hold up other calls."""
     return await anyio.to_thread.run_sync(work) if size_bytes > ASIDE_BYTES else work()
 
 
 def path_key(path: str) -> bytes:
-    """Return the hash of a path that PostgreSQL's indexes hold in its place."""
+    """Return the hash of a path, which PostgreSQL's indexes hold because a path may be too long for them."""
     return hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -586,7 +586,7 @@ def _columns(line: Revision) -> dict[str, Any]:
 def _flag(row: Row) -> Flag:
     id_, at, principal, text, existing, new, rank, settled, ruling, by, ruled_at, reason = row
     found = contradiction(text)
-    # The columns follow pages that move; the text says where they were.
+    # The columns are updated when pages move; the stored text still has the old paths.
     found = replace(found, existing=replace(found.existing, path=existing), new=replace(found.new, path=new))
     dismissal = None if ruling is None else Dismissal(ruling, by, moment(ruled_at), reason)
     return Flag(id_, moment(at), principal, found, rank, moment_if_any(settled), dismissal)

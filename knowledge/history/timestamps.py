@@ -9,15 +9,15 @@ from typing import Any
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-"""A stored time before or after these is read as the nearer one. Another program can write times that no `datetime` can represent,
-such as `infinity`; a span can be added to these limits without an error."""
+"""Stored times outside these limits are read as the nearer limit. Another program can write times that no `datetime` can represent,
+such as `infinity`; the limits leave room to add a time span without an overflow."""
 
 
 def aware(at: datetime) -> datetime:
     """Return `at`, which must have a zone.
 
     Raises:
-        ValueError: it has none: a mistake of the caller.
+        ValueError: it has none, which is a mistake of the caller.
     """
     if at.tzinfo is None:
         raise ValueError("a time without its zone")
@@ -59,5 +59,5 @@ def with_moments(row: Sequence[Any], *columns: int) -> Sequence[Any]:
 
 
 def within_reach(at: datetime) -> datetime:
-    """Return the time, or the nearest one that can be calculated with."""
+    """Return the time, limited to `EARLIEST` and `LATEST`."""
     return min(max(at, EARLIEST), LATEST)

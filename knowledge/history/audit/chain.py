@@ -78,7 +78,7 @@ def digest_of(previous: bytes, body: str) -> bytes:
 
 
 def fields_of(record: AuditRecord) -> dict[str, Any]:
-    """Return the fields of the record's body; empty if somebody made it unreadable."""
+    """Return the fields of the record's body; empty if it is unreadable, for example after tampering."""
     try:
         fields = json.loads(record.body)
     except (ValueError, RecursionError):
@@ -106,7 +106,7 @@ class ChainCheck:
         if not isinstance(written, int):
             yield broken(record, "cannot be read: edited")
         elif written - record.seq != self._shift:
-            # All records after an inserted or removed one are shifted by one: that is reported once.
+            # One inserted or removed record shifts the numbers of all later ones, which is reported only once.
             self._shift = written - record.seq
             if self._shift:
                 yield broken(record, f"contains what was recorded as {written}: reordered, inserted or renumbered")

@@ -14,13 +14,13 @@ from knowledge.state.change_events import publish_in_sqlite
 from knowledge.state.tables import Part, Row, SqlPair
 
 HOLD_THE_END = "SELECT seq FROM forge.chain_end FOR UPDATE"
-"""The first statement of a transaction that may append: others then wait here, before they hold anything that this one needs."""
+"""The first statement of a transaction that may append. Others wait at it, before they hold any lock that this one needs."""
 
 
 def appending(entry: HistoryEntry) -> Part:
-    """Return the statement that adds the next link. It follows the recorded end, so a tail cut off earlier still shows as missing.
+    """Return the statement that adds the next link, after the recorded end, so that a tail cut off earlier still shows as missing.
 
-    It raises CorruptDatabase if the end of the chain is gone, or there are records behind it.
+    The statement raises CorruptDatabase if the end of the chain is gone, or records follow it.
     """
     return _APPEND, body_around(entry)
 
