@@ -1,6 +1,6 @@
-"""Where a claim comes from and how much that counts. Pure.
+"""The sources of claims: their kinds, how much authority each kind has, and which places a person can trust. Pure.
 
-Source: the project's design, section 5 (authority by source kind).
+kb/concepts/confidence.md has the table of authorities.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from knowledge.pages.paths import clean_path, within
 class ServiceSource:
     """A service whose text other people wrote.
 
-    `origin_field` is the field of its tools' answers that names where a text comes from. `place_forms` are the forms of a place
-    in it that a person can trust, as people read them.
+    `origin_field` is the field of its tools' answers that names where a text comes from. `place_forms` are the forms, for display,
+    of a place in it that a person can trust.
     """
 
     authority: float
@@ -29,7 +29,7 @@ SERVICES: Mapping[str, ServiceSource] = {
     "plane": ServiceSource(0.6, "key", ("plane:PROJECT",)),
     "zulip": ServiceSource(0.3, "place", ("zulip:CHANNEL", "zulip:CHANNEL/TOPIC")),
 }
-"""Services that a person can trust as a whole. The web is not one: nobody can vouch for all of it."""
+"""Services that a person can trust as a whole. The web is not among them: nobody can vouch for all of it."""
 AUTHORITY: Mapping[str, float] = {
     "official": 1.0,
     "decision": 0.95,

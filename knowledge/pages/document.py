@@ -48,7 +48,7 @@ class Document:
     `text` is the decoded file (BOM dropped, CR LF and CR made LF) with its front matter, so that line numbers match the file;
     `body_line` is the line, from 1, of the first line after the front matter. `metadata` is the front matter as plain JSON.
     `links` are the targets of links as written; `page_links` those that may lead to pages, without anchors.
-    `problems` are short sentences about what was odd (broken front matter, invalid UTF-8).
+    `problems` are short sentences about faults of the file (broken front matter, invalid UTF-8).
     `blocks` are the outermost blocks, kept so that cutting into chunks does not scan the text again.
     """
 
@@ -112,7 +112,7 @@ def parse(path: str, raw: bytes) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The front matter of a page, and what it says about the origin of the page's text."""
+    """The front matter of a page, and the origin of the page's text that it states."""
 
     metadata: Mapping[str, object]
     source: str
@@ -325,7 +325,7 @@ def _word(metadata: Mapping[str, object], *keys: str) -> str:
 
 
 def _listed(metadata: Mapping[str, object], *keys: str, split: bool) -> list[str]:
-    """Return the words and numbers under these keys as texts; with `split`, a plain text is a list with commas or blanks."""
+    """Return the words and numbers under these keys as texts; with `split`, a plain text is split at commas and blanks."""
     found: list[str] = []
     for key in keys:
         value = metadata.get(key)

@@ -1,7 +1,7 @@
 """The metadata at the head of a document: where it ends, and its values as plain JSON. Pure.
 
-YAML is read event by event into plain values. Nothing is constructed, so a tag can't run code; nothing recurses; and every value
-behind an alias is counted, so a text that multiplies itself runs into a limit instead of into memory.
+YAML is read event by event into plain values. No objects are constructed, so a tag can't run code; nothing recurses; and every
+value behind an alias is counted each time, so a text that multiplies itself by aliases hits a limit instead of filling memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _YES = frozenset({"true", "yes", "on", "1"})
 
 
 class FrontMatter(NamedTuple):
-    """`body` is the index, from 0, of the first line after it; `problem` is a sentence, empty if it was read without one."""
+    """`body` is the index, from 0, of the first line after it; `problem` is a sentence, empty if there was no problem."""
 
     body: int
     metadata: Mapping[str, object]
@@ -69,7 +69,7 @@ def _closing(lines: Sequence[str], marks: tuple[str, ...]) -> int:
 
 
 def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMatter:
-    # 30 ms to load, which a start with nothing new to index does not pay.
+    # Imported here because it takes 30 ms to load, which a start with nothing new to index should not pay.
     import yaml
 
     text = "\n".join(block)
@@ -172,7 +172,7 @@ class _FrontMatterBuilder:
             raise _FrontMatterRefused(f"its alias *{anchor[:40]} does not name a complete value")
         value, size = self._anchors[anchor]
         self._spend(size)
-        # The depth is measured level by level, so that this does not recurse either.
+        # Measured level by level instead of recursively, so that deep nesting can't exhaust the stack.
         depth, level = len(self._stack), [value]
         while level := [inner for outer in level for inner in _inside(outer)]:
             depth += 1

@@ -1,4 +1,4 @@
-"""Where links lead: the path that is written in a link, and the pages that it may mean. Pure.
+"""Resolves links: the path that is written in a link, and the pages that it may mean. Pure.
 
 The path of a link is looked for beside the page, then from the root of the knowledge base; without a suffix it may mean a
 page or a folder's index. A wiki link names a page by file name, title or alias, or by its path from the root.
@@ -47,7 +47,7 @@ def resolve_path(page: str, path: str, names: LinkTargets, *, wiki: bool) -> str
 
 
 def unescaped_path(written: str, form: LinkForm) -> str:
-    """Return a written path without escapes, entities and percent signs; a wiki link has none of these."""
+    """Return a written path with escapes, entities and percent encoding resolved; a wiki link has none of these."""
     if form in ("wiki", "embed"):
         return written.strip()
     if form not in ("html", "auto") and "\\" in written:

@@ -11,7 +11,7 @@ from knowledge.errors import InvalidPath
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
 INDEX_NAME = "_index.md"
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
-"""Folders with other people's Markdown. Folders whose name begins with a dot are skipped as well."""
+"""Folders that are skipped because they hold other people's Markdown, in addition to those whose name begins with a dot."""
 
 AGENTS_FOLDER, SKILLS_FOLDER = "_agents", "_skills"
 """Top-level folders whose files configure the server: a team's own agents and skills."""
@@ -29,7 +29,7 @@ _ACTING = re.compile(f"[{ACTING}\t\n]")
 
 
 class PageLink(NamedTuple):
-    """A link as it is kept for finding: its path, without escapes and anchor, and whether it is a wiki link."""
+    """A link as the index stores it: its path, without escapes and anchor, and whether it is a wiki link."""
 
     path: str
     wiki: bool
@@ -99,7 +99,7 @@ def without_suffix(path: str) -> str:
 
 
 def file_system_key(name: str) -> str:
-    """Return `name` as the most forgiving file system compares it, so that a second spelling is recognised as the same file.
+    """Return `name` as the most lenient file system compares it, so that another spelling is recognised as the same file.
 
     Ignored are case, the Unicode form, invisible characters, dots and spaces at the end, and everything after a colon
     (on NTFS it names another stream of the same file).

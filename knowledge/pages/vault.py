@@ -1,10 +1,10 @@
 """The only code that opens files of the knowledge base for reading. Nothing outside its folder is ever read.
 
 Documents are regular files named like Markdown, in folders that are not hidden, up to `LARGEST_BYTES`.
-Symbolic links: a document counts once, under its real path. So a scan follows no link to a folder or to a document
-(the target inside is found at its own place, which also makes loops harmless). A link named like Markdown to a plain
-file with another name is the only way to that file, so it is a document under the link's name. A link may be read through
-if its target is inside and not hidden: a checked-out link to `.env` must not publish it. Hard links are ordinary files.
+Symbolic links: a document counts once, under its real path. So a scan follows no link to a folder or to a document: its target
+inside the folder is found at its own path, and loops are harmless. A link with a Markdown name to a file with another name is the
+only way to that file, so it is a document under the link's name. Reading follows a link if its target is inside and not hidden: a
+checked-out link to `.env` must not publish it. Hard links are ordinary files.
 
 All methods block; call them from a worker thread where the event loop matters.
 """
@@ -26,7 +26,7 @@ from knowledge.pages.paths import LONGEST_PATH, clean_path, is_clean, is_hidden,
 from knowledge.state.ports import Stamp
 
 LARGEST_BYTES = 32 * 1024 * 1024
-"""The size of a page. How much of one can come with a call is bounded by `LONGEST_CONTENT` in
+"""The largest page that is read. How much text a call can send is limited by `LONGEST_CONTENT` in
 `mcp_server/toolsets/knowledge/schemas.py`, and that by `LONGEST_LINE` in `mcp_server/transport/stdio.py`."""
 MOST_PROBLEMS = 200
 READ_TRIES = 4
@@ -46,7 +46,7 @@ FOLDER_FLAGS = _FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY"
 
 @dataclass(frozen=True, slots=True)
 class FileRead:
-    """The bytes of a document, their revision, and what the file looked like when they were read."""
+    """The bytes of a document, their revision, and the stamp of the file when they were read."""
 
     raw: bytes
     stamp: Stamp
@@ -55,7 +55,7 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A document that exists, and what its file looks like without reading it."""
+    """A document that exists, and the stamp of its file, which was not read."""
 
     path: str
     stamp: Stamp
@@ -90,7 +90,7 @@ class Vault:
         self.root = Path(self._root)
         """The folder's real path."""
         self.problem_count = 0
-        """How many things the last scan left out."""
+        """The number of files and folders that the last scan left out."""
         self._problems: list[VaultProblem] = []
 
     @classmethod
@@ -106,7 +106,7 @@ class Vault:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """The first 200 things that the last scan left out; `problem_count` counts all."""
+        """The first 200 files and folders that the last scan left out; `problem_count` counts all."""
         return tuple(self._problems)
 
     def check(self) -> None:
@@ -118,7 +118,7 @@ class Vault:
         self.identity()
 
     def identity(self) -> tuple[int, int]:
-        """Return device and inode of the folder, which tell it from another one put in its place.
+        """Return device and inode of the folder, which change if another folder is put in its place.
 
         Raises:
             VaultUnavailable: as `open`.
@@ -141,9 +141,9 @@ class Vault:
     def read(self, path: str, *, plain: bool = False) -> FileRead:
         """Return the document's bytes as they were at one moment, with the stamp of that moment.
 
-        A file that keeps changing comes with the stamp from before the read, so that it counts as changed. `plain`: no
-        link is followed, not even one that stays inside. Files that configure the server are read this way; otherwise
-        anyone who may edit a link's target could change the configuration.
+        A file that keeps changing comes with the stamp from before the read, so that it counts as changed. With `plain` no link is
+        followed, not even one that stays inside. Files that configure the server are read like that: otherwise anyone who may edit
+        a link's target could change the configuration.
 
         Raises:
             InvalidPath: `path` can never name a document, its real place is outside or hidden, or `plain` met a link.
@@ -366,9 +366,9 @@ def printable(path: str) -> str:
 
 
 def read_steadily(descriptor: int, path: str) -> tuple[bytes, os.stat_result]:
-    """Return the bytes of an open file as they were at one moment, and what the file looked like then.
+    """Return the bytes of an open file as they were at one moment, and its status at that moment.
 
-    If the file keeps changing, they are the latest bytes, with what it looked like before they were read.
+    If the file keeps changing, they are the latest bytes, with the status from before they were read.
 
     Raises:
         UnreadableDocument: it is larger than `LARGEST_BYTES`.

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 BlockKind = Literal["heading", "paragraph", "fence", "code", "html", "quote", "list", "table", "break", "comment"]
 
 DEEPEST = 100
-"""How many nested containers are followed. Deeper ones are text, so that a line of `>>>>` takes time in proportion to its length."""
+"""Nesting depth of containers that is followed. Deeper ones count as text, so that a line of `>>>>` takes linear time."""
 
 # Quantifiers are possessive (`++`, `*+`) wherever a hostile line could make a pattern try the same text again and again.
 _RULE = re.compile(r"(?:\*[ ]*){3,}+$|(?:-[ ]*){3,}+$|(?:_[ ]*){3,}+$")
@@ -107,9 +107,9 @@ class _Scanner:
     outer_marker: str = ""
     items: list[int] = field(default_factory=list)
     no_comment_end: bool = False
-    """The rest of the text has no `%%`: so it is searched at most once, however many lines begin a comment."""
+    """Whether the rest of the text is known to have no `%%`, so that it is searched only once, not for each `%%` line."""
     no_rule: str = ""
-    """The rest of this line is known not to be a rule of this character."""
+    """A character of which the rest of this line is known not to be a rule."""
 
     def run(self, first: int) -> Scan:
         lines = self.lines
@@ -159,7 +159,7 @@ class _Scanner:
             self.outer_end = number + 1
 
     def _continue(self, line: str) -> tuple[int, int]:
-        """Return the column after the markers of the open containers that `line` continues, and how many those are."""
+        """Return the column after the markers of the open containers that `line` continues, and the number of these."""
         at = 0
         begin = _spaces(line, 0)
         for depth, container in enumerate(self.containers):
@@ -206,7 +206,7 @@ class _Scanner:
         return True
 
     def _starts(self, number: int, line: str, at: int, matched: int) -> None:
-        """Open what begins on this line, containers first; otherwise it is text."""
+        """Open the containers and the block that begin on this line; a line that begins nothing is text."""
         fresh = False
         while True:
             begin = _spaces(line, at)

@@ -1,4 +1,4 @@
-"""Inside a line of Markdown: words without their markup, links, tags. Pure, and linear in the length of the text."""
+"""Reads inline Markdown: words without their markup, links, tags. Pure, and linear in the length of the text."""
 
 from __future__ import annotations
 

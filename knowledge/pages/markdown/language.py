@@ -1,4 +1,4 @@
-"""Detects the language of a text: by its script, then by the stop words that every text in a language is full of. Pure.
+"""Detects the language of a text: by its script, then by stop words, of which every text is full. Pure.
 
 `languages.json` has for each language its names, its stop words (single letters are what an apostrophe leaves behind), and the
 letters that few other languages use.
@@ -51,7 +51,7 @@ _SCRIPTS = {
     }.items()
 }
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
-"""No script of one language: the words must tell."""
+"""Many languages use this script, so the words must decide."""
 IN_CYRILLIC = frozenset({"ru", "uk", "bg"})
 _PERSIAN = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
 """Letters of Persian that Arabic does not have."""
@@ -60,7 +60,7 @@ MOST_TELLING = 6
 _LETTERS = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W\d_]+")
 LEAD = 0.3
-"""By how much the words for a language must outweigh those for the next one, where few words have to do."""
+"""The lead that a language's words must have over the next language's when there are few words to judge by."""
 SAMPLE = 600
 """Characters that are examined: enough for a hundred stop words, few enough to do it for every document."""
 FEWEST_HITS = 3
@@ -132,7 +132,7 @@ def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:
     best = max(hits, key=lambda language: (hits[language], language))
     if lead and any(hits[best] - weight < lead for language, weight in hits.items() if language != best):
         return ""
-    # Whether it is that language at all is judged by all of its words, also those that it shares with others.
+    # That it is this language at all is judged by all its stop words, including those that it shares with other languages.
     own = sum(map(STOP_WORDS[best].__contains__, known))
     return best if own >= fewest and own >= LEAST_SHARE * len(found) else ""
 

@@ -1,4 +1,4 @@
-"""Sentences by which a text is recognised in another page, whatever their Markdown and line ends. Pure.
+"""Recognises sentences of one text in another page, ignoring Markdown and line ends. Pure.
 
 Word for word only: a paraphrase is not recognised.
 """
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 
 FEWEST_WORDS, FEWEST_LETTERS = 5, 24
-"""Shorter sentences are too common: two people write the same one without having read each other."""
+"""Shorter sentences are too common: two people may write the same one independently."""
 FEWEST_UNSPACED = 12
 DIGEST_BYTES = 8
 
@@ -28,7 +28,7 @@ def passages(text: str) -> frozenset[bytes]:
 
 
 def repeats(text: str, other: str) -> bool:
-    """Return whether the text has a sentence of the other; if no sentence of the other is long enough, whether it has a line of it."""
+    """Return whether `text` has a sentence of `other`, or a line of it if none of its sentences is long enough."""
     known = passages(other)
     if known:
         return not known.isdisjoint(passages(text))

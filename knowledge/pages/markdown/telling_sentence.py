@@ -1,4 +1,4 @@
-"""The first sentence of a page that tells what it is about, for pages whose author wrote no summary. Pure.
+"""Finds the first sentence that tells what a page is about, for pages whose author wrote no summary. Pure.
 
 Pages of real sites begin with badges, tables of contents, notes, shortcodes of the site generator, greetings and lines of
 metadata. So each sentence is rated, and the first of the best rating is taken.
@@ -31,7 +31,7 @@ SHORTEST_END = 20
 """A sentence of fewer characters may be an abbreviation or a number with a dot, so it is read on to the next end."""
 
 TELLING, VAGUE, POOR = 3, 2, 1
-"""A sentence; a sentence that says little about the page, or a part of one; a few words."""
+"""The ratings: a good sentence; a partial one, or one that says little about the page; only a few words."""
 
 _SENTENCE = re.compile(r"[.!?\u061f\u0964][\"')\]]*(?=\s)|[\u3002\uff01\uff1f]")
 _ENDED = re.compile(r"[.!?\u061f\u0964\u3002\uff01\uff1f][\"')\]]*$")
@@ -91,7 +91,7 @@ def _labels(lines: Sequence[str], block: Block) -> str:
 
 
 def _sentences(lines: Sequence[str], block: Block, following: Block | None) -> Iterator[str]:
-    """Yield the first sentences of a block without markup; none of what is no prose (badges, images, lists of links)."""
+    """Yield the first sentences of a block without markup, skipping badges, images and lists of links."""
     if block.kind == "list":
         for item in _items(lines, block, MOST_SENTENCES):
             yield from _read(item)[:1]
@@ -130,7 +130,7 @@ def _read(text: str) -> list[str]:
         return []
     if "[" in text or "http" in text:
         text = _IMAGE.sub("", text)
-        # Links with a word or two between them lead away from the page, and say nothing about it.
+        # A line of links with a word or two between them is navigation and says nothing about the page.
         rest = _LINK.sub("", text)
         if rest != text and len(_WORDY.findall(rest)) == 0:
             return []
