@@ -13,7 +13,8 @@ from knowledge.state.change_events import PUBLISH
 from knowledge.state.ports import Enrolment, Event, Held, Lease, ReadingMark
 from knowledge.state.tables import ManyRows, SqlPair, StateTables, StateTransaction
 from knowledge.trust.ports import TrustChange, TrustRecord
-from knowledge.trust.sql import CHANGE, STANDING, SqlTrust, trust_change, trust_record
+from knowledge.trust.sql import SqlTrust
+from knowledge.trust.sql_registry import CHANGE, STANDING, trust_change, trust_record
 
 LOOKS_KEPT = timedelta(days=30)
 PRUNE_EVERY = timedelta(hours=1)
