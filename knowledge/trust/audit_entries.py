@@ -21,7 +21,7 @@ PLACES: Final[Mapping[Channel, str]] = {
 
 
 def decided(proposal_id: str, verdict: ProposalVerdict) -> HistoryEntry:
-    """Return the record of a decision: who, on which proposal, over which hash, where, and how sure it is that a person did."""
+    """Return the record of a decision: who decided on which proposal and hash, where, and how it was proven to be a person."""
     v = verdict
     outcome = "approved" if v.approved else "rejected"
     words = [f"{outcome} by {v.by} {PLACES[v.channel]}"]
@@ -59,7 +59,7 @@ def withdrawn(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
 
 
 def joined(proposal: Proposal, asker: JoinedAsker) -> HistoryEntry:
-    """Return the record of a principal that asks for the same as a pending proposal: which one, by its hash, and with what call."""
+    """Return the record of a principal that joins a pending proposal by asking for the same: the proposal's hash, and its call."""
     arguments = hashlib.sha256(asker.arguments.encode("utf-8", "surrogatepass")).hexdigest()
     about = {"proposal": proposal.id, "hash": proposal.hash, "arguments": arguments}
     return HistoryEntry(
@@ -72,7 +72,7 @@ def joined(proposal: Proposal, asker: JoinedAsker) -> HistoryEntry:
 
 
 def left(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
-    """Return the record of a principal that no longer asks for a proposal that another one made."""
+    """Return the record of a principal that withdrew from a proposal that another principal made."""
     return HistoryEntry(
         at=at,
         actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id, "joined": True}),
@@ -103,12 +103,12 @@ def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> 
 
 
 def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> HistoryEntry:
-    """Return the record of whether forms of the host that has that secret count as a person's word."""
+    """Return the record of whether answers to forms of the host with that secret count as a person's decisions."""
     return _noted(note, {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed})
 
 
 def place_noted(place: str, note: Note) -> HistoryEntry:
-    """Return the record of a place that a person now vouches for, or no longer does."""
+    """Return the record of a place that a person has begun or ceased to trust."""
     return HistoryEntry(
         at=aware(note.at),
         actor=_actor(note.by, note.act, {"place": place}),

@@ -1,4 +1,4 @@
-"""How proposals are stored, and the rules that every engine applies to them. Pure."""
+"""The stored form of proposals, and the rules that every engine applies to them. Pure."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ log = logging.getLogger(__name__)
 TAINT_KEPT = timedelta(days=30)
 PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
-"""Per caller: at less than a hundred bytes each, that limits the cost of reading."""
+"""Sentences that are remembered per caller, at less than a hundred bytes each."""
 RECENT = timedelta(days=1)
-"""How far back an update of a trust record sees its changes: a score's daily rise is limited."""
+"""How far back an update of a trust record sees its changes, because a score's rise per day is limited."""
 MOST_KEPT = 4_000
-"""Characters of arguments and preview that are kept of a proposal that ended."""
+"""Characters of arguments and preview that are kept when a proposal has ended."""
 LEFT_BY_RETENTION = 600
-"""Characters that are kept of them after their retention."""
+"""Characters of arguments and preview that are kept after the retention time."""
 JOINABLE: Final[Kind] = "flag"
-"""The kind of proposals that several principals may ask for. A call is of one principal: others would get its result."""
+"""The kind of proposal that several principals may ask for. A call can't be shared: the others would get its result."""
 LONGEST_SENTENCE = 400
 """Characters of the sentence about a proposal in a list."""
 
@@ -57,7 +57,7 @@ _TOLD = ("arguments", "level_held", "why", "preview", "journey")
 
 
 def proposal_text(proposal: Proposal) -> str:
-    """Return as JSON the part of a proposal that never changes. ASCII, so that every database keeps every character."""
+    """Return as JSON the part of a proposal that never changes, in ASCII, which every database stores unchanged."""
     form = {name: getattr(proposal, name) for name in _FIXED}
     return _json({**form, "revisions": dict(proposal.revisions)})
 
@@ -84,7 +84,7 @@ def cut_in(line: str | None) -> ShortenedTexts | None:
 
 
 def readable(made: Callable[[Any], MadeT], rows: Iterable[Any]) -> list[MadeT]:
-    """Return the result of `made` for each readable row; one that another program spoiled must not hide the others."""
+    """Return the result of `made` for each readable row, so that a row spoiled by another program does not hide the others."""
     found = []
     for row in rows:
         try:
@@ -130,12 +130,12 @@ def kept_by_now(proposal: Proposal, ended_before: datetime | None, *, is_origin:
         return 2, proposal
     if ended_before is not None and proposal.ended_at is not None and proposal.ended_at < ended_before:
         return 2, shortened_proposal(proposal, RETENTION, LEFT_BY_RETENTION)
-    # A proposal that was made from this one looks up its arguments: the text that came into it, and where it was read.
+    # A proposal that was made from this one still needs its arguments, to find the text and its origins.
     return 1, proposal if is_origin else shortened_proposal(proposal, ENDED)
 
 
 def shortened_proposal(proposal: Proposal, why: str, room: int = MOST_KEPT) -> Proposal:
-    """Return the proposal with the beginnings of its texts, in about `room` characters; unchanged if they are no longer."""
+    """Return the proposal with its texts cut to about `room` characters; unchanged if they are no longer than that."""
     arguments, preview, result = proposal.arguments, proposal.preview, proposal.result or ""
     long_result = why == RETENTION and len(result) > room
     if len(arguments) + len(preview) <= room and not long_result:
@@ -193,13 +193,13 @@ def proposal_of(row: Sequence[Any]) -> Proposal:
 
 
 def asker_of(proposal: Proposal) -> JoinedAsker:
-    """Return the principal that would have made this proposal as one that joins another."""
+    """Return the principal of this proposal as one that joins another proposal instead of making this one."""
     p = proposal
     return JoinedAsker(p.principal, aware(p.created_at), p.arguments, p.level_held, p.why, p.preview, p.journey)
 
 
 def asker_text(asker: JoinedAsker) -> str:
-    """Return as JSON the texts of an asker's own call. ASCII, so that every database keeps every character."""
+    """Return as JSON the texts of an asker's own call, in ASCII, which every database stores unchanged."""
     return _json({name: getattr(asker, name) for name in _TOLD})
 
 
@@ -210,9 +210,9 @@ def asker_from(row: Sequence[Any]) -> JoinedAsker:
 
 
 def as_asked_by(proposal: Proposal, asker: JoinedAsker) -> Proposal:
-    """Return the proposal as the asker's own call makes it, without any text of the call that another principal made.
+    """Return the proposal with the texts of the asker's own call in place of those of the principal that made it.
 
-    Its hash stays that of the proposal. For an asker that withdrew, it was withdrawn.
+    Its hash stays that of the proposal. For an asker that withdrew, its state is `withdrawn`.
     """
     own = replace(
         proposal,
@@ -247,7 +247,7 @@ def verdict_of(text: str) -> ProposalVerdict:
 
 
 def storable_or_none(text: str | None) -> str | None:
-    """Return a result or an error with only such characters as every database can store."""
+    """Return a result or an error, with characters replaced that some database can't store."""
     return None if text is None else storable(text)
 
 
@@ -267,12 +267,13 @@ def superseded(
     joined: Sequence[tuple[str, int]] = (),
     size: int | None = None,
 ) -> Sequence[str]:
-    """Return which of its principal's pending proposals (id, kind and bytes) `proposal` replaces.
+    """Return the ids of those of its principal's `pending` proposals (id, kind and bytes) that `proposal` replaces.
 
-    `joined` are those of others that its principal joined (id and bytes). `size` is how long it is stored, if not as a proposal.
+    `joined` are other principals' proposals that its principal joined (id and bytes). `size` is its stored size in bytes if it joins
+    another proposal.
 
     Raises:
-        TooManyPending: without the replaced ones, as many as allowed are still pending.
+        TooManyPending: even without the replaced ones, the maximum is pending.
         OverQuota: it would exceed the allowed number of bytes.
         ProposalSettled: it was made from one that it replaces, and that is no longer pending.
     """
@@ -292,7 +293,7 @@ def superseded(
 
 
 def counted_size(proposal: Proposal, size: int | None = None) -> int:
-    """Return how many bytes a proposal counts as; `size` is how long it is stored, if not as a proposal."""
+    """Return the bytes that a proposal counts as; `size` is its stored size if it joins another proposal."""
     return max(LEAST_PROPOSED, len(proposal_text(proposal)) if size is None else size)
 
 
@@ -305,7 +306,7 @@ def asks_the_same(pending: Proposal, fresh: Proposal) -> bool:
 
 
 def only_time_differs(before: TrustRecord, after: TrustRecord) -> bool:
-    """Return whether the two differ in nothing but the time."""
+    """Return whether the two differ in their times only."""
     return replace(after, updated_at=before.updated_at) == before
 
 

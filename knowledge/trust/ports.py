@@ -28,7 +28,7 @@ LONGEST_CLAIM_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TrustRecord:
-    """How far a principal is trusted. `floor <= score <= ceiling`, all in 0.0..5.0; frozen means score 0 until thawed."""
+    """The trust in a principal. `floor <= score <= ceiling`, all in 0.0..5.0; while `frozen`, the score counts as 0."""
 
     principal: str
     score: float
@@ -107,11 +107,11 @@ class Proposal:
     """A call that waits, or waited, for a person.
 
     `arguments` is a canonical JSON list of the calls' arguments, executed in this order as one act; `revisions` are those of the
-    files it rests on, None for a file that does not exist; `effect` is a hash of its effect; `documents` are the pages by which a
-    newer proposal replaces it. `hash` is over everything that a decision is about. `preview` is JSON: what the call would return;
-    `result` is JSON: what it did return. `successor` is the proposal that took its place, `origin` the one that it was made from.
-    `runner` executes it until `runs_until`. `cut` says that only the beginning of its long texts is left, so that `hash` can no
-    longer be verified; a proposal that waits or is being executed is always complete.
+    files that it is based on, None for a file that does not exist; `effect` is a hash of its effect; a newer proposal for the same
+    `documents` replaces it. `hash` covers everything that a decision is about. `preview` is the call's expected answer as JSON,
+    `result` its actual one. `successor` is the proposal that took its place, `origin` the one that it was made from. `runner`
+    executes it until `runs_until`. `cut` is set if only the beginning of its long texts is left, so that `hash` can no longer be
+    verified; a proposal that is pending or being executed is always complete.
     """
 
     id: str
@@ -156,7 +156,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class JoinedAsker:
-    """A principal that asked for the same as a pending proposal of another one, and so joined it instead of making its own.
+    """A principal that asked for the same as another one's pending proposal, and joined it instead of making its own.
 
     The texts are those of its own call, in the form that `Proposal` has. `left_at` is when it withdrew.
     """
@@ -206,7 +206,7 @@ class TrustedPlace:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The part of an audit record that the caller knows: who acts, the kind of act (`proposal.decide`, `trust.grant`), and why."""
+    """The caller's part of an audit record: who acts, the kind of act (`proposal.decide`, `trust.grant`), and the reason."""
 
     by: str
     act: str
@@ -258,11 +258,11 @@ class TrustRecords(Protocol):
         ...
 
     async def askers(self, proposal_id: str) -> Sequence[JoinedAsker]:
-        """Return the principals that joined the proposal, in the order in which they asked, also those that withdrew."""
+        """Return the principals that joined the proposal, including those that withdrew, in the order in which they asked."""
         ...
 
     async def asking(self, proposal_ids: Collection[str]) -> Mapping[str, Sequence[AskerLine]]:
-        """Return who joined each of these proposals and did not withdraw, in the order in which they asked.
+        """Return the principals that joined each of these proposals and did not withdraw, in the order in which they asked.
 
         Proposals that nobody joined are left out.
         """
@@ -303,7 +303,7 @@ class TrustRecords(Protocol):
         ...
 
     async def pending(self, principal: str | None = None) -> int:
-        """Return how many proposals are pending, of all kinds; of all, or those that one principal made or joined. Cheap."""
+        """Return the number of pending proposals of all kinds, or only of those that one principal made or joined. Cheap."""
         ...
 
     async def unfinished(self, *, now: datetime) -> bool:
@@ -318,7 +318,7 @@ class TrustRecords(Protocol):
         """Make a pending proposal approved or rejected and put that on the audit chain (`proposal.decide`).
 
         None, and nothing done, if it is not pending, has expired at `verdict.at`, or its hash is not `verdict.hash`. Of any
-        number of decisions at once exactly one counts.
+        number of concurrent decisions exactly one counts.
         """
         ...
 
@@ -343,7 +343,7 @@ class TrustRecords(Protocol):
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
-        """Withdraw a pending proposal of the principal, and put that on the chain; None if it has no such proposal.
+        """Withdraw a pending proposal of the principal, and put that on the audit chain; None if it has no such proposal.
 
         A principal that joined the proposal only stops asking for it. The one that made it can't withdraw it while others ask:
         None, and nothing is done.
@@ -359,9 +359,9 @@ class TrustRecords(Protocol):
     ) -> TrustRecord:
         """Replace the principal's trust record by the result of `change`, all or nothing, and return it.
 
-        Its history gets a line (`note.reason`), the audit chain the scores before and after. Of several updates at once each sees
-        the result of the one before. `unseen` is the score before for a principal without a record. If nothing but the time
-        changes, nothing is recorded, and the old record is returned. An error in `change` is raised, and nothing is recorded.
+        Its history gets a line (`note.reason`), the audit chain the scores before and after. Concurrent updates run one after the
+        other, each on the result of the previous one. `unseen` is the former score of a principal without a record. If only the time
+        would change, nothing is recorded and the old record is returned. An error in `change` is raised, and nothing is recorded.
         """
         ...
 
@@ -378,7 +378,7 @@ class TrustRecords(Protocol):
         ...
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
-        """Note a use; False if there is no such passkey, or its count did not grow although it counts (a copied authenticator)."""
+        """Record a use; False if there is no such passkey, or its count did not grow although it counts (a copied authenticator)."""
         ...
 
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
@@ -386,10 +386,10 @@ class TrustRecords(Protocol):
         ...
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Record, also in the chain, whether forms of the host with that secret count as its person's decision.
+        """Record, also on the audit chain, whether answers to forms of the host with that secret count as its person's decisions.
 
-        A no always counts. A yes does nothing, and False is returned, if it holds already or something was decided later than
-        `note.at`: a yes that is carried out late does not undo a no.
+        A no always takes effect. A yes has no effect, and False is returned, if it holds already or if a decision later than `note.at`
+        is recorded: a yes that is carried out late does not undo a no.
         """
         ...
 
@@ -402,26 +402,27 @@ class TrustRecords(Protocol):
         ...
 
     async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
-        """Return the value of the secret and delete it: of any number of callers at once exactly one gets it."""
+        """Return the value of the secret and delete it: of any number of concurrent callers exactly one gets it."""
         ...
 
     async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
-        """Remember that the caller has read text from these origins, for which nobody vouches.
+        """Record that the caller has read text from these untrusted origins.
 
-        Outside of a journey, an origin may be forgotten after thirty days; a journey, or a run, may wait longer for a person.
+        Outside of a journey, an origin may be forgotten after thirty days; within one it is kept, because a journey, or a run, may
+        wait longer than that for a person.
         """
         ...
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return the untrusted origins that the caller read, and when last: in this journey, or outside of one since then."""
+        """Return the untrusted origins that the caller read, in this journey or outside of one since then, each with the last time."""
         ...
 
     async def trust_place(self, place: str, *, note: Note) -> bool:
-        """Record, also in the chain, that a person trusts the place; False, and nothing done, if it is already trusted."""
+        """Record, also on the audit chain, that a person trusts the place; False, and nothing done, if it is already trusted."""
         ...
 
     async def distrust_place(self, place: str, *, note: Note) -> bool:
-        """Record that the place is no longer trusted, also in the chain; False, and nothing done, if it was not."""
+        """Record, also on the audit chain, that the place is no longer trusted; False, and nothing done, if it was not."""
         ...
 
     async def trusted_places(self) -> Sequence[TrustedPlace]:
@@ -429,9 +430,9 @@ class TrustRecords(Protocol):
         ...
 
     async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
-        """Remember the fingerprints of the sentences that the caller was shown, each with the origin of its text.
+        """Record the fingerprints of the sentences that the caller was shown, each with the origin of its text.
 
-        Forgotten after `PASSAGES_KEPT`; of one caller the newest `MOST_PASSAGES` are kept.
+        They are deleted after `PASSAGES_KEPT`; of each caller only the newest `MOST_PASSAGES` are kept.
         """
         ...
 
@@ -444,4 +445,4 @@ PENDING: tuple[State, ...] = ("pending",)
 
 
 DOCUMENTED = 200
-"""Proposals among which one for the same page is looked for."""
+"""Number of recent proposals that are searched for one about the same page."""

@@ -61,7 +61,7 @@ _PROPOSAL = """
 told, state, verdict, result, error, ended_at, successor, runner, runs_until,
 (SELECT l.line FROM forge.proposal_line l WHERE l.number = proposal.number)
 """
-# `told` is read only where there is no line: `coalesce` would read it all the same.
+# `told` is read only where there is no line; `coalesce` would read it in any case.
 _LINE = """
 line, CASE WHEN line IS NULL THEN told END, state, verdict, result IS NOT NULL, ended_at, successor, runs_until
 FROM forge.proposal LEFT JOIN forge.proposal_line l ON l.number = proposal.number
@@ -236,7 +236,7 @@ class SqlProposals:
         return readable(asker_from, await self._tables.read(_ASKERS, (proposal_id,)))
 
     async def asking(self, proposal_ids: Collection[str]) -> Mapping[str, Sequence[AskerLine]]:
-        """Return who joined each of these proposals and did not withdraw."""
+        """Return the principals that joined each of these proposals and did not withdraw."""
         found: dict[str, list[AskerLine]] = {}
         for id_, principal, asked_at in await self._tables.read(_ASKING, (list(proposal_ids),)):
             found.setdefault(id_, []).append(AskerLine(principal, moment(asked_at)))
@@ -276,7 +276,7 @@ class SqlProposals:
         return Shortened(len(found), freed)
 
     async def pending(self, principal: str | None = None) -> int:
-        """Return how many are pending."""
+        """Return the number of pending proposals."""
         if principal is None:
             return int((await self._tables.read(_COUNT))[0][0])
         return int((await self._tables.read(_COUNT_OF, {"principal": principal}))[0][0])
@@ -301,7 +301,7 @@ class SqlProposals:
     async def _change(
         self, statement: str, values: Any, proposal_id: str, entry: HistoryEntry | None = None
     ) -> Proposal | None:
-        """Run a statement that changes one proposal, if it may be changed, and put the entry on the chain with it."""
+        """Run a statement that changes one proposal, and put the entry on the audit chain with it; None if it changed nothing."""
 
         async def work(t: StateTransaction) -> Proposal | None:
             if entry is not None:
@@ -334,7 +334,7 @@ class SqlProposals:
         error: str | None = None,
         successor: str | None = None,
     ) -> Proposal | None:
-        """End an approved proposal; one that the ledger has ended as executed only gets its result, once."""
+        """End an approved proposal; a proposal that the ledger has ended as executed only gets its result, once."""
         values = {
             "id": proposal_id,
             "state": state,
@@ -365,7 +365,7 @@ class SqlProposals:
     async def expire(self, *, now: datetime) -> Sequence[str]:
         """Expire every pending proposal whose time is up, and return their ids."""
         at = aware(now)
-        # Nearly always none is, and a transaction that writes would make others wait.
+        # Usually none has expired, and a writing transaction would make others wait.
         if not await self._tables.read(_ANY_OVERDUE, (at,)):
             return []
 
@@ -403,7 +403,7 @@ def _listing(
 def _listed(
     columns: str, whose: str, principal: str | None, states: Sequence[State], before: str | None
 ) -> tuple[str, list[Any]]:
-    """Return the statement with only the given conditions: one that may hold anyway would keep SQLite from using its indexes."""
+    """Return the statement with only the conditions that are given: one like `x = ? OR ? IS NULL` would defeat SQLite's indexes."""
     conditions: dict[str, Sequence[str]] = {
         whose: [principal] if principal is not None else [],
         f"state IN ({', '.join(['%s'] * len(states))})": list(states),
@@ -418,7 +418,7 @@ def _listed(
 async def _alike_and_own(
     t: StateTransaction, fresh: Proposal, joins: Joins | None
 ) -> tuple[Proposal | None, Sequence[Any]]:
-    """Hold and return the oldest pending proposal of another principal that is to be joined, and the principal's own pending ones."""
+    """Lock and return the oldest pending proposal of another principal to join, if any, and the principal's own pending ones."""
     found = None if joins is None else await _alike(t, fresh, joins)
     if found is None:
         return None, await t.execute(_PENDING, (fresh.principal,))
@@ -459,7 +459,7 @@ async def _supersede(t: StateTransaction, gone: Sequence[str], fresh: Proposal, 
 async def _shorten(
     t: StateTransaction, proposal_id: str, ended_before: datetime | None = None, *, is_origin: bool = False
 ) -> int:
-    """Shorten a proposal to what is still kept, write its row, and return its size in bytes."""
+    """Shorten a proposal to the part that is still kept, write it, and return its new size in bytes."""
     found = readable(proposal_of, await t.execute(_HOLD_PROPOSAL, (proposal_id,)))
     if not found:
         return 0
@@ -475,7 +475,7 @@ async def _shorten(
 async def _shorten_askers(
     t: StateTransaction, proposal: Proposal, ended_before: datetime | None, *, is_origin: bool
 ) -> int:
-    """Shorten the texts of those who joined the proposal like its own, and return how many bytes that frees."""
+    """Shorten the texts of principals that joined the proposal by the same rules; return the bytes that this frees."""
     freed = 0
     for asker in readable(asker_from, await t.execute(_ASKERS, (proposal.id,))):
         short = asker_text(shortened_asker(proposal, asker, ended_before, is_origin=is_origin))

@@ -107,7 +107,7 @@ class SqlTrustRegistry:
             before = trust_record(rows[0]) if rows else None
             changes = await t.execute(_CHANGES_SINCE, (principal, note.at - RECENT))
             after = change(before, [trust_change(row) for row in changes])
-            # Even if nothing is recorded below, because it checks what `change` returned.
+            # Called even if nothing is recorded below, because it checks the result of `change`.
             line = change_line(principal, before, after, note, unseen=unseen)
             if before is not None and only_time_differs(before, after):
                 return before
@@ -144,7 +144,7 @@ class SqlTrustRegistry:
         return [Passkey(*with_moments(row, 5, 6)) for row in await self._tables.read(_PASSKEYS)]
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
-        """Note a use; False if there is no such passkey, or its count did not grow although it counts."""
+        """Record a use; False if there is no such passkey, or its count did not grow although it counts."""
         values = {"id": passkey_id, "count": sign_count, "at": aware(at)}
         return bool(await self._tables.write((_USE, values)))
 
@@ -153,7 +153,7 @@ class SqlTrustRegistry:
         return await self._noted(_REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Record, also in the chain, whether the host's forms count; False if that is already so, or something newer is recorded."""
+        """Record, also on the audit chain, whether the host's forms count; False if they do already, or a later decision exists."""
         row = (host, secret_digest, allowed, aware(note.at))
         return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
 
@@ -168,7 +168,7 @@ class SqlTrustRegistry:
 
     async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
         """Return the value of the secret and delete it, and all secrets that have expired."""
-        # Not this one: whether it is still valid is decided from the row that the last statement returns.
+        # This secret is left out: whether it is still valid is decided from the row that the last statement returns.
         forget = (_FORGET_EXPIRED, (aware(now), digest, purpose))
         rows = await self._tables.write(forget, (_TAKE, (digest, purpose)))
         return next((value for value, expires_at in rows if moment(expires_at) > now), None)

@@ -61,7 +61,7 @@ ON CONFLICT (principal, journey, origin_key) DO UPDATE SET read_at = greatest(kn
 )
 _FORGET_TAINT = SqlPair(
     "DELETE FROM taint WHERE journey = '' AND at_us < :oldest",
-    # As for passages.
+    # Only the caller's own, as for passages above.
     "DELETE FROM forge.taint WHERE principal = %(principal)s AND journey = '' AND read_at < %(oldest)s",
 )
 _TAINTS = """
@@ -78,24 +78,24 @@ class SqlTaint:
         self._tables = tables
 
     async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
-        """Remember that the caller has read text from these origins; of each the newest time is kept."""
-        # In one order, so that two callers cannot wait for each other.
+        """Record that the caller has read text from these origins; of each the newest time is kept."""
+        # In a fixed order, so that two callers never wait for each other.
         once = sorted({storable(origin) for origin in origins})
         if once:
             rows = [(principal, journey, origin, aware(at)) for origin in once]
             forget = (_FORGET_TAINT, {"principal": principal, "oldest": at - TAINT_KEPT})
-            # Every read of untrusted text writes here, and must not wait for the disk.
+            # Not durable: every read of untrusted text writes here and must not wait for the disk.
             await self._tables.write_each((_TAINT, ManyRows(rows)), forget, durable=False)
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return the untrusted origins that the caller read, and when last: in this journey, or outside of one since then."""
+        """Return the untrusted origins that the caller read, in this journey or outside of one since then, each with the last time."""
         values = {"principal": principal, "journey": journey, "since": aware(since)}
         return {origin: moment(at) for origin, at in await self._tables.read(_TAINTS, values)}
 
     async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
-        """Remember the fingerprints of the sentences that the caller was shown."""
+        """Record the fingerprints of the sentences that the caller was shown."""
         if passages:
-            # In one order, so that two of one caller cannot wait for each other.
+            # In a fixed order, so that two calls of one caller never wait for each other.
             rows = [(principal, digest, storable(origin), aware(at)) for digest, origin in sorted(passages.items())]
             old = {"principal": principal, "oldest": at - PASSAGES_KEPT, "most": MOST_PASSAGES}
             await self._tables.write_each((_PASSAGE, ManyRows(rows)), (_FORGET_PASSAGES, old), durable=False)
