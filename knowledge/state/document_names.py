@@ -29,12 +29,12 @@ class Name:
 
 
 def name_key(name: str) -> str:
-    """Return a key that is equal for names that differ only in case, spacing or Unicode form."""
+    """Return a key that is the same for names that differ only in case, spacing or Unicode form."""
     return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
 def names_of(record: DocumentRecord) -> frozenset[Name]:
-    """Return every name of the document; a heading counts alone and with its full path."""
+    """Return every name of the document; each heading gives two: its own text, and its full path."""
     names = [Name(name_key(record.title), 2, 0, None)]
     for rank, shown in ((0, record.path), (1, record.path.rpartition("/")[2])):
         names += [Name(name_key(shown), rank, 0, None), Name(name_key(without_suffix(shown)), rank, 1, None)]
@@ -46,12 +46,12 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
 
 
 _NAMED = "[["
-"""The beginning of the key of a link by name, which no path has."""
+"""Prefix of the keys of links by name; no path begins with it."""
 
 
 def link_keys(page: str, link: PageLink) -> frozenset[str]:
-    """Return the keys under which a link of `page` is kept: every path, with or without suffix, and the name that it may mean."""
-    # Beside the page and from the root. Which of them is meant depends on the pages that exist when it is followed.
+    """Return the keys under which a link of `page` is stored: every path that it may mean, and the name if it is a wiki link."""
+    # Relative to the page and to the root: which of the two is meant depends on the pages that exist when the link is followed.
     paths = (joined(directory, link.path) for directory in ("", parent(page)))
     keys = {path for path in paths if path is not None}
     if link.wiki and "/" not in link.path:

@@ -1,4 +1,4 @@
-"""Where the databases of a knowledge base are: outside it, because a model that may edit its files must not edit its own trust."""
+"""Locates the databases of a knowledge base: outside it, because a model that may edit its files must not edit its own trust."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
 
     Raises:
         UnsafeStateDirectory: it would be inside the knowledge base (links are followed), it is not a folder, or another account
-            owns or may write it or a database in it, and so could have decided who is trusted.
+            owns or may write to it or to a database in it, and so could have decided who is trusted.
     """
     root = root.resolve()
     folder = (override.expanduser() if override else default_state_dir(root)).resolve()
@@ -56,7 +56,7 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
 
 
 def user_folder(find: Callable[..., str], mend: str) -> Path:
-    """Return the folder of this account that `find`, of platformdirs, names for this program.
+    """Return this program's folder for this account, as the platformdirs function `find` names it.
 
     Raises:
         NoUserFolder: there is no such folder, or a variable names a relative one, which would depend on the working directory.
@@ -81,7 +81,8 @@ def default_schema(root: Path) -> str:
 def indexing_lease(folder: Path) -> str:
     """Return the name of the lease on the index in `folder`, where many machines share one state database.
 
-    The token tells apart the folders of two machines with one name; the machine's name tells apart copies of a folder.
+    It contains a token of the folder, because two machines may have the same name, and the machine's name, because a folder may be
+    copied with its token.
     """
     return f"{INDEXING_LEASE}:{socket.gethostname()}:{_folder_id(folder)}"
 

@@ -1,7 +1,7 @@
-"""Checks whether other accounts could change or read a file that trust depends on. Looks at owners and modes, changes nothing.
+"""Checks whether other accounts could change or read a file that trust depends on. Reads owners and modes, changes nothing.
 
-The rules are those of OpenSSH for its own files (StrictModes, `safe_path` in misc.c), with Debian's exception for a group that
-has only the user. On Windows nothing is checked: modes mean nothing there, and the folders of an account are its own by default.
+The rules are those of OpenSSH for its own files (StrictModes, `safe_path` in misc.c), with Debian's exception for a group whose
+only member is the user. On Windows nothing is checked: modes mean nothing there, and an account's folders are private by default.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if sys.platform != "win32":
     import pwd
 
 MOST_LINKS = 40
-"""Linux itself follows no more on one path."""
+"""The most links that are followed on one path, the same as on Linux."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How another account can get at a file: `problem` says what it can do to which file, `mend` is the command that prevents it."""
+    """A way for another account to access a file: `problem` is a clause about it, `mend` the command that prevents it."""
 
     problem: str
     mend: str
@@ -34,10 +34,10 @@ class Exposure:
 
 
 def others_could_replace(path: Path) -> Exposure | None:
-    """Return how another account could put something else at the absolute `path`, or None if only this one and root could.
+    """Return how another account could replace the file at the absolute `path`; None if only this account and root could.
 
-    Checks the file and every link and folder on the way to it, but no folder above the home folder: those are the administrator's.
-    A file system that is mounted read-only is safe. A missing `path` is checked as far as it exists.
+    Checks the file and every link and folder on the way to it, but no folder above the home folder: those belong to the
+    administrator. A read-only file system is safe. If `path` is missing, the existing part of it is checked.
     """
     home = _home()
     current, left, links = Path(path.anchor), list(path.parts[1:]), 0
@@ -64,17 +64,17 @@ def others_could_replace(path: Path) -> Exposure | None:
 
 
 def others_could_write(path: Path, opened: int | None = None) -> Exposure | None:
-    """Return how another account could change this file, or add to this folder, or None. The folders above are not checked.
+    """Return how another account could change this file, or add to this folder, or None. Parent folders are not checked.
 
-    Links are followed. If `opened` is the file's descriptor, that file is checked, whatever is at `path` now.
+    Links are followed. If the descriptor `opened` is given, that file is checked, even if another one is at `path` now.
     """
     return _writable(path, opened)
 
 
 def others_could_read(path: Path, opened: int | None = None) -> Exposure | None:
-    """Return how another account could get at a secret in this file or folder, or None.
+    """Return how another account could read a secret in this file or folder, or None.
 
-    Stricter than for writing: no group has any permission, and a read-only mount is no excuse. `path` and `opened` are as for
+    Stricter than for writing: no group may have any permission, even on a read-only mount. `path` and `opened` are as for
     `others_could_write`.
     """
     if not hasattr(os, "geteuid"):
@@ -122,7 +122,7 @@ def _group(found: os.stat_result) -> str:
 
 
 def _is_one_persons(where: Path | int, found: os.stat_result) -> bool:
-    """Return whether the owner is alone in the group: many systems give each user such a group, with write access by default."""
+    """Return whether the owner is the group's only member: many systems give each user such a group, with write access."""
     try:
         owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
     except KeyError:
@@ -132,7 +132,7 @@ def _is_one_persons(where: Path | int, found: os.stat_result) -> bool:
 
 
 def _has_access_list(where: Path | int) -> bool:
-    """Return whether the file has an access list of further accounts: the group's bits are then the most that any of them may do."""
+    """Return whether the file has an access list of further accounts; the group's bits are then the maximum for all of them."""
     if not hasattr(os, "getxattr"):
         return False
     try:
@@ -142,7 +142,7 @@ def _has_access_list(where: Path | int) -> bool:
 
 
 def _home() -> Path | None:
-    """Return this account's home folder as the system knows it: a variable could be set by anyone."""
+    """Return this account's home folder from the system's user database, because the variable HOME could be set by anyone."""
     if not hasattr(os, "geteuid"):
         return None
     try:

@@ -25,7 +25,7 @@ from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
 class Enrolment:
     """A host that a person registered. Only the digest of its secret is kept.
 
-    `forms`: a person allowed that forms which the host shows count as their word, for its present secret.
+    `forms`: a person allowed that answers to forms shown by this host count as their decisions, while it has its present secret.
     """
 
     host: str
@@ -63,7 +63,7 @@ class ReadingMark:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How much space one kind of record takes; per principal where records of that kind have one."""
+    """The space that one kind of record takes, per principal if such records have one."""
 
     kind: str
     principal: str | None
@@ -73,7 +73,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """The size of the state on disk, of its log, which is written back into it, and of the free space inside it."""
+    """The size of the state on disk, of its write-ahead log, and of the free space inside it."""
 
     size_bytes: int
     log_bytes: int = 0
@@ -117,7 +117,7 @@ class StateStore(Protocol):
         ...
 
     async def give_back(self, *, spare: bool = True) -> bool:
-        """Quickly give some free space back to the file system; return whether there is more. With `spare` some is left."""
+        """Return some free space to the file system, quickly; tell whether there is more. With `spare` some is kept."""
         ...
 
     @property
@@ -126,7 +126,7 @@ class StateStore(Protocol):
         ...
 
     async def rewrite(self) -> bool:
-        """Rewrite the whole database without its free space; others cannot write meanwhile. False if the engine does that by itself.
+        """Rewrite the whole database without its free space, blocking other writers; False if the engine does that by itself.
 
         Raises:
             DatabaseUnavailable: the disk has no room for it. Nothing was changed.
@@ -167,8 +167,8 @@ class StateStore(Protocol):
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take the lease if it is free, expired or already this holder's (which only extends it); None if another holder has it.
 
-        Of any number of callers at once exactly one gets it. A lease that ends later than one of `ttl_s` can end is void:
-        the clock was set back since it was given.
+        Of any number of concurrent callers exactly one gets it. A lease that ends later than `ttl_s` from now is void: the clock was
+        set back since it was given.
         """
         ...
 
@@ -197,21 +197,21 @@ class StateStore(Protocol):
         ...
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
-        """Remember that the caller has just seen these; of the same place and circle the newest time is kept.
+        """Record that the caller has just seen these; for the same place and circle the newest time counts.
 
-        `journey` is `""` outside of a journey. Survives a killed process, but perhaps not a power cut: it only steers nudges.
-        Looks older than thirty days may be gone.
+        `journey` is `""` outside of a journey. The records survive a killed process, but perhaps not a power cut: they only decide
+        about nudges. Records older than thirty days may be deleted.
         """
         ...
 
     async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
-        """Return the paths among these that the caller has seen, in which circle, and when last."""
+        """Return the places among `paths` that the caller has seen, each with the circle, and the time it was last seen."""
         ...
 
     async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
-        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago.
+        """Return True, and record it, unless the caller got this nudge less than `quiet_s` ago.
 
-        Of any number of callers at once exactly one gets True.
+        Of any number of concurrent callers exactly one gets True.
         """
         ...
 
@@ -308,7 +308,7 @@ IndexChange = Replace | Touch | Remove
 
 @dataclass(frozen=True, slots=True)
 class IndexPosition:
-    """How far an index is. `seq` grows with every stored or removed chunk; a new `generation` means: start over."""
+    """A position in the sequence of changes. `seq` grows with every stored or removed chunk; a new `generation` means: start over."""
 
     generation: str
     seq: int
@@ -347,7 +347,7 @@ class TextRow:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """What a document is called: its path, its title and its aliases."""
+    """The names of a document: its path, its title and its aliases."""
 
     doc: int
     path: str
@@ -387,10 +387,10 @@ class NameMatch:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The documents that may be found; every field that is set must hold. Tags: the document has all of them.
+    """Conditions on the documents to find; a document must meet every one that is set, and have all of the tags.
 
-    `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is the
-    first moment admitted, `modified_before_ns` the first one no longer admitted.
+    `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is inclusive,
+    `modified_before_ns` exclusive.
     """
 
     path: str = ""
@@ -415,7 +415,7 @@ class IndexIdentity:
 
     embedder: str
     dimensions: int
-    """The length of a vector; 0 if it is up to the embedder of that name."""
+    """The length of a vector; 0 to leave it to the embedder."""
     recipe: int
     """Grows when parsing, chunking or analysis changes the stored rows."""
 
@@ -476,7 +476,7 @@ class IndexStore(Protocol):
         ...
 
     async def begin(self, identity: IndexIdentity) -> bool:
-        """Make the store fit `identity`: True if what is stored stays, False if it was emptied (a new generation).
+        """Prepare the store for `identity`: True if its content stays, False if it was emptied (a new generation).
 
         If only the embedder differs and there are documents, the vectors stay in use, and `identity` becomes `coming`. Vectors that
         were made for another coming identity are dropped.
@@ -492,7 +492,7 @@ class IndexStore(Protocol):
         ...
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
-        """Keep these `(half, code)` by digest beside the vectors in use; False, and nothing kept, if `of` is not wanted now.
+        """Store these `(half, code)` by digest beside the vectors in use; False, and nothing stored, if `of` is not wanted now.
 
         Raises:
             LeaseLost: a writer with a higher fence has been here.
@@ -500,9 +500,9 @@ class IndexStore(Protocol):
         ...
 
     async def swap(self, *, fence: int) -> bool:
-        """Put the supplied vectors in use, under a new generation of vectors; True also if there is nothing to do.
+        """Switch to the supplied vectors, under a new generation of vectors; True also if there is nothing to do.
 
-        False, and nothing done, while a chunk lacks its vector.
+        False, and nothing changed, while a chunk lacks its vector.
 
         Raises:
             LeaseLost: a writer with a higher fence has been here.
@@ -514,7 +514,7 @@ class IndexStore(Protocol):
         ...
 
     async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:
-        """Make all `changes`, or none, and return the new position. Also keeps directories and vocabulary counts true.
+        """Make all `changes`, or none, and return the new position. Counts of directories and vocabulary are updated too.
 
         Raises:
             LeaseLost: a writer with a higher fence has been here.

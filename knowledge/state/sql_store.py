@@ -154,8 +154,8 @@ class SqlStateStore:
         values = {
             "name": name,
             "holder": holder,
-            # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
-            # highest fence it met, is not.
+            # Based on the clock, so that fences keep growing when the state is lost or restored from a backup but the index, which
+            # remembers the highest fence it has seen, is not.
             "first": max(1, int(now.timestamp())),
             "now": now,
             "latest": latest_end(now, ttl_s),
@@ -190,7 +190,7 @@ class SqlStateStore:
         """Remember that the caller has just seen these; the newest time is kept."""
         if not looks:
             return
-        # In one order, so that two callers cannot wait for each other.
+        # In a fixed order, so that two callers never wait for each other.
         once = sorted({(look.path, look.circle) for look in looks})
         rows = [(principal, journey, path, circle, aware(at)) for path, circle in once]
         await self._tables.write((_LOOK, ManyRows(rows)), durable=False)

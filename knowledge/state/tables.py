@@ -45,7 +45,7 @@ class StateTransaction(Protocol):
 
 
 TransactionBody = Callable[[StateTransaction], Awaitable[T]]
-"""In SQLite it runs to its end without interruption, in a thread: it may await nothing but the transaction."""
+"""The body of a transaction. In SQLite it runs in a thread without interruption, so it may await nothing but the transaction."""
 
 
 class StateTables(Protocol):
@@ -53,7 +53,7 @@ class StateTables(Protocol):
 
     @property
     def place(self) -> str:
-        """Where they are, for a person."""
+        """Where the tables are, for display to a person."""
         ...
 
     async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:
@@ -75,7 +75,7 @@ class StateTables(Protocol):
         ...
 
     async def write_each(self, *parts: Part, durable: bool) -> None:
-        """Run the statements one after the other. In PostgreSQL each is its own transaction, and holds no locks for the next."""
+        """Run the statements one after the other. In PostgreSQL each is its own transaction and releases its locks before the next."""
         ...
 
     async def transact(self, work: TransactionBody[T]) -> T:
@@ -84,12 +84,12 @@ class StateTables(Protocol):
 
 
 def only_in_postgres(statement: str) -> SqlPair:
-    """Return a statement without rows that SQLite does not need: there a transaction that writes has the whole file."""
+    """Return a statement, without result rows, that SQLite skips: there a writing transaction locks the whole file."""
     return SqlPair(lambda *_: [], statement)
 
 
 LOCK = only_in_postgres("SELECT pg_advisory_xact_lock(hashtext('forge'), hashtext(%s))")
-"""Wait for other transactions that hold the lock of this name. Two names may, rarely, have the same hash: that only costs a moment."""
+"""Wait for the lock with this name, held until the transaction ends. Two names rarely have the same hash, which only costs time."""
 
 NO_LIMIT = 2**62
 """The LIMIT of a statement that is to return all rows."""

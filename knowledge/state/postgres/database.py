@@ -1,4 +1,4 @@
-"""Connections to one PostgreSQL database, a pool of them, and errors of the domain in place of its own."""
+"""Connections to one PostgreSQL database: a pool, and the translation of its errors into errors of the domain."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ Statement = tuple[bytes, Arguments]
 Ask = Callable[[bytes, Any], Awaitable[list[tuple[Any, ...]]]]
 
 PATIENCE_S = 5.0
-"""The most that one call may take, whatever the network does; the server cancels a statement a little earlier."""
+"""Seconds that one call may take, including the network; the server cancels a statement a little earlier."""
 SLOW_FAILURE_S = 1.0
 QUIET_S = 4.0
-"""How long calls fail at once after a failure that took long: an answer that needs three reads must not wait three times."""
+"""Seconds for which calls fail at once after a slow failure, so that an answer that needs three reads does not wait three times."""
 MOST_CONNECTIONS = 4
 IDLE_S = 300.0
-"""Firewalls drop idle connections; one that was idle for longer is not used again."""
+"""Seconds after which an idle connection is not used again, because firewalls drop idle connections."""
 
 DEFAULTS = {
     "application_name": "knowledge-forge",
     "client_encoding": "utf8",
     "connect_timeout": "4",
-    # A replica cannot store anything; of several hosts the one that can is used.
+    # Of several hosts the one that accepts writes is used, and not a replica.
     "target_session_attrs": "read-write",
     # A server that is gone is noticed after 45 s on an idle connection, and after 15 s while it owes an answer.
     "keepalives_idle": "30",
@@ -76,7 +76,7 @@ OVERTAKEN = "KF001"
 """Raised by our function `enter`, with the version found and the one known, if a newer program has migrated the schema."""
 
 NOT_UNDER_WAY = "KF002"
-"""Raised by our function `end_intent`, with the id, if there is no such act."""
+"""Raised by our function `end_intent`, with the id, if there is no such intent."""
 
 SETTLED = "KF003"
 """Raised by our function `carry_out`, with the id, if the proposal is not, or no longer, approved."""
@@ -99,13 +99,13 @@ _REFUSALS = (
 )
 _RAISED = {NOT_UNDER_WAY: UnknownIntent, SETTLED: ProposalSettled, NO_ROOM: QuotaReached}
 _FINAL_STATES = {"28", "3D", "42"}
-"""Classes of SQLSTATEs that a retry does not help: sign-in, missing database, rights and names."""
+"""Classes of SQLSTATEs that a retry can't fix: sign-in, missing database, permissions and names."""
 _LOST_STATES = {"08", "57P01", "57P02", "57P03", "57P05", "25P03"}
 """SQLSTATEs after which it is unknown whether a commit in progress happened."""
 
 
 class _Reachable(TimestamptzLoader):
-    """Reads a time outside the range of `datetime` as the nearest one: one bad row must not make a list unreadable."""
+    """Reads a time outside the range of `datetime` as the nearest possible one, so that one bad row does not break a list."""
 
     def load(self, data: Buffer) -> datetime:
         """Return the time."""
@@ -141,7 +141,7 @@ class PostgresAddress:
         """Return a new connection, each statement its own transaction.
 
         Raises:
-            DatabaseRefused, DatabaseUnavailable: it cannot be made, at all or for now.
+            DatabaseRefused, DatabaseUnavailable: there can be no connection, permanently or for now.
         """
         try:
             # No prepared statements: behind a pooler each transaction may run on another connection of the server.
@@ -217,7 +217,7 @@ class PostgresAddress:
 
 
 class Pool:
-    """A few connections that calls share. If no connection can be made, the call fails at once with the reason.
+    """A few connections that calls share. If no connection can be opened, the call fails at once with the reason.
 
     A connection that the server closed while it was idle is detected before it is used, without a round trip.
     """
@@ -230,7 +230,7 @@ class Pool:
         self._quiet_until, self._trouble = 0.0, ""
 
     async def read(self, statement: bytes, arguments: Arguments = ()) -> list[tuple[Any, ...]]:
-        """Return all rows. A connection that is lost meanwhile is replaced once."""
+        """Return all rows. If the connection is lost, the read is repeated once on another."""
         with self._patience("reading"):
             for last in (False, True):
                 async with self.connection() as connection:
@@ -242,7 +242,7 @@ class Pool:
         raise AssertionError("unreachable")
 
     async def write(self, *statements: Statement) -> list[tuple[Any, ...]]:
-        """Run the statements in one transaction, sent in one go, and return the rows of the last one.
+        """Run the statements in one transaction, sent in one batch, and return the rows of the last one.
 
         If the caller is cancelled, either all of it is done or nothing.
 
@@ -290,7 +290,7 @@ class Pool:
 
     @contextmanager
     def _patience(self, doing: str, *, writing: bool = False) -> Iterator[None]:
-        """Bound the time of the block; fail at once for a while after a failure that took long."""
+        """Limit the time of the block; after a slow failure, fail at once for a while."""
         began = time.monotonic()
         if began < self._quiet_until:
             raise DatabaseUnavailable(self.server.place, self._trouble)

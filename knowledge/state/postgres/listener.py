@@ -1,4 +1,4 @@
-"""Noticing events of other processes: one connection that listens, and slow polling where that does not work."""
+"""Notices events of other processes: one connection that listens, and slow polling where that does not work."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
-"""How often to look although nothing was heard: a pooler in between may swallow notifications."""
+"""Seconds between checks although nothing was heard, because a pooler may swallow notifications."""
 DEAF_LOOK_S = 0.5
-"""How often to look while there is no connection to listen on."""
+"""Seconds between checks while there is no connection to listen on."""
 LONGEST_PAUSE_S = 10.0
 UNASKED_S = 0.05
-"""The pause after a look that found nothing new: any role of the database may notify, as often as it likes."""
+"""Seconds to pause after a check that found nothing new, because any role of the database may notify as often as it likes."""
 
 
 class Ear:

@@ -46,7 +46,7 @@ SELECT what, pg_catalog.pg_get_userbyid(role) FROM (
 ) found WHERE role NOT IN (SELECT oid FROM trusted) ORDER BY place LIMIT 1
 """
 LOCK_WAIT = "20s"
-"""How long to wait for another process that creates or migrates the schema, or for anybody else who holds its lock."""
+"""How long to wait for another process that creates or migrates the schema, or for any other holder of its lock."""
 
 
 class PostgresSchema:
@@ -61,7 +61,7 @@ class PostgresSchema:
         self.sql = cache(self._sql)
 
     def _sql(self, statement: str) -> bytes:
-        """Return `statement` for this schema: it takes the place of `forge.`, and its name that of the literal `'forge'`.
+        """Return `statement` with this schema in place of `forge.`, and its name in place of the literal `'forge'`.
 
         Tables are named in full, because behind a pooler the connection may have the search path of another client.
         """

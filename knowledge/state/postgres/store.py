@@ -92,7 +92,7 @@ class PostgresStateStore(SqlStateStore):
         return StateSize(int((await self._tables.read(_SIZE, (self._schema.name,)))[0][0]))
 
     async def give_back(self, *, spare: bool = True) -> bool:
-        """Leave it to the server, whose autovacuum makes room for new rows."""
+        """Do nothing and return False: the server's autovacuum makes room for new rows."""
         del spare
         return False
 
@@ -102,11 +102,11 @@ class PostgresStateStore(SqlStateStore):
         return True
 
     async def rewrite(self) -> bool:
-        """Leave it as it is."""
+        """Do nothing and return False: the server's autovacuum is enough."""
         return False
 
     async def check(self) -> Sequence[str]:
-        """Return which tables are missing, or may not be read or written."""
+        """Return a sentence for each table that is missing, or that the user may not read or write."""
         wrong = []
         for table in TABLES:
             named = f'"{self._schema.name}".{table}'

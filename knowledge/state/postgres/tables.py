@@ -66,7 +66,7 @@ class PostgresTables:
 
     @property
     def entry(self) -> tuple[int, int]:
-        """The first arguments of each function of the schema that calls `enter` itself."""
+        """The first arguments of those functions of the schema that call `enter` themselves."""
         return self._schema.lock, self._known
 
     async def call(self, function: str, arguments: Arguments) -> list[Row]:

@@ -1,1 +1,1 @@
-"""How much each principal may store and start."""
+"""Quotas: how much each principal may store and start."""

@@ -1,4 +1,4 @@
-"""Bounds on what one principal may store and start, and the rule that refuses more. Pure."""
+"""The limits on what one principal may store and start, and the checks that enforce them. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Slot = tuple[datetime, int]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """At most `most` in any `window`, counted in slots, so that a flood costs a few rows. `setting` is the variable that raises it."""
+    """At most `most` in any `window`, counted in slots, so that a flood costs few rows. `setting` is the variable that raises it."""
 
     kind: Kind
     most: int
@@ -41,8 +41,8 @@ class Bound:
 class Quotas:
     """The quotas of one principal. The defaults are ten times the measured need of a busy host in a team.
 
-    `pending_bytes`: pending proposals; `proposed_bytes`: proposals in a day, whatever became of them; `starts`: journeys and
-    runs in a minute, each; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their frames in a day.
+    `pending_bytes`: pending proposals; `proposed_bytes`: proposals made in a day, in any state now; `starts`: journeys, and
+    likewise runs, started in a minute; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their frames in a day.
     """
 
     pending_bytes: int = 50 * MB
@@ -73,9 +73,9 @@ class Quotas:
 
 
 ROW_BYTES = 100
-"""About what a row takes in addition to its text."""
+"""Bytes that a row takes in addition to its text, roughly."""
 LEAST_PROPOSED = 4_000
-"""The least that a proposal counts for, in bytes: about the part that is kept permanently."""
+"""Bytes that a proposal counts for at least: about the size of the part that is kept permanently."""
 
 
 def bytes_of(texts: Sequence[str]) -> int:

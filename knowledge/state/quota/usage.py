@@ -1,4 +1,4 @@
-"""How much of its quotas each principal used, counted in the transaction that stores the records."""
+"""Counts how much of its quotas each principal has used, in the transaction that stores the records."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _COUNT = SqlPair(_count_in_sqlite, "SELECT forge.charge(%s, %s, %s, NULL, %s, %s
 
 
 async def hold_quotas(t: StateTransaction, principal: str) -> None:
-    """Make other transactions that use quotas of the principal wait. It comes first in a transaction, before any other lock."""
+    """Make other transactions that use the principal's quotas wait. Call it first in a transaction, before taking other locks."""
     await t.execute(LOCK, (f"quota {principal}",))
 
 
 async def charge(
     t: StateTransaction, bound: Bound, principal: str, amount: int, at: datetime, *, refuse: bool = True
 ) -> None:
-    """Count `amount` for the principal, whose quotas the transaction holds; without `refuse` also beyond the bound.
+    """Count `amount` for the principal, whose quotas the transaction holds; with `refuse=False` even beyond the bound.
 
     Raises:
         OverQuota: there is no room.

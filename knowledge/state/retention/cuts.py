@@ -1,4 +1,4 @@
-"""Shortening JSON so that every reader still understands it, with a mark at every cut. Pure."""
+"""Shortens JSON so that every reader still understands it, with a mark at every cut. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CUT = re.compile(r"\[[\d,]+ more characters (?:removed when it ended|removed by
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """The outcome of one round of shortening: how many records were due, and how many bytes were freed in them."""
+    """The outcome of one round of shortening: the number of records that were due, and the bytes freed in them."""
 
     records: int = 0
     freed_bytes: int = 0
@@ -60,7 +60,7 @@ def _cut(value: Any, most_text: int, most_items: int, why: str) -> Any:
 
 
 def _skeleton(value: Any) -> Any:
-    """Return the first names of an object without its values: all that is left where even beginnings are too long."""
+    """Return an object's first names without their values, for the case that even the beginnings of values are too long."""
     if isinstance(value, dict):
         return {name[:40]: _empty(item) for name, item in list(value.items())[:20]}
     return _empty(value)

@@ -1,4 +1,4 @@
-"""Opening, migrating and sharing one SQLite file. apsw brings its own SQLite: those of distributions may corrupt a shared WAL file."""
+"""Opens, migrates and shares one SQLite file, with the SQLite that apsw brings: those of distributions may corrupt a shared WAL."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ HEADER = b"SQLite format 3\x00"
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS = 10_000
 LONGEST_LOG = 32_000_000
-"""Bytes of the log that stay on the disk after a checkpoint."""
+"""Bytes to which the write-ahead log is truncated after a checkpoint."""
 RETRY_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteSchema:
-    """The application id by which a file is known to be ours, and its migrations, oldest first."""
+    """The application id that identifies our files, and the migrations, oldest first."""
 
     name: str
     application_id: int
@@ -125,7 +125,7 @@ class Database:
             raise
 
     def discard_damaged(self) -> None:
-        """Delete the file that this process found damaged, unless another one has replaced it."""
+        """Delete the file that this process found damaged, unless another process has replaced it."""
         self.close()
         with exclusively(lock_path(self.path)):
             if self._damaged is not None and not self._is_other(self._damaged):
@@ -284,7 +284,7 @@ class Database:
 
 
 def lock_path(path: Path) -> Path:
-    """Return the file to lock while creating, migrating or replacing the database at `path`."""
+    """Return the path of the lock file for creating, migrating or replacing the database at `path`."""
     return path.with_name(path.name + ".lock")
 
 
@@ -303,7 +303,7 @@ def create_private(path: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove the database with its log. Processes that have it open keep the old file, apart from the next one."""
+    """Remove the database with its log. Processes that have it open keep using the removed file, separate from a new one."""
     # The log first: one that is left over would be replayed into the next file of this name.
     for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -322,7 +322,7 @@ def _number(connection: apsw.Connection, sql: str) -> int:
 
 
 def prepare(connection: apsw.Connection, path: Path, schema: SqliteSchema) -> None:
-    """Create or migrate the database; or raise, and leave it as it is, if it is not ours."""
+    """Create or migrate the database; if it is not ours, raise and leave it unchanged."""
     owner, found, known = _number(connection, "PRAGMA application_id"), user_version(connection), len(schema.migrations)
     empty = not _number(connection, "SELECT count(*) FROM sqlite_schema")
     if owner != schema.application_id and (owner or found or not empty):

@@ -27,7 +27,7 @@ else:
 
 @contextmanager
 def exclusively(path: Path) -> Iterator[None]:
-    """Hold the lock on the file at `path`, after waiting for it. The empty file stays: removing it would let two hold the lock."""
+    """Hold the lock on the file at `path`, after waiting for it. The empty file stays: if it were removed, two could hold the lock."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(file)

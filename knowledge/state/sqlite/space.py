@@ -1,4 +1,4 @@
-"""The size of a state database in SQLite, and giving its free space back."""
+"""Measures a state database in SQLite, and returns its free space to the file system."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from knowledge.state.ports import StateSize
 from knowledge.state.sqlite.database import Database
 
 STEP_PAGES = 500
-"""Free pages given back in one transaction: about 2 MB, for which writers wait a few milliseconds."""
+"""Free pages returned in one transaction: about 2 MB, which make writers wait a few milliseconds."""
 LARGE_TEMPORARY = "/var/tmp"  # noqa: S108 - where SQLite writes the copy by default
 SPARE_SHARE = 20
-"""The share of pages (one in this many) that stays free, for the next writes."""
+"""One page in this many stays free, for the next writes."""
 
 
 def size(database: Database) -> StateSize:
@@ -35,7 +35,7 @@ def gives_back(database: Database) -> bool:
 
 
 def give_back_some(database: Database, *, spare: bool = True) -> bool:
-    """Give some free pages back to the file system; return whether there are more. With `spare` some stay free."""
+    """Return some free pages to the file system; tell whether there are more. With `spare` some stay free."""
 
     def work(c: apsw.Connection) -> bool:
         counts: Any = [c.execute(f"PRAGMA {name}").fetchall()[0][0] for name in ("page_count", "freelist_count")]

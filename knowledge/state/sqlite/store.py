@@ -19,7 +19,7 @@ from knowledge.state.sqlite.tables import SqliteTables
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 LOOK_S = 0.08
-"""How often to look at the change counter, because a file cannot notify: within the 100 ms that `publish` promises."""
+"""Seconds between checks of the change counter, because a file can't notify: less than the 100 ms that `publish` promises."""
 
 
 class SqliteStateStore(SqlStateStore):
@@ -43,7 +43,7 @@ class SqliteStateStore(SqlStateStore):
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """The path of the file."""
         return self._database.path
 
     @property
@@ -101,7 +101,7 @@ class SqliteStateStore(SqlStateStore):
 
 
 def _opened(path: Path, schema: SqliteSchema, engine: str | None) -> Database:
-    """Return the database after a quick check: damage must stop the start, not a decision about trust later on."""
+    """Return the database after a quick check, because damage should show at the start, not at a later decision about trust."""
     database = Database.open(path, schema, engine=engine)
     try:
         found = database.query("PRAGMA quick_check(1)")

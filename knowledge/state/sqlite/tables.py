@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class SqliteTransaction:
-    """A transaction on a connection. Nothing in it waits, so that `completed` can run it in one go."""
+    """A transaction on a connection. No statement waits, so that `completed` can run the whole coroutine at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -98,10 +98,10 @@ def _binding(value: Any) -> Any:
 
 
 def completed(work: Awaitable[T]) -> T:
-    """Run `work` on this thread and return its result. Everything that it awaits must have an answer at once.
+    """Run `work` on this thread and return its result. Everything that it awaits must complete at once.
 
-    PostgreSQL is asked over a network, so bodies of transactions are coroutines. SQLite answers without waiting: the same body then
-    runs from start to end in the one thread that holds the write lock, and needs no event loop there.
+    Bodies of transactions are coroutines because PostgreSQL is asked over a network. SQLite answers without waiting, so the same body
+    runs from start to end in the one thread that holds the write lock, without an event loop.
 
     Raises:
         RuntimeError: it awaits something else.
