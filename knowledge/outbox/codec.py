@@ -1,4 +1,4 @@
-"""How outbox entries and mentions are stored, and the rules that every engine applies to them. Pure."""
+"""The stored form of outbox entries and mentions, and the rules that every engine applies to them. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT = timedelta(days=90)
 """How long an outbox entry is kept after it ended."""
 MENTIONS_OF_A_PAGE = 50
 MENTIONS_IN_ALL = 50_000
-"""Strangers write mentions: neither those of one page nor all of them may fill the database."""
+"""The most mentions of one page, and of all pages. Strangers write them, so they must not be able to fill the database."""
 LONGEST_TITLE = 300
 
 
@@ -38,7 +38,7 @@ def new_entry(outbox_entry: OutboxEntry) -> OutboxEntry:
 
 
 def storable_marks(marks: Mapping[str, str]) -> dict[str, str]:
-    """Return marks with only such characters as every database can store."""
+    """Return the marks, with characters replaced that some database can't store."""
     return {storable(name): storable(value) for name, value in marks.items()}
 
 
@@ -58,7 +58,7 @@ def ended_entry(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str
 
 
 def marks_text(marks: Mapping[str, str]) -> str:
-    """Return marks as JSON: ASCII, so that every database keeps every character."""
+    """Return marks as JSON in ASCII, which every database stores unchanged."""
     return json.dumps(dict(marks), sort_keys=True, separators=(",", ":"))
 
 

@@ -12,21 +12,22 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
 
 Fate = Literal["begun", "done", "unsure", "failed"]
-"""`begun`: about to be sent, or sent by a process that died; `unsure`: sent, and nobody can tell whether it happened;
-`failed`: certainly not done."""
+"""`begun`: about to be sent, or possibly sent by a process that died; `unsure`: sent with unknown outcome; `failed`: certainly not
+done."""
 
 
 CALL: Final = "of_call"
-"""The mark that names the run, or the call of a run, that an outbox entry is for. It does not say whether anything was sent."""
+"""The mark with the run, or the call of a run, that an entry is for. It is set from the start, so it does not show that anything was
+sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
     """One act in another service.
 
-    `id` is ours and never used twice: it serves as the idempotency key of services that have one. `digest` is a SHA-256 over the
-    act and its place, `target` names the place (`zulip:design/merge`, `plane:KB`), `proposal` is the one that a person approved, ""
-    if there is none. `marks` are what the act can be looked up by if its reply is lost. `result` is the service's answer as JSON.
+    `id` is ours and never reused: it serves as idempotency key for services that accept one. `digest` is a SHA-256 over the act and
+    its place, `target` names the place (`zulip:design/merge`, `plane:KB`), `proposal` is the approved proposal, "" if there is none.
+    `marks` identify the act in the service if its reply is lost. `result` is the service's answer as JSON.
     """
 
     id: str
@@ -63,9 +64,9 @@ class Outbox(Protocol):
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
         """Record that `outbox_entry` is about to be done and return it; or return an equal one, and record nothing.
 
-        Among those that have not failed, these are equal: the entry of the same proposal; else the newest of the same principal, tool
-        and digest that is `begun` or `unsure`, however old; and, without a proposal, also one that was begun up to `within` before.
-        Of any number of callers at once exactly one gets its own entry back. A returned entry that is begun survives a power cut.
+        Among entries that have not failed, these are equal: the entry of the same proposal; else the newest with the same principal,
+        tool and digest that is `begun` or `unsure`, however old; and, without a proposal, also one that was begun up to `within`
+        before. Of any number of concurrent callers exactly one gets its own entry back. A returned `begun` entry survives a power cut.
 
         Raises:
             ValueError: another entry has that id, or this one has ended already. Nothing is recorded.
@@ -111,14 +112,14 @@ class Outbox(Protocol):
     async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
         """Delete at most `limit` outbox entries that ended before then, the oldest first, and return how many.
 
-        Entries that were begun and never ended stay: nobody has said what became of them.
+        Entries without an end stay, because their outcome is unknown.
         """
         ...
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember which pages were mentioned where; for the same page and origin, the newest counts.
+        """Record where pages were mentioned; for the same page and origin, the newest counts.
 
-        Only the newest 50 of each page are kept, and 50,000 in all: mentions are written by strangers. Titles may be cut.
+        Only the newest 50 of each page are kept, and 50,000 in all, because strangers write mentions. Titles may be cut.
         """
         ...
 

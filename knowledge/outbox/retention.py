@@ -1,4 +1,4 @@
-"""How long outbox entries are kept after they ended. The audit chain keeps the record of each act for good."""
+"""Deletes old outbox entries. The audit chain keeps the record of each act for good."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BATCH = 500
 
 
 async def put_away(outbox: Outbox, now: datetime) -> int:
-    """Delete outbox entries that ended more than ninety days ago, and return how many."""
+    """Delete outbox entries that ended more than ninety days ago; return how many."""
     dropped = 0
     while count := await outbox.forget(ended_before=now - KEPT, limit=BATCH):
         dropped += count

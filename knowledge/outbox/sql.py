@@ -94,7 +94,7 @@ class SqlOutbox:
         self._tables = tables
 
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
-        """Record that `outbox_entry` is about to be done and return it, or return the one that is the same."""
+        """Record that `outbox_entry` is about to be done and return it, or return an equal one."""
         e = new_entry(outbox_entry)
         row = (e.id, e.principal, e.tool, e.target, e.digest, e.begun_at, e.proposal, e.arguments_hash)
         same = (e.digest, e.principal, e.tool, e.begun_at - within, e.proposal)
@@ -160,7 +160,7 @@ class SqlOutbox:
         return len(await self._tables.write((_FORGET, (aware(ended_before), limit))))
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember which pages were mentioned where; for the same page and origin, the newest counts."""
+        """Record where pages were mentioned; for the same page and origin, the newest counts."""
         rows = [(m.path, m.origin, m.title, m.url, m.at) for m in newest_mentions(mentions)]
         if not rows:
             return
