@@ -1,4 +1,4 @@
-"""Compares two runs of a query set: what got better, what got worse, and whether that can be chance. Pure."""
+"""Compares two runs of a query set: what got better, what got worse, and whether that may be chance. Pure."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Placed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good a ranking is, each 0..1."""
+    """The measures of a ranking, each 0..1."""
 
     ndcg: float
     recall: float
@@ -76,7 +76,7 @@ def lies_in(hit: Placed, place: Relevant) -> bool:
 
 
 def holds_answer(query: LabelledQuery, hit: Placed, text: str) -> bool:
-    """Return whether `text`, seen at `hit`, has a quote of that page; without quotes, whether `hit` is in a judged place."""
+    """Return whether `text`, shown for `hit`, contains a judged quote of that page; without quotes, whether `hit` is relevant."""
     places = [place for place in query.relevant if without_suffix(place.path) == without_suffix(hit.path)]
     quotes = [place.quote for place in places if place.quote]
     if quotes:

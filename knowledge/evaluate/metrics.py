@@ -1,7 +1,7 @@
 """Measures of a ranked list against judgements, and how certain their averages are. Pure.
 
-A ranking names each thing once; a repeated name counts where it was first, and those behind it move up.
-Grades say how well a thing answers: 0 or absent means not at all.
+A ranking names each item once; a repeated item counts only at its first place, and the later ones move up.
+A grade says how well an item answers: 0 or absent means not at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 T = TypeVar("T", bound=Hashable)
 
 ROUNDS = 2_000
-"""Resamplings of a bootstrap: enough for the ends of the interval to be steady in the third digit."""
+"""Resamplings of a bootstrap: enough for the ends of the interval to be stable to three digits."""
 # Fixed, so that the same values always have the same interval.
 SEED = 1
 TAIL = 0.025

@@ -29,7 +29,7 @@ MOST_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True)
 class Relevant:
-    """A place with an answer: a page, or one section of it. `quote` are words there that contain the answer."""
+    """A place with an answer: a page, or one section of it. `quote` is the passage there that contains the answer."""
 
     path: str
     section: str = ""
@@ -39,7 +39,7 @@ class Relevant:
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuery:
-    """A question, where and how to search for it, and every place that answers it; `line` is its line in the set."""
+    """A question, where and how to search for it, and every place that answers it; `line` is its line in the file."""
 
     id: str
     query: str
@@ -133,7 +133,7 @@ def _clean(path: str) -> str:
 
 
 def _moment_ns(value: object) -> object:
-    """Return the time of an ISO date in nanoseconds; YAML makes dates of what looks like one."""
+    """Return an ISO date, or a date that YAML has already parsed, in nanoseconds since the epoch."""
     if value is None:
         return None
     try:

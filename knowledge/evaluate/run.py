@@ -29,7 +29,7 @@ def as_json(result: SearchAnswer | PageReading) -> str:
 class SearchUnderTest:
     """The knowledge base under test: search by query, limit and cursor; read by page, section and offset; text of a page.
 
-    `clock` returns growing seconds; `sent` returns a result as the text that a model receives.
+    `clock` is a monotonic clock in seconds; `sent` returns a result as the text that a model receives.
     """
 
     search: Callable[[LabelledQuery, int, str | None], Awaitable[SearchAnswer]]
@@ -201,9 +201,9 @@ class _Runner:
         )
 
     async def _ranked(self, query: LabelledQuery, answer: SearchAnswer) -> list[_At]:
-        """Return the pages that the answer names, then its hits and those of its further pages, best first.
+        """Return the pages that the answer names, then its hits and those of its continuations, best first.
 
-        The named pages count only if whole pages are judged, because they name no section.
+        The named pages count only if whole pages are judged, because they have no section.
         """
         named = [] if any(place.section for place in query.relevant) else _documents(answer)
         found = [*named, *(_At(hit.path, hit.section) for hit in answer.hits)]

@@ -19,7 +19,7 @@ _BEIR_HEADING = ("query-id", "corpus-id", "score")
 
 
 def read_trec(queries: str, queries_name: str, qrels: str, qrels_name: str) -> list[LabelledQuery]:
-    """Return the judged queries in their order; one with grades of 0 only has no answer here.
+    """Return the judged queries in their order; a query with only grades of 0 has no answer here.
 
     Raises:
         BadQuerySet: a line has another form, or a judged query is missing from the queries.

@@ -1,9 +1,10 @@
 """Finds ranking weights that fit the labels better than those in use, or says why there are none. Pure.
 
-Two rules prevent taking the luckiest of many candidates. The labels are divided by page into `FOLDS` parts; for each part the
-best weights are chosen on the other parts and compared with the weights in use on the part that was left out. So the reported gain is
-that of choosing in this way, on questions that took no part in the choice. And `chance` is how often the best of all candidates would
-look as good as this one if none differed from the weights in use: the differences of whole pages are given random signs.
+Two rules prevent choosing merely the luckiest of many candidates. First, cross-validation: the labels are divided by page into
+`FOLDS` parts; for each part the best weights are chosen on the other parts and compared with the weights in use on the part that was
+left out. So the reported gain is measured on questions that took no part in the choice. Second, `chance` is how often the best of all
+candidates would look as good as this one if no candidate differed from the weights in use: a permutation test that gives the
+differences of whole pages random signs.
 
 Source: Westfall, Young, "Resampling-based multiple testing", 1993 (the largest of several statistics under one resampling).
 """
@@ -40,9 +41,9 @@ class FittedWeights:
     """The weights in use and the best ones, and whether to take those.
 
     `gain` is the difference in nDCG@10 on questions that took no part in the choice, None if there are too few. `gain_seen` is that on
-    all questions, which is too high. `chance` is how likely the best of equally good candidates would look as good. `agreeing` of
-    `FOLDS` choices were the same as the one on all questions. `refused` says why the weights in use should stay, `""` if they should
-    not.
+    all questions, which is too optimistic. `chance` is how likely the best of equally good candidates would look as good. `agreeing`
+    is the number of the `FOLDS` choices that equal the choice on all questions. `refused` says why the weights in use should stay,
+    `""` if they should not.
     """
 
     used: RankingWeights
@@ -57,7 +58,7 @@ class FittedWeights:
 
 
 def candidates(used: RankingWeights) -> list[RankingWeights]:
-    """Return the weights that are tried: a coarse grid, and those in use. The smallest changes come first.
+    """Return the candidate weights: those in use and a coarse grid around them, smallest changes first.
 
     A fine grid would only fit noise better.
     """
@@ -138,5 +139,5 @@ def _chance(
 
 
 def _fold(page: str) -> int:
-    """Return the part of a page: the same each time, and all questions of a page in one."""
+    """Return the fold of a page, always the same, so that all questions about one page are in one fold."""
     return hashlib.blake2b(page.encode("utf-8", "surrogatepass")).digest()[0] % FOLDS

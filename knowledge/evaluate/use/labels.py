@@ -1,4 +1,4 @@
-"""Labels from use: which page was used after a question, and how much that says. Pure.
+"""Labels from use: which pages were used after a question, and how much each use counts as evidence. Pure.
 
 The less the ranking had to do with a use, the more the use says about the page. Hits at the top are read because they are at the
 top, so a use at rank r counts sqrt(r): the inverse of the chance that the rank is looked at, if that falls with the square root of
@@ -36,9 +36,10 @@ WITHIN = timedelta(minutes=10)
 REWORDED = timedelta(minutes=2)
 DOUBTED = timedelta(minutes=1)
 NOT_SHOWN = 5.0
-"""More than the last of the hits that an answer usually shows. Measured with simulated readers, see decision record 58."""
+"""The weight of a page that was not shown: more than that of the last hit an answer usually shows. Measured with simulated
+readers (kb/decisions/0058)."""
 SIMILAR_SHARE = 0.5
-"""The share of the shorter question's words that a similar question has."""
+"""The share of the shorter question's content words that a similar question must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class UseLabel:
 
     @property
     def below_first(self) -> bool:
-        """Whether a page was used that did not come first: only then the use shows more than the ranking itself."""
+        """Whether the used page did not come first: only then does the use say more than the ranking itself."""
         return any(rank != 1 for rank in self.ranks.values())
 
 

@@ -12,7 +12,7 @@ from knowledge.evaluate.metrics import ROUNDS, SEED, TAIL, Interval, ndcg, recal
 from knowledge.evaluate.use.labels import UseLabel
 
 DEPTH = 20
-"""Pages of a ranking that are looked at."""
+"""Pages of a ranking that are evaluated."""
 DEPTH_NDCG = 10
 
 
@@ -33,8 +33,8 @@ class MeasuredLabel:
 class UseSummary:
     """Averages over labels, each question weighted by how much its use says.
 
-    `below_first` has the same for the questions after which a page below the first one was used, or one that was not shown: uses of
-    the first hit agree with whatever ranking showed it.
+    `below_first` has the same averages over the questions after which a page below the first one was used, or one that was not shown:
+    uses of the first hit always agree with the ranking that showed it.
     """
 
     labels: int
@@ -101,7 +101,7 @@ def weights_and_clusters(labels: Sequence[UseLabel]) -> tuple[NDArray[np.float64
 
 
 def places(labels: Sequence[UseLabel]) -> Mapping[str, int]:
-    """Return how many labels there are by where their page was shown when it was used."""
+    """Return the number of labels by the place where their page was shown when it was used."""
     counts = {"1": 0, "2 to 3": 0, "4 to 10": 0, "below 10": 0, "not shown": 0}
     for label in labels:
         rank = label.ranks[label.page]
