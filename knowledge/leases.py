@@ -1,11 +1,11 @@
-"""Decides when a lease ends: after its time, even if a clock was set back since. Pure."""
+"""Decides whether a lease is still valid, even if the clock was set back since it was given. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 CLOCKS_APART_S = 60.0
-"""How far the clocks of machines that share a state may differ before one machine ignores another's leases."""
+"""Seconds by which the clocks of machines that share a state may differ before one machine ignores another's leases."""
 
 
 def latest_end(now: datetime, lease_s: float) -> datetime:

@@ -1,6 +1,6 @@
-"""Where long computations run. A port: pure steps may run in another process, and can be stopped there.
+"""The port for long computations: pure steps that may run in another process, where they can be stopped.
 
-Steps are functions of one argument at the top level of a module. They, their arguments and their results can be pickled.
+A step is a function of one argument at the top level of a module. Its argument and result must be picklable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ R = TypeVar("R")
 CALLER: ContextVar[str] = ContextVar("caller", default="")
 """The principal that the current task works for, so that none can take all workers; "" for the server itself."""
 COMPARED_PER_READ = 500
-"""How many pairs of characters can be compared in the time that one character takes to read."""
+"""Pairs of characters that are compared in the time that it takes to read one character."""
 
 
 def comparison_size(one: int, other: int, *, read: int | None = None) -> int:
@@ -27,7 +27,7 @@ class StepRunner(Protocol):
     """Runs a pure step without keeping other callers waiting. Cancelling the caller stops the step."""
 
     async def run(self, step: Callable[[A], R], argument: A, *, size: int, what: str) -> R:
-        """Return `step(argument)`. `size` is how many characters it reads; messages call it `what` ("this merge").
+        """Return `step(argument)`. `size` is the number of characters that it reads; `what` names it in messages ("this merge").
 
         Raises:
             TooMuchWork: it took more time or memory than one call may take.
@@ -38,7 +38,7 @@ class StepRunner(Protocol):
 
 
 class InlineRunner:
-    """Runs steps in this process: at a terminal and in tests nobody else waits."""
+    """Runs steps in this process, for terminals and tests, where no other caller has to wait."""
 
     async def run(self, step: Callable[[A], R], argument: A, *, size: int, what: str) -> R:  # noqa: ARG002  (the port's)
         """Return `step(argument)`."""

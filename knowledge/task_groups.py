@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 @asynccontextmanager
 async def first_error() -> AsyncIterator[TaskGroup]:
-    """Open a task group; the first error, of a task or in the block, cancels the others and is raised outside of a group.
+    """Open a task group; the first error, of a task or of the block, cancels the others and is raised without an exception group.
 
     Callers handle errors by their types, which an exception group would hide.
     """

@@ -1,4 +1,4 @@
-"""Work on another thread that begins at once."""
+"""Starts work on another thread without delay."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Ts = TypeVarTuple("Ts")
 
 
 def begin(work: Callable[[*Ts], T], *args: *Ts) -> Awaitable[T]:
-    """Start `work` on another thread now, and return what to await for its result.
+    """Start `work` on another thread now, and return an awaitable for its result.
 
-    `anyio.to_thread.run_sync` starts it only after other tasks had their turn: what they compute would come first, and not
-    beside it. If the caller is cancelled, `work` runs to its end and its result is dropped.
+    `anyio.to_thread.run_sync` would start it only after other tasks had their turn, so that their computations run before it instead
+    of at the same time. If the caller is cancelled, `work` runs to its end and its result is dropped.
     """
     return asyncio.get_running_loop().run_in_executor(None, work, *args)

@@ -16,7 +16,7 @@ MOST_UNPACKED = 64 * 1024 * 1024
 """Limit for a reply that is read as a whole. Batches of vectors and the longest answers of models stay below half of it."""
 PIECE = 64 * 1024
 ACCEPTED = "gzip, deflate"
-"""For `Accept-Encoding`."""
+"""The value of `Accept-Encoding`."""
 
 _GZIP, _RAW = zlib.MAX_WBITS | 16, -zlib.MAX_WBITS
 _PLAIN = ("", "identity")
@@ -90,7 +90,7 @@ def bounding(http: ModuleType, most_bytes: int = MOST_UNPACKED) -> Callable[[Any
                 try:
                     for piece in self._unpacking.feed(packed):
                         yield piece
-                        # One packet of the network can hold a thousand pieces, and other tasks should run in between.
+                        # One network packet can unpack to a thousand pieces, and other tasks should run in between.
                         await anyio.lowlevel.checkpoint()
                 except BadPacking as bad:
                     raise http.DecodingError(str(bad)) from None

@@ -1,4 +1,4 @@
-"""Makes JSON Schemas shorter for models: without the parts that cost tokens and say nothing. Pure."""
+"""Shortens JSON Schemas for models by leaving out parts that cost tokens without telling anything. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pydantic's validation errors in plain words: without URLs and names of Python or pydantic. Pure."""
+"""Words pydantic's validation errors for people and models, without URLs and names of Python or pydantic. Pure."""
 
 from __future__ import annotations
 
