@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final, Generic, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -133,6 +134,15 @@ class ProjectNames(Generic[N]):
         return (await self._cache.get(project.id, lambda: self._fetch(project.id), at_most_s=at_most_s)).items
 
 
+@dataclass(frozen=True, slots=True)
+class _BegunListing:
+    """The first pages of a list of tasks, by so many a page; `since` is when the first was requested."""
+
+    pages: PagesRead[PlaneTask]
+    since: float
+    per_page: int
+
+
 class Board:
     """The projects of one workspace. Names may be mistyped or shortened, but not in acts, which ask with `near=False`."""
 
@@ -155,7 +165,7 @@ class Board:
         self._me: ReplyCache[PlaneMember] = ReplyCache(monotonic, longest_s=NAMES_S)
         self._versions: dict[tuple[str, datetime], Mapping[str, str]] = {}
         self._tasks: ReplyCache[Listing[PlaneTask]] = ReplyCache(monotonic, longest_s=KEPT_S)
-        self._begun: dict[str, tuple[PagesRead[PlaneTask], float]] = {}
+        self._begun: dict[str, _BegunListing] = {}
         self.states: ProjectNames[State] = ProjectNames("state", monotonic, client.states)
         self.people: ProjectNames[PlaneMember] = ProjectNames("member", monotonic, client.members)
         self.labels: ProjectNames[Label] = ProjectNames("label", monotonic, client.labels)
@@ -275,8 +285,7 @@ class Board:
         """
         key = _listing_key(project, group)
 
-        def page(cursor: str | None) -> Awaitable[ListPage[PlaneTask]]:
-            per_page = self._tasks_a_page
+        def page(per_page: int, cursor: str | None) -> Awaitable[ListPage[PlaneTask]]:
             if group is None:
                 # Pages are counted from the start. In this order a change moves no task, and a new one only moves others to
                 # later pages: some may come twice, none is missed.
@@ -287,19 +296,20 @@ class Board:
             return self.client.group_tasks(project.id, kind, group.id, cursor, per_page)
 
         async def fetch() -> Listing[PlaneTask]:
-            begun, since = self._begun.get(key, (PagesRead[PlaneTask](), -BEGUN_S))
-            if self._monotonic() - since >= BEGUN_S:
-                begun, since = PagesRead(), self._monotonic()
+            begun = self._begun.get(key)
+            if begun is None or self._monotonic() - begun.since >= BEGUN_S:
+                begun = _BegunListing(PagesRead(), self._monotonic(), self._tasks_a_page)
             # Recorded before the first request: `forget` drops it also while a page is on its way.
-            self._begun[key] = begun, since
+            self._begun[key] = begun
             try:
-                listing = await read_all(page, begun=begun)
+                listing = await read_all(partial(page, begun.per_page), begun=begun.pages)
             except NoAnswer as error:
-                if error.why != TOO_LONG or self._tasks_a_page == FEWER_A_PAGE:
+                if error.why != TOO_LONG or begun.per_page == FEWER_A_PAGE:
                     raise
-                # A slow server may answer smaller pages in time. Its pages are counted by their size, so reading begins again.
+                # A slow server may answer smaller pages in time. Pages are counted by their size, so reading begins again.
                 self._tasks_a_page = FEWER_A_PAGE
-                listing = await read_all(page)
+                self._begun.pop(key, None)
+                listing = await read_all(partial(page, FEWER_A_PAGE))
             self._begun.pop(key, None)
             return listing
 

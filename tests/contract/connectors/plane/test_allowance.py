@@ -5,6 +5,7 @@ Time is virtual: each request takes a quarter of a second of it, and waiting tak
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import pytest
 from knowledge.state.ports import StateStore
 from mcp_server.app.settings.services import PlaneAccess
 from mcp_server.connectors.errors import ServiceLimited
-from mcp_server.connectors.http import Sender, ServiceAddress, make_clients
+from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, make_clients
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.client import PlaneClient
@@ -62,7 +63,7 @@ class Throttled:
     state: StateStore = field(default_factory=MemoryStateStore)
 
     @asynccontextmanager
-    async def board(self, **more: Any) -> AsyncIterator[Board]:
+    async def board(self, bounds: RequestLimits | None = None) -> AsyncIterator[Board]:
         clients, clock = make_clients(None), self.clock
         place = ServiceAddress(
             wire.SERVICE, self.served.address, wire.ADDRESS_SETTING, wire.headers_of(ADA.key), (ADA.key,)
@@ -74,9 +75,10 @@ class Throttled:
             fresh=clients.fresh,
             sleep=clock.sleep,
             monotonic=clock.monotonic,
+            bounds=bounds,
             allowance=allowance,
         )
-        access = PlaneAccess(self.served.address, ADA.key, WORKSPACE, **more)
+        access = PlaneAccess(self.served.address, ADA.key, WORKSPACE)
         client = PlaneClient(sender, WORKSPACE)
         try:
             yield Board(client, access, now=clock.now, monotonic=clock.monotonic, reading_much=allowance.reading_much)
@@ -269,6 +271,23 @@ async def test_without_room_a_list_of_half_a_minute_ago_is_better_than_none_and_
         board.forget(project.id)
         with pytest.raises(ServiceLimited):
             await ask(board, project="P00")
+
+
+async def test_a_server_that_is_too_slow_for_a_thousand_tasks_a_page_is_asked_for_fewer() -> None:
+    async with throttled() as world, world.board(bounds=RequestLimits(reply_s=0.3, tries=1)) as board:
+        world.projects(2, tasks=600)
+        rightly = world.plane._get_tasks
+
+        def slowly(asked: Any, project_id: str) -> Any:
+            if asked.query["per_page"] == "1000":
+                time.sleep(0.5)
+            return rightly(asked, project_id)
+
+        world.plane._get_tasks = slowly  # type: ignore[method-assign]  # a slow Plane
+        assert (await ask(board, project="P00")).total == 600
+        assert (await ask(board, project="P01")).total == 600
+        sizes = [seen.query["per_page"] for seen in world.served.seen if seen.path.endswith("/work-items/")]
+        assert sizes == ["1000", *["250"] * 6]
 
 
 async def test_a_write_waits_a_few_seconds_for_plane() -> None:

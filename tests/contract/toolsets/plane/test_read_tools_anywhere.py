@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,40 @@ async def test_tasks_are_found_by_names(ground: Ground) -> None:
             assert await reader.keys(**arguments) == found, arguments
         everywhere = await reader.call("plane_query_tasks", text="stale rows")
         assert here.key_of(stale) in [task["key"] for task in everywhere["tasks"]]
+
+
+async def test_lists_of_values_orders_totals_and_counts(ground: Ground) -> None:
+    async with reading(ground) as reader:
+        here = reader.here
+        label = wire.read_label(await here.raw("/labels/", {"name": "bug", "color": "#ff0000"}))
+        states = await here.states()
+        whole = await here.made("Whole", state_id=states["started"].id, priority="low", starts=date(2026, 11, 20))
+        part = await here.made(
+            "Part",
+            parent_id=whole.id,
+            priority="urgent",
+            assignee_ids=(here.me.id,),
+            label_ids=(label.id,),
+            due=date(2026, 12, 1),
+        )
+        other = await here.made("Another", due=date(2026, 11, 30), state_id=states["completed"].id)
+        keys = {"whole": here.key_of(whole), "part": here.key_of(part), "other": here.key_of(other)}
+        asked: list[tuple[Mapping[str, object], list[str]]] = [
+            ({"sort": "created"}, ["other", "part", "whole"]),
+            ({"sort": "created", "reverse": True}, ["whole", "part", "other"]),
+            ({"sort": "priority"}, ["part", "whole", "other"]),
+            ({"sort": "name", "reverse": True}, ["whole", "part", "other"]),
+            ({"sort": "due", "priority": ["urgent", "none"]}, ["other", "part"]),
+            ({"state": ["started", "completed"], "sort": "name"}, ["other", "whole"]),
+            ({"assignee": ["me", "none"], "label": ["bug"]}, ["part"]),
+            ({"created_by": "me", "starts_by": "2026-11-20"}, ["whole"]),
+            ({"parent": keys["whole"]}, ["part"]),
+            ({"parent": "none", "sort": "name"}, ["other", "whole"]),
+        ]
+        for arguments, found in asked:
+            assert await reader.keys(**arguments) == [keys[name] for name in found], arguments
+        counted = await reader.call("plane_query_tasks", project=here.project.key, count_by="label", limit=1)
+        assert (counted["total"], counted["counts"]) == (3, {"none": 2, "bug": 1})
 
 
 async def test_a_task_is_read_by_key_id_and_address_with_its_text_as_sent(ground: Ground) -> None:
