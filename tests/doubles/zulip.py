@@ -61,7 +61,7 @@ class Zulip(Handlers):
             r"/users/(\d+)/presence": {"GET": self._presence},
             r"/users/([^/]+)": {"GET": self._user},
             r"/streams": {"GET": self._streams},
-            r"/streams/(\d+)": {"GET": self._stream},
+            r"/streams/(\d+)": {"GET": self._stream, "PATCH": self._update_stream},
             r"/streams/(\d+)/members": {"GET": self._members},
             r"/get_stream_id": {"GET": self._stream_id},
             r"/user_uploads/(\d+/.+)": {"GET": self._file_url},

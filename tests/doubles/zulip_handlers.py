@@ -143,6 +143,15 @@ class Handlers:
     def _subscription(self, room: Room) -> Answer:
         return {**self._shown(room), **_SUBSCRIPTION}
 
+    def _update_stream(self, user: User, asked: Parameters, number: str) -> Answer:
+        """Source: https://zulip.com/api/update-stream."""
+        room = self._accessible(user, int(number))
+        name = _needed(asked, "new_name").strip()
+        if any(one.name.casefold() == name.casefold() for one in self.world.rooms.values() if one is not room):
+            raise Refusal("Channel name already in use.")
+        self.world.rename(room.name, name)
+        return {}
+
     def _subscribe(self, user: User, asked: Parameters) -> Answer:
         whom = [self.world.users[n] for n in json.loads(asked.get("principals", "[]"))] or [user]
         done: dict[str, dict[str, list[str]]] = {"subscribed": {}, "already_subscribed": {}}
@@ -511,10 +520,10 @@ class Handlers:
             queue = self.world.queues.get(number)
             if queue is None or queue.user != user.id:
                 raise Refusal(f"Bad event queue ID: {number}", "BAD_EVENT_QUEUE_ID", queue_id=number)
-            queue.events[:] = [event for event in queue.events if event["id"] > after]
-            if queue.events or not waits:
+            events = list(queue.after(after))
+            if events or not waits:
                 # Only a reply that had to wait repeats the queue's id. Source: events_longpoll_woken.json.
-                return {"events": list(queue.events)} | ({"queue_id": number} if waited else {})
+                return {"events": events} | ({"queue_id": number} if waited else {})
             waited = True
             self.waiting.add(number)
             if time.monotonic() - started > self.heartbeat_s:

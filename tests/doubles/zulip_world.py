@@ -20,6 +20,7 @@ from typing import Any
 SAMPLES = Path(__file__).parents[1] / "samples" / "zulip"
 RECORDED_LEVEL = 247
 NEWER_LEVEL = 469
+LATE_S = 0.03
 LONGEST_MESSAGE = 10_000
 LONGEST_TOPIC = 60
 CUT = "\n[message truncated]"
@@ -129,7 +130,10 @@ class Waiting:
 
 @dataclass
 class EventQueue:
-    """Events that a client subscribed to."""
+    """Events that a client subscribed to.
+
+    As on a real server, an event comes after the reply to the request that caused it: a queue that is read at once may be empty.
+    """
 
     id: str
     user: int
@@ -140,10 +144,21 @@ class EventQueue:
     next_id: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
 
+    late: list[dict[str, Any]] = field(default_factory=list)
+
     def push(self, event: Mapping[str, Any]) -> None:
-        """Append an event."""
-        self.events.append({**event, "id": self.next_id})
+        """Append an event, which is there LATE_S from now."""
+        self.late.append({**event, "id": self.next_id, "due": time.monotonic() + LATE_S})
         self.next_id += 1
+
+    def after(self, number: int) -> Sequence[Mapping[str, Any]]:
+        """Return the events that are there and forget those up to `number`."""
+        while self.late and self.late[0]["due"] <= time.monotonic():
+            event = self.late.pop(0)
+            del event["due"]
+            self.events.append(event)
+        self.events[:] = [event for event in self.events if event["id"] > number]
+        return self.events
 
 
 class World:

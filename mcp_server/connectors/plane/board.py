@@ -254,7 +254,7 @@ class Board:
                 return running[0]
             return _by_name("cycle", asked, cycles, near=near)
 
-        return await self.cycles.chosen(project, choose)
+        return await self.cycles.chosen(project, choose, near=near)
 
     async def me(self) -> PlaneMember:
         """Return the owner of the key."""

@@ -76,16 +76,26 @@ def folded(name: str) -> str:
 
 @lru_cache(maxsize=CACHED_NAMES)
 def unaccented(name: str) -> str:
-    """Return the folded name without accents: `Zoë  Müller` is `zoe muller`."""
-    return "".join(
-        letter for letter in unicodedata.normalize("NFKD", folded(name)) if not unicodedata.combining(letter)
-    )
+    """Return the folded name without accents of Latin and Greek letters and the Cyrillic yo: `Zoë  Müller` is `zoe muller`.
+
+    Elsewhere a mark makes another letter or tone: バス is a bus and ハス a lotus, ไม้ is wood and ไม่ is not.
+    """
+    kept: list[str] = []
+    bare = False
+    for letter in unicodedata.normalize("NFKD", folded(name)):
+        if not unicodedata.combining(letter):
+            bare = letter == "е" or unicodedata.name(letter, "").startswith(("LATIN", "GREEK"))  # noqa: RUF001 - Cyrillic
+        elif bare:
+            continue
+        kept.append(letter)
+    return unicodedata.normalize("NFC", "".join(kept))
 
 
 @lru_cache(maxsize=CACHED_NAMES)
 def loosened(name: str) -> str:
-    """Return the words of the name, letters and digits only and without accents: `🚀 In-Progrèss` is `in progress`."""
-    return " ".join("".join(letter if letter.isalnum() else " " for letter in unaccented(name)).split())
+    """Return the words of the name, letters and digits only and without any marks: `🚀 In-Progrèss` is `in progress`."""
+    letters = (one for one in unicodedata.normalize("NFKD", folded(name)) if not unicodedata.combining(one))
+    return " ".join("".join(letter if letter.isalnum() else " " for letter in letters).split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,13 @@ def _is_folded(wanted: str, name: str) -> bool:
 
 
 def _is_unaccented(wanted: str, name: str) -> bool:
-    return unaccented(wanted) == unaccented(name)
+    """Return whether `wanted` is the name with some accents left out. Other accents make another word: `año` is not `anó`."""
+    asked, full = folded(wanted), folded(name)
+    if asked == unaccented(name):
+        return True
+    return len(asked) == len(full) and all(
+        one in (other, unaccented(other)) for one, other in zip(asked, full, strict=True)
+    )
 
 
 def _is_loosened(wanted: str, name: str) -> bool:

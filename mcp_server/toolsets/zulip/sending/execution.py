@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -45,6 +46,8 @@ NO_REPETITION = timedelta(0)
 FILE = "file"
 """The mark of an outbox entry with the address of its uploaded file."""
 LONGEST_DROP_S = 2.0
+LATEST_EVENT_S = 3.0
+"""How long after a message its event may come."""
 """Deleting a queue gets no more time than this: Zulip drops it in the end."""
 MOST_READ_BACK = 10  # messages; each costs a request
 NOT_READ_BACK = "it was sent, but could not be read back"
@@ -169,11 +172,13 @@ class SendMessage:
     async def _find_id(self, attempt: DeliveryAttempt, number: int) -> int | None:
         """Return the id of the part: as a queue received it, else that of an own message there with the same text."""
         not_it: set[int] = set()
+        live: list[tuple[Queue, int]] = []
         for queue in _queues(attempt):
             try:
                 events = await self._chat.client.events(queue, queue.last_event_id)
             except QueueGone:
                 continue
+            live.append((queue, events.last_event_id))
             for message in events.messages:
                 if message.local_id == _local_id(attempt, number):
                     return message.id
@@ -190,7 +195,23 @@ class SendMessage:
             sender=await self._chat.me(),
         )
         text = self._plan.texts(attempt.marks.get(FILE, ""))[number]
-        return next((one.id for one in window.messages if one.text == text and one.id not in not_it), None)
+        found = [one.id for one in window.messages if one.text == text and one.id not in not_it]
+        if not found or not live:
+            return found[0] if found else None
+        # The events of these messages come a moment after them, and say whether one is ours or another process of the bot sent it.
+        with anyio.move_on_after(LATEST_EVENT_S), suppress(QueueGone):
+            for queue, heard in live:
+                after = heard
+                unheard = set(found)
+                while unheard:
+                    events = await self._chat.client.events(queue, after, block=True)
+                    after = events.last_event_id
+                    for message in events.messages:
+                        if message.local_id == _local_id(attempt, number):
+                            return message.id
+                    unheard -= {message.id for message in events.messages}
+            return None
+        return found[0]
 
     async def _result(self, attempt: DeliveryAttempt) -> Json:
         with anyio.move_on_after(LONGEST_DROP_S):

@@ -21,7 +21,7 @@ from mcp_server.connectors.errors import (
 from mcp_server.connectors.http import RequestLimits
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.client import ZulipClient
-from mcp_server.connectors.zulip.model import Channel, ChatPlace, Queue
+from mcp_server.connectors.zulip.model import Channel, ChatPlace, Queue, QueueEvents
 from mcp_server.connectors.zulip.text.links import link_to, read_link
 from mcp_server.connectors.zulip.wire import QueueGone
 from tests.doubles.serving import after, before, for_requests, html, in_turn, served, status
@@ -47,6 +47,16 @@ async def double(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
 
 def _topic(here: Ground) -> ChatPlace:
     return ChatPlace(here.channel, here.topic)
+
+
+async def events_of(here: Ground, queue: Queue, after: int) -> QueueEvents:
+    """Return the next events. They come after the reply to the request that caused them."""
+    with anyio.fail_after(30):
+        while True:
+            found = await here.client.events(queue, after, block=True)
+            if found.messages or found.reactions or found.removed:
+                return found
+            after = found.last_event_id  # it was a heartbeat
 
 
 async def test_a_server_reports_its_version_and_is_asked_once(here: Ground) -> None:
@@ -115,13 +125,13 @@ async def test_queue_events_carry_the_senders_mark(here: Ground) -> None:
     """`local_id` shows whether a send whose reply was lost has happened."""
     queue = await here.client.register(_topic(here))
     sent = await here.client.send(_topic(here), "marked", queue=queue, local_id="mark-1")
-    heard = await here.client.events(queue, queue.last_event_id)
+    heard = await events_of(here, queue, queue.last_event_id)
     assert [(message.id, message.local_id, message.text) for message in heard.messages] == [(sent, "mark-1", "marked")]
     nothing = await here.client.events(queue, heard.last_event_id)
     assert (list(nothing.messages), nothing.last_event_id) == ([], heard.last_event_id)
     other = await here.client.register(_topic(here))
     await here.client.send(_topic(here), "not ours", queue=other, local_id="mark-2")
-    unmarked = await here.client.events(queue, heard.last_event_id)
+    unmarked = await events_of(here, queue, heard.last_event_id)
     assert [message.local_id for message in unmarked.messages] == [None]
     for made in (queue, other):
         await here.client.drop(made)
@@ -155,7 +165,7 @@ async def test_a_reaction_is_there_once_and_can_be_taken_back(here: Ground) -> N
     me = await here.client.me()
     message = await here.client.message(sent)
     assert [(reaction.emoji, reaction.user_id) for reaction in message.reactions] == [("eyes", me.id)]
-    heard = await here.client.events(queue, queue.last_event_id)
+    heard = await events_of(here, queue, queue.last_event_id)
     assert [reaction.emoji for reaction in heard.reactions.get(sent, ())] == ["eyes"]
     assert await here.client.unreact(sent, "eyes")
     assert not await here.client.unreact(sent, "eyes")
@@ -259,7 +269,7 @@ async def test_a_bot_that_did_not_subscribe_receives_its_own_message_in_a_public
     where = ChatPlace(Channel(room.id, room.name, "", private=False), "x")
     queue = await double.client.register(where)
     sent = await double.client.send(where, "heard", queue=queue, local_id="a")
-    heard = await double.client.events(queue, -1)
+    heard = await events_of(double, queue, -1)
     assert [(message.id, message.local_id) for message in heard.messages] == [(sent, "a")]
 
 
@@ -316,7 +326,7 @@ async def test_a_send_whose_reply_is_lost_is_not_sent_again(double: Ground) -> N
     double.double.plan = for_requests("POST", "/messages", after())
     with pytest.raises(ReplyLost):
         await double.client.send(_topic(double), "once", queue=queue, local_id="lost")
-    heard = await double.client.events(queue, queue.last_event_id)
+    heard = await events_of(double, queue, queue.last_event_id)
     assert [message.local_id for message in heard.messages] == ["lost"]
     assert double.zulip.world.texts(double.channel.name, double.topic) == ["once"]
 
