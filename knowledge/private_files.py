@@ -1,4 +1,4 @@
-"""Folders and files that only their owner can read, whatever the umask."""
+"""Creates folders and files that only their owner can read, regardless of the umask."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The stored forms of contents, origins, contradictions and begun acts. Pure.
 
 Origins are one blob per page: a page of 5,000 units is written in a few milliseconds that way, and merging reads them together
-anyway; as rows they would be 5,000 deletions and insertions in the transaction that everybody waits for.
+anyway; as rows they would be 5,000 deletions and insertions in a transaction that blocks all other writers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def unpacked_origins(packed: bytes) -> tuple[Origin, ...]:
 
 
 def _origins_form(origins: Sequence[Origin]) -> dict[str, Any]:
-    """Return each distinct origin once (`told`), and for each unit its digest and which of them it has (`which`)."""
+    """Return each distinct origin once (`told`), and for each unit its digest and the index of its origin (`which`)."""
     distinct: dict[tuple[Any, ...], int] = {}
     which = [
         distinct.setdefault(
@@ -170,6 +170,7 @@ def packed_intent(intent: Intent) -> bytes:
         "outcome": entry.outcome,
         "origins": {path: _origins_form(origins) for path, origins in entry.origins.items()},
         "contradictions": [_contradiction_form(c) for c in entry.contradictions],
+        # The name that stored intents have used from the beginning.
         "standing": None if entry.trust_record is None else asdict(entry.trust_record),
         **({"judged": entry.judgements} if entry.judgements else {}),
     }

@@ -239,7 +239,7 @@ class Ledger(Protocol):
         """Record the act and end its intent, durably: audit record, history, origins, contradictions, change events.
 
         Origins and history of a page that moved are found under the new path. Where bytes have changed, the page's
-        history gets a line, its states before and after are kept for good, and there is an event `doc` with the path. A
+        history gets a line, its states before and after are kept permanently, and an event `doc` names the path. A
         contradiction that is on record and open is not recorded twice, and one of two statements whose contradiction was
         dismissed on these pages is not recorded again. A page that moves takes its contradictions along. The new link follows
         the recorded end of the chain, so that a tail cut off earlier still shows as missing.
@@ -259,7 +259,7 @@ class Ledger(Protocol):
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
         """Return the page's history, newest first, from the line after `before`, including lines from before a move.
 
-        Other pages at that path, earlier or later, are part of it too: each line has its path.
+        It includes other pages that were at that path earlier or later; each line has its path.
         """
         ...
 

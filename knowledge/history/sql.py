@@ -345,7 +345,7 @@ def _forget_in_sqlite(
     return [(dropped,)]
 
 
-# Unless a state was seen again meanwhile.
+# States that were seen again since they were selected stay.
 _FORGET = SqlPair(_forget_in_sqlite, "SELECT forge.forget(%s::bytea[], %s::bytea[], %s)")
 
 ASIDE_BYTES = 64 * 1024

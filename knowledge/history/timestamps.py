@@ -1,4 +1,4 @@
-"""Times as they are stored: always with a zone, always in UTC. Pure."""
+"""The stored form of times: always with a zone, always in UTC. Pure."""
 
 from __future__ import annotations
 

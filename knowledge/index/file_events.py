@@ -69,7 +69,7 @@ def _listen(
 
 
 def _relevant(root: str, change: int, name: str) -> str | None:
-    """Return the relative path if the change may be about documents; a deleted path may have been a folder of them."""
+    """Return the relative path if the change may concern documents; a deleted path may have been a folder with some."""
     relative = os.path.relpath(name, root).replace(os.sep, "/")
     if relative == ".":
         return ""

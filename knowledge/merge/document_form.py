@@ -139,7 +139,7 @@ def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first
     """Return the form of content that has no title, by the words that it keeps; `first` is the first heading of the page."""
     had = Counter(word for piece in base.pieces if piece.kind != "front" for word in piece.text.split())
     has = Counter(content.split())
-    # Words and not blocks: an edited page of one sentence has no block left as it was, and nearly all of its words.
+    # Compared by words, not blocks: an edited page of one sentence keeps nearly all of its words but no unchanged block.
     if had and 2 * (had & has).total() >= had.total():
         return "document"
     opening = next(piece for piece in base.pieces if piece.kind != "blank")

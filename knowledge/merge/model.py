@@ -19,7 +19,7 @@ UnitKind = Literal["front", "heading", "paragraph", "fence", "code", "html", "qu
 VerdictWord = Literal["unchanged", "integrate", "update", "retain", "flag", "conflict", "ask"]
 Form = Literal["document", "section", "snippet", "append", "unclear"]
 WHOLE_PAGE = "*"
-"""The section by which a caller says that the content is the whole page, whatever it looks like."""
+"""The section name by which a caller states that the content is the whole page."""
 
 DIGEST_BYTES = 16
 CUT_MARK = "..."
@@ -289,7 +289,7 @@ def cut_short(text: str) -> str:
 
 
 def section_name(path: Sequence[str]) -> str:
-    """Return a heading path as it is shown and asked for: `A > B`."""
+    """Return a heading path in its written form, for display and as an argument: `A > B`."""
     return HEADING_SEPARATOR.join(path)
 
 

@@ -53,6 +53,7 @@ class PageSplicer:
         self.lines = split_lines(page.text)
         self.starts = [0, *accumulate(map(len, self.lines))]
         crlf, lf = page.text.count("\r\n"), page.text.count("\n")
+        # The majority decides. A page with CR but no LF uses the line ends of old Macs.
         self.line_end = "\r\n" if crlf * 2 > lf else "\n" if lf or "\r" not in page.text else "\r"
 
     def span(self, unit: int) -> tuple[int, int]:

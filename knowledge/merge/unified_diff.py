@@ -69,7 +69,7 @@ def _hunk(
     low, first = max(0, group[0].start - context), group[0].first - min(context, group[0].start)
     high, last = min(len(old), group[-1].end + context), min(len(new), group[-1].last + context)
     yield f"@@ -{_range(low, high)} +{_range(first, last)} @@"
-    # Line ends are named only where they differ: in a file that ends all lines with CR LF they are no news.
+    # Line ends are named only if they differ among the changed lines, not in a file that uses CR LF throughout.
     touched = [line for hunk in group for line in (*old[hunk.start : hunk.end], *new[hunk.first : hunk.last])]
     ends = len({line.endswith("\r\n") for line in touched}) > 1
     at = low
@@ -83,6 +83,7 @@ def _hunk(
 
 def _range(first: int, last: int) -> str:
     count = last - first
+    # In this format a range of one line has no count, and an empty one names the line before it.
     return f"{first + 1}" if count == 1 else f"{first + 1 if count else first},{count}"
 
 

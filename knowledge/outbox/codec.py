@@ -24,7 +24,7 @@ LONGEST_TITLE = 300
 
 
 def new_entry(outbox_entry: OutboxEntry) -> OutboxEntry:
-    """Return the outbox entry as it is stored when it begins.
+    """Return a new outbox entry in the form in which it is stored.
 
     Raises:
         ValueError: it has no id, its time has no zone, or it has ended already: a mistake of the caller.
@@ -43,7 +43,7 @@ def storable_marks(marks: Mapping[str, str]) -> dict[str, str]:
 
 
 def ended_entry(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str | None) -> OutboxEntry | None:
-    """Return the outbox entry with that end; None if it stays as it is.
+    """Return the outbox entry with that end; None if it stays unchanged.
 
     Raises:
         ValueError: `fate` is `begun`, or the time has no zone: a mistake of the caller.

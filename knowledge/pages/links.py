@@ -1,6 +1,6 @@
 """Resolves links: the path that is written in a link, and the pages that it may mean. Pure.
 
-The path of a link is looked for beside the page, then from the root of the knowledge base; without a suffix it may mean a
+The path of a link is resolved relative to its page, then to the root of the knowledge base; without a suffix it may mean a
 page or a folder's index. A wiki link names a page by file name, title or alias, or by its path from the root.
 """
 

@@ -147,7 +147,7 @@ class Vault:
 
         Raises:
             InvalidPath: `path` can never name a document, its real place is outside or hidden, or `plain` met a link.
-            NoSuchPath: no such file, it vanished meanwhile, or it is not a regular file.
+            NoSuchPath: no such file, it has just vanished, or it is not a regular file.
             UnreadableDocument: it exists and may not be read, or it is too large.
         """
         path = clean_path(path)
@@ -228,10 +228,10 @@ class Vault:
     def scan(self, below: str = "") -> Iterator[Scanned]:
         """Yield every document below the directory `below` in any order; `problems` then has what was left out.
 
-        Files that vanish meanwhile are left out silently.
+        Files that vanish during the scan are left out silently.
 
         Raises:
-            VaultUnavailable: the knowledge base's folder cannot be listed, or went away before the end. Then a caller must
+            VaultUnavailable: the knowledge base's folder cannot be listed, or vanished before the end. Then a caller must
                 not conclude that documents which were not yielded are gone.
         """
         self._problems, self.problem_count = [], 0
@@ -310,7 +310,7 @@ class Vault:
 
     def _refusal(self, path: str, error: OSError) -> NoSuchPath | UnreadableDocument:
         if error.errno in _ABSENT:
-            self.check()  # a folder that went away as a whole must not look like a deleted document
+            self.check()  # if the whole folder has vanished, that must not look like one deleted document
             return NoSuchPath(path)
         return UnreadableDocument(path, _why(error))
 

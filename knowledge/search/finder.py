@@ -140,8 +140,8 @@ class Finder:
         progress = await self._searchable()
         signs = await signs_of(self._index, question, ranking, shown, documents=progress.total)
         scores = page_scores(signs, ranking)
-        # Hits of one page side by side: a model reads a page's passages together. Only now that it is clear which are
-        # shown: otherwise, with a large limit, the passages of the first page would take the room of all others.
+        # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
+        # hits are shown: with a large limit, the passages of the first page would push out all others.
         place_of = {doc: at for at, doc in enumerate(scores)}
         shown = sorted(shown, key=lambda seq: place_of[ranking.rows[seq].doc])
         chunks = [

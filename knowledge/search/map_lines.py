@@ -43,7 +43,7 @@ Made = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 
 
 class Entries:
-    """Makes map lines from the index, and from `made`, if given, for places where nobody wrote one."""
+    """Makes map lines from the index, and from `made`, if given, for pages and directories without a written line."""
 
     def __init__(self, index: IndexStore, made: Made | None = None) -> None:
         self._index, self._made = index, made
@@ -78,7 +78,7 @@ class Entries:
         return (await self._looked_up(directory, "")).key
 
     async def described(self, directory: str, name: str) -> tuple[str, str, bool]:
-        """Return title and summary of a directory, and whether they are derived; `name` is the title if nobody wrote one."""
+        """Return title and summary of a directory, and whether they are derived; `name` is the title without a written one."""
         await self._forget_old()
         known = await self._known(directory, name)
         known = known.with_made(await self._made_lines([known.key]))

@@ -133,7 +133,7 @@ class Tiers:
         try:
             there = self._vault.list_dir(directory)
         except (InvalidPath, NoSuchPath, UnreadableDocument):
-            return  # a folder that was deleted or locked meanwhile must not fail the map of its parent
+            return  # a folder that has just been deleted or locked must not make the map of its parent fail
         # One page more, because the `_index.md` is dropped.
         for path in _next(directory, there.directories, after.folder)[:BATCH]:
             entries.setdefault(path, plain_entry(path, "directory"))

@@ -41,6 +41,7 @@ def others_could_replace(path: Path) -> Exposure | None:
     """
     home = _home()
     current, left, links = Path(path.anchor), list(path.parts[1:]), 0
+    # Walked by hand instead of `resolve()`, because every link and folder on the way must be checked.
     while True:
         step = (current.parent if left[0] == ".." else current / left[0]) if left else current
         # In a sticky folder, for example /tmp, nobody can replace another account's file, but anybody can create a missing one.
@@ -56,6 +57,7 @@ def others_could_replace(path: Path) -> Exposure | None:
         links += 1
         if links > MOST_LINKS:
             return Exposure(f"{path} leads through more than {MOST_LINKS} links", "name the file itself")
+        # The owner of a link decides where it leads.
         if found := _anothers(step, step.lstat()):
             return found
         target = step.readlink()
@@ -105,6 +107,7 @@ def _writable(path: Path, opened: int | None = None, *, entered: bool = False) -
 
 
 def _anothers(path: Path, found: os.stat_result) -> Exposure | None:
+    # Root is no exposure: it can change any file anyway.
     if not hasattr(os, "geteuid") or found.st_uid in (os.geteuid(), 0):
         return None
     command = "chown -h" if stat.S_ISLNK(found.st_mode) else "chown"
@@ -127,6 +130,7 @@ def _is_one_persons(where: Path | int, found: os.stat_result) -> bool:
         owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
     except KeyError:
         return False
+    # Debian's rule: it is the user's primary group, has the user's name, and no other member.
     alone = group.gr_name == owner.pw_name and owner.pw_gid == group.gr_gid and set(group.gr_mem) <= {owner.pw_name}
     return alone and not _has_access_list(where)
 

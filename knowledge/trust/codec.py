@@ -166,7 +166,7 @@ def _shorter(text: str, room: int, why: str) -> str:
 
 
 def proposal_from(text: str) -> Proposal:
-    """Return the proposal with that `proposal_text`, as it was when it was proposed."""
+    """Return the proposal with that `proposal_text`, in its initial state."""
     return Proposal(**_with_times(json.loads(text)))
 
 

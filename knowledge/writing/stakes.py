@@ -65,7 +65,7 @@ class Appraiser:
             configures(name, _text(change.present), _text(change.after))
             for change in changes
             for name in names[change.path]
-            if may_configure(name)  # only of these pages the text has to be parsed
+            if may_configure(name)  # other pages need not be parsed
         )
         places = {path: next(iter(found - {path}), path) for path, found in names.items()}
         unmarks = [phrase for change in changes for phrase in await self._unmarked(change, places, work)]

@@ -221,7 +221,7 @@ class Transaction:
     async def _attempt(
         self, act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage], leftovers: _Leftovers
     ) -> ActDone[T] | None:
-        """Write `work`, which follows from the pages as seen; return None if one of them was saved in the meantime."""
+        """Write `work`, planned from the pages in `seen`; return None if one of them was saved in the meantime."""
         if stray := set(work.contents) - set(seen):
             raise ValueError(f"the act changes {min(stray)!r}, which it does not name")
         changes = [
@@ -295,7 +295,7 @@ class Transaction:
             raise
 
     async def _give_up(self, intent: Intent, swap: Swap) -> None:
-        """Drop an act that did not happen. If part of it could not be taken back, its intent stays, and recovery ends it."""
+        """Drop an act that did not happen. If part of it could not be undone, its intent stays, and recovery ends it."""
         if swap.is_undone:
             try:
                 await self._ledger.drop(intent.id)

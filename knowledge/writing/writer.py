@@ -223,7 +223,7 @@ class Writer:
         return file.revision
 
     async def merge(self, plan: WritePlan[MergeRequest, Merged], approval: Approval | None = None) -> Merged:
-        """Merge as planned, into the page as it is by now.
+        """Merge as planned, into the current page.
 
         Raises:
             ConfiguresNow, UnmarksNow: because of the page's current text, more would be at stake than when it was planned.
@@ -304,7 +304,7 @@ class Writer:
             if approval is not None:
                 if await self._of_effect(digest_in, contents, found, stakes) != approval.effect:
                     raise EffectChanged(path)
-            # Two edits that are harmless alone can configure something together, and so can a link that was put in the way.
+            # Two edits that are harmless alone can configure something together, and a link may have been put into the path since.
             elif stakes.configures and not plan.stakes.configures:
                 raise ConfiguresNow(path)
             elif new := set(stakes.unmarks) - set(plan.stakes.unmarks):
@@ -356,7 +356,7 @@ class Writer:
                 check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
                 found = await self._runner.run(damage_in, check, size=size, what=what)
             except (TooMuchWork, TooMuchWaiting):
-                # The page is written already, so it is checked here, whatever that takes.
+                # The page is written already, so it is checked in this process, however long that takes.
                 names = await anyio.to_thread.run_sync(wiki_names, (old, new))
                 check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
                 found = await anyio.to_thread.run_sync(damage_in, check)
@@ -378,7 +378,7 @@ class Writer:
         size, what = len(request.content), "finding a place for the text"
         title = await self._runner.run(first_heading, request.content, size=size, what=what)
         new = f"{directory}/{slug(title)}.md" if directory else f"{slug(title)}.md"
-        # Search may know none of the pages yet: that is no reason to say that none is about this.
+        # Search may find nothing because no page is indexed yet, so the first pages are considered instead.
         paths = await self._pages_like(request.content, directory) or there
         texts = [CandidatePage(path, text) for path in paths if (text := await self._text(path)) is not None]
         if not texts:

@@ -58,7 +58,7 @@ class FittedWeights:
 
 
 def candidates(used: RankingWeights) -> list[RankingWeights]:
-    """Return the candidate weights: those in use and a coarse grid around them, smallest changes first.
+    """Return the candidate weights: those in use and a coarse grid, ordered by how much they change, least first.
 
     A fine grid would only fit noise better.
     """
@@ -97,6 +97,7 @@ def fit(labels: Sequence[UseLabel], tried: Sequence[RankingWeights], quality: ND
     agreeing = 0
     for fold in range(FOLDS):
         left_out = folds == fold
+        # Column 0 has the weights in use: they stay if no label is left to choose by.
         chosen = _best(quality[~left_out], weights[~left_out]) if not left_out.all() else 0
         agreeing += chosen == best
         held_out[left_out] = quality[left_out, chosen] - quality[left_out, 0]
@@ -129,6 +130,7 @@ def _chance(
     sums = np.zeros((int(clusters.max()) + 1, differences.shape[1]))
     np.add.at(sums, clusters, differences * weights[:, None])
     spread = np.sqrt((sums**2).sum(axis=0))
+    # Without any difference from the weights in use, the best is as good as chance.
     if not spread[best]:
         return 1.0
     scaled = sums[:, spread > 0] / spread[spread > 0]

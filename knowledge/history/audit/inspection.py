@@ -54,7 +54,7 @@ async def inspect(ledger: Ledger, *, noted: tuple[int, bytes] | None = None) -> 
                 note(new)
             if noted is not None and noted[0] == record.seq and noted[1] != record.digest:
                 note(broken(record, "has another hash than was noted: this record, or one before it, was edited"))
-        # Read after the records, so that those added meanwhile are checked too.
+        # Read after the records, so that records added in the meantime are checked too.
         last, end = end, await ledger.chain_end()
         if end == last or end[0] <= check.seq:
             break

@@ -62,7 +62,7 @@ class FastembedModel:
         return texts
 
     def batches(self, prepared: Sequence[str]) -> Iterator[list[int]]:
-        """Yield the numbers of texts that go through the model together."""
+        """Yield the indexes of the texts of each batch."""
         return batches_of([len(text) for text in prepared], BATCH_CHARACTERS, BATCH)
 
     def run(self, prepared: Sequence[str], *, asking: bool) -> NDArray[np.float32]:

@@ -33,7 +33,7 @@ class Embedder(Protocol):
 
     @property
     def multilingual(self) -> bool:
-        """Whether texts that mean the same in different languages are near each other; False if nothing says so."""
+        """Whether texts with the same meaning in different languages are near each other; False if unknown."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -25,7 +25,7 @@ DIMENSIONS = 256
 MOST_WORDS = 49_152
 """Distinct words whose vectors are cached (1 KiB each)."""
 KEPT_WORDS = MOST_WORDS * 3 // 4
-"""The first words, mostly frequent ones, are cached for good; when the cache is full, only the rest is dropped."""
+"""The first words, mostly frequent ones, stay cached; when the cache is full, only the later ones are dropped."""
 AT_ONCE_CHARACTERS = 1_000
 """A text this short is embedded in less time than a thread takes to wake."""
 GROUP_WORDS = 2_048

@@ -61,7 +61,7 @@ class TransformerModel(Protocol[T]):
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector, 0 if only the model says it."""
+        """The length of a vector, 0 if it is known only from the first vectors."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class TransformerModel(Protocol[T]):
         ...
 
     def batches(self, prepared: Sequence[T]) -> Iterator[list[int]]:
-        """Yield the numbers of texts that go through the model together."""
+        """Yield the indexes of the texts of each batch."""
         ...
 
     def run(self, prepared: Sequence[T], *, asking: bool) -> NDArray[np.float32]:
@@ -113,7 +113,7 @@ class TransformerEmbedder(Generic[T]):
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector; 0 before the first text, if only the model says it."""
+        """The length of a vector; 0 if it becomes known only with the first text."""
         return self._dimensions
 
     @property
@@ -179,7 +179,7 @@ def of_length_one(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def batches_of(lengths: Sequence[int], most: int, most_texts: int) -> Iterator[list[int]]:
-    """Yield the numbers of texts that go through a model together, the longest texts first.
+    """Yield the indexes of the texts of each batch, the longest texts first.
 
     A batch has at most `most_texts` texts, and its padded length is at most `most`, unless a single text is longer.
     Texts of similar length share a batch, because shorter ones are padded. Of 256 sections of a handbook nearly half of all

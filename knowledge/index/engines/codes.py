@@ -182,7 +182,7 @@ async def _with_vectors(store: IndexStore, table: _Table, dimensions: int) -> _T
         rows = slice(start, min(start + READ_AT_ONCE, table.size))
         vectors[rows] = _unpacked(await store.halves(table.seqs[rows].tolist()), dimensions)
         await anyio.lowlevel.checkpoint()
-    # If vectors were exchanged meanwhile, these are of two embedders: the next search reads them again.
+    # If vectors were exchanged in the meantime, these may come from two embedders: the next search reads them again.
     if (await store.space()).position.generation != table.at.generation:
         return table
     return replace(table, vectors=vectors, loaded=table.size)

@@ -114,7 +114,7 @@ def warn_of_plain_key(key: str | None, url: str, shown: str) -> None:
 
 
 class ServerIndex(ABC, Generic[M]):
-    """One store's index on a server. `M` is its mark, which records up to which position it has the store's rows.
+    """One store's index on a server. `M` is its mark, which records the store's position that it has caught up to.
 
     `name` is the name that searches use, and the prefix of those that are being filled; no two stores may share
     it. `lock` is a file beside the store: one process fills at a time.

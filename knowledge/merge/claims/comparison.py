@@ -228,7 +228,7 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> StatementRelation:
     if differing:
         if match.score < match.limit or _both_can_be_true(ours, theirs, differing):
             return UNRELATED
-        # "Version 2 takes 5 s" against "version 3 takes 6 s": the figure is the news, the date or version goes with it.
+        # "Version 2 takes 5 s", "version 3 takes 6 s": the time is what contradicts; the version only belongs to it.
         chosen = next((pair for pair in differing if pair[0].dimension not in _KIND), differing[0])
         return _differing(subject, *chosen, match.score)
     opposition = _find_opposition(ours, theirs, subject, match.score, match)
@@ -265,6 +265,7 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
         sum(weight(term, names, language) for term in side if term not in opposite) for side in (left, right)
     )
     lost, gained = lost + _poles_alone(ours, theirs), gained + _poles_alone(theirs, ours)
+    # A lost word and a gained one count as a replacement; only the surplus of one side counts as added.
     swapped, added = min(lost, gained), abs(lost - gained)
     whole = shared + SUBSTITUTED * swapped + ADDED * added
     return _Match(shared / whole if whole else 0.0, shared, swapped, tuple(left), tuple(right))
@@ -281,6 +282,7 @@ def _is_part(ours: str, theirs: str) -> bool:
     short, long = (ours, theirs) if len(ours) <= len(theirs) else (theirs, ours)
     if len(short) < 4 or len(short) * 2 < len(long):
         return False
+    # A German compound ends in its main word: Frist, Kündigungsfrist. The length keeps short endings out.
     if short[:4] != long[:4]:
         return len(short) > 5 and long.endswith(short) and long.isalpha() and not opposite_by_prefix(short, long)
     if not short.isalpha() or not long.isalpha():
@@ -339,6 +341,7 @@ def _pair_values(ours: Claim, theirs: Claim, *, alone: bool) -> list[tuple[Value
     for (i, v), (j, w) in product(enumerate(left), enumerate(right)):
         relation = compare_values(v, w)
         if relation != "incomparable":
+            # Values that agree are paired first; otherwise two lists in another order would differ in every value.
             scored.append((_fit(v, w, ours, theirs) + (relation != "differs"), -i, -j))
     alone = alone and len(left) == len(right) == 1
     pairs: dict[int, int] = {}

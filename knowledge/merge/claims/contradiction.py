@@ -149,7 +149,7 @@ def _near(
     rough: frozenset[str], new: Sequence[_PlacedStatement], holders: Mapping[str, Sequence[int]]
 ) -> Iterable[int]:
     """Return the indexes of the new statements that share enough words to be worth comparing."""
-    # A word that very many statements have says nothing about the subject of one of them: rare words first.
+    # Rare words first: a word that very many statements share says little about any one subject.
     holding = sorted((holders[word] for word in rough if word in holders), key=len)
     shared = Counter(chain.from_iterable(some[:MOST_HOLDERS] for some in holding))
     near = [

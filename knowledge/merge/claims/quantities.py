@@ -1,7 +1,6 @@
-"""Numbers, units, dates and versions: how they are written, and when two of them agree. Pure.
+"""Reads numbers, units, dates and versions, and decides whether two of them agree. Pure.
 
-A figure that can be read in two ways (`1.000`, `3/4/2026`) keeps both readings, and differs from another only if no reading
-of it agrees.
+A figure that can be read in two ways (`1.000`, `3/4/2026`) keeps both readings, and differs from another only if neither agrees.
 """
 
 from __future__ import annotations
@@ -184,6 +183,7 @@ def _compare_magnitudes(ours: Value, theirs: Value) -> Relation:
 
 
 def _near(ours: tuple[float, ...], theirs: tuple[float, ...], slack: float) -> bool:
+    # The last summand allows for rounding errors of conversions where no slack is due.
     return any(abs(a - b) <= slack * max(abs(a), abs(b)) + 1e-9 * abs(a) for a in ours for b in theirs)
 
 

@@ -144,6 +144,7 @@ class _StatementReader:
         while at < len(self.tokens):
             at = self._take(at, self.tokens[at])
         if self.ends_denied:
+            # A negation at the end of the statement denies the last word before it.
             for _ in range(self.pending):
                 self._deny(self.terms[-1] if self.terms else "")
         terms = self.terms

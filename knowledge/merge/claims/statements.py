@@ -1,7 +1,7 @@
 """The statements of a text, and how two compare: the same, less, more, or in other words. Pure.
 
-`implies` decides what is a duplicate, `is_paraphrase` what is put beside the old text, `covers` what may take its place: all
-three lean to "no", since evidence must not remove or swallow words on a guess. Contradictions are found in `contradiction`;
+`implies` decides whether a statement is a duplicate, `is_paraphrase` whether it goes beside the old text, `covers` whether it may
+replace it. All three lean to "no", since evidence must not remove words on a guess. Contradictions are found in `contradiction`;
 these functions ask it, and two statements that contradict each other are never duplicate, paraphrase or replacement.
 """
 
@@ -205,7 +205,7 @@ class StatementReading:
         """Its words that a shorter text may not leave out: those that decide or narrow what is said, figures, names, code."""
         text = self.text[:LOOKED_AT]
         code = (text[start + ticks : end - ticks] for start, end, ticks in code_spans(text))
-        # The first word has a capital whatever it is: it counts as a name unless it is known as another word.
+        # Any first word has a capital: it counts as a name unless it is known as an ordinary word.
         named = frozenset(words(" ".join((*self.names, *code))))
         kept = Counter(
             word

@@ -14,7 +14,7 @@ from knowledge.merge.model import CutDocument, DocumentPiece
 from knowledge.pages.markdown.inline import plain
 
 ENTRIES = 2
-"""Dated headings, or dated items, that make a page a log whatever its front matter says."""
+"""Dated headings, or dated items, from which a page counts as a log even if its front matter does not say so."""
 
 _MONTHS = (
     "jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|m\u00e4rz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"

@@ -75,7 +75,7 @@ class LinkSpan(NamedTuple):
 
 
 class _FoundLink(NamedTuple):
-    """A link in a leaf, by places in the leaf's own text: all of it, and its target without the brackets around it."""
+    """A link, by offsets in its leaf's text: `start` to `end` is the whole link, `at` to `to` its target without brackets."""
 
     form: LinkForm
     start: int
@@ -94,7 +94,7 @@ class _Lines(NamedTuple):
         return _Lines(self.texts[first:last], self.starts[first:last])
 
     def shifted(self, widths: Sequence[int]) -> _Lines:
-        """Return the lines without the first characters of each, as many as its width."""
+        """Return the lines, each without as many leading characters as its width."""
         texts = [line[width:] for line, width in zip(self.texts, widths, strict=True)]
         return _Lines(texts, [start + width for start, width in zip(self.starts, widths, strict=True)])
 
@@ -315,7 +315,7 @@ def _target(body: str, at: int) -> tuple[int, int] | None:
 
 
 def _inline_target(body: str, at: int) -> tuple[int, int, int] | None:
-    """Return the target of `(target "title")` that begins at `at`, and where all of it ends."""
+    """Return the span of the target in `(target "title")`, which begins at `at`, and the end of the whole."""
     if not body.startswith("(", at):
         return None
     begin = _after_blanks(body, at + 1)
@@ -374,7 +374,7 @@ class _InlineReader:
         """Return the links of the autolink, tag or comment that begins at `at`, and where it ends."""
         if self._body.startswith("<!--", at) and not self._no_comment_end:
             end = self._body.find("-->", at + 2)
-            # Looked for once: thousands of `<!--` would each search to the end of the text.
+            # Remembered, because thousands of unclosed `<!--` would each search to the end of the text.
             self._no_comment_end = end < 0
             return [], at + 1 if end < 0 else end + 3
         if auto := _AUTOLINK.match(self._body, at):

@@ -90,7 +90,7 @@ class _Move:
         return link.at, link.to, path if link.wiki else _written(link, written, path)
 
     def _stays(self, link: LinkSpan, led: str, leads: str) -> bool:
-        """Return whether the link may stay as it is, because it leads there in the same way as before."""
+        """Return whether the link needs no change, because it still leads to its target in the same way."""
         if led == leads and parent(self.page) == parent(self.now):
             return self.page == self.now or resolve(self.now, link, self.after) == leads
         beside = joined(parent(self.now), link.path)
@@ -212,7 +212,7 @@ def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
 
 
 def _written(link: LinkSpan, before: str, path: str) -> str:
-    """Return `path` as it is written in the link: unchanged parts as they were written `before`, others escaped as needed."""
+    """Return `path` in the link's spelling: parts that are in `before` as written there, others escaped as needed."""
     kept = {unescaped_path(part, link.form): part for part in before.split("/")}
     never = _NEVER_IN_HTML if link.form == "html" else _NEVER_BARE
     if link.bracketed and "%20" not in before:

@@ -68,6 +68,7 @@ def trace_origins(units: Sequence[Unit], known: Sequence[Origin], before: Sequen
     tracing = _Tracing(units, known, first, last, end)
     tracing.pair_equal(placed, were)
     tracing.pair_equal(here, [origin.digest for origin in known])
+    # Comparing texts by words is the slow part, so only if both sides still have something to pair.
     if before is not None and len(tracing.of_unit) < min(last - first, end - first):
         _pair_near(tracing, _units_of(known, before))
     inner = [
@@ -184,6 +185,7 @@ def _units_of(known: Sequence[Origin], before: Sequence[Unit]) -> dict[int, Unit
     if digests == [origin.digest for origin in known]:
         return dict(enumerate(before))
     waiting: defaultdict[bytes, list[Unit]] = defaultdict(list)
+    # Reversed, so that `pop` hands out equal texts in the order of the page.
     for unit, digest in zip(reversed(before), reversed(digests), strict=True):
         waiting[digest].append(unit)
     return {index: waiting[origin.digest].pop() for index, origin in enumerate(known) if waiting.get(origin.digest)}
@@ -214,6 +216,7 @@ def _rivals(scores: Mapping[tuple[int, int], float], side: int) -> dict[tuple[in
     for pair, score in scores.items():
         first, second = best[pair[side]]
         best[pair[side]] = [score, first] if score > first else [first, max(second, score)]
+    # If the pair itself has the best score, its rival is the second best.
     return {pair: best[pair[side]][1 if score == best[pair[side]][0] else 0] for pair, score in scores.items()}
 
 

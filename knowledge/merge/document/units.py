@@ -166,7 +166,7 @@ def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_SectionLines
     the text above it has been cut.
     """
     enough = 0
-    # An Obsidian comment ends where its mark comes again, whatever is in between.
+    # An Obsidian comment extends to its next mark, even across headings.
     for mark in () if "%%" in text else _ATX_START.finditer(text, start + 1):
         # Where one stretch did not end, twice as much is cut next: long code full of `#` takes linear time, not quadratic.
         if mark.start() - start < enough:
@@ -295,6 +295,7 @@ def front_starts(lines: Sequence[str]) -> tuple[int, ...]:
         if line[0] in "#\r\n" or not line.strip(BLANK):
             continue
         if line[0] not in " \t" and _KEY.match(line):
+            # The comments above a key belong to it; all lines above the first key belong to the first.
             starts.append(above if starts else 1)
         elif not starts or not (line[0] in " \t" or line.startswith(("- ", "-\n", "-\r"))):
             return ()

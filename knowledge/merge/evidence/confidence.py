@@ -210,7 +210,7 @@ def _changed_rules(rules: Rules, wanted: Mapping[object, object], problems: list
 
 
 def _weights(before: Weights, wanted: object, problems: list[str]) -> Weights:
-    """Return the weights with the named ones changed; all are refused if one of them is not a valid weight."""
+    """Return the weights with the given changes; none is made if one of them is not a valid weight."""
     if not isinstance(wanted, Mapping):
         problems.append(f"`merge.weights` is `{_shown(wanted)}`, not a mapping; ignored")
         return before

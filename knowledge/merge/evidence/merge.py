@@ -60,7 +60,7 @@ def compare_content(w: Weighing, content: CutDocument, within: PageSection | Non
     """Record in `w` how the content relates to the page, before anything is decided; return the dates stripped from it."""
     w.within = within
     dates: tuple[str, ...] = ()
-    # In a log dates are the structure; on any other page a dated note would be an entry at its end that nobody finds.
+    # In a log, dates are the structure; on any other page, a dated note would become an entry at the end that nobody finds.
     if not is_log(w.page):
         known = [folded_heading(name) for one in w.placer.sections for name in one.path[-1:]]
         content, w.hint, dates = without_dates(content, known=known)

@@ -67,7 +67,7 @@ def likeness(one: AlignedNode, other: AlignedNode) -> float:
     alike = 2 * len(mine & yours) / (len(mine) + len(yours))
     if alike >= ALIKE or len(one.key) + len(other.key) > LOOKED_AT:
         return alike
-    # A short block to which much was added keeps its lines; lines of one word (`{`, `---`) prove nothing.
+    # A short block that grew a lot is still recognised by its lines; lines of one word (`{`, `---`) prove nothing.
     lines, others = ({line for line in node.key.splitlines() if " " in line.strip()} for node in (one, other))
     return max(alike, len(lines & others) / min(len(lines), len(others))) if lines and others else alike
 

@@ -49,6 +49,7 @@ def matches(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[tuple[in
         return found
     # Small numbers in place of keys: long lines are compared once, not at every step.
     ids: dict[Hashable, int] = {}
+    # The common beginning is matched already: placeholders only keep the indexes right.
     a = [-1] * same + [ids.setdefault(key, len(ids)) for key in base[same:]]
     b = [-1] * same + [ids.setdefault(key, len(ids)) for key in side[same:]]
     work = [LineHunk(same, len(a), same, len(b))]
@@ -210,6 +211,7 @@ def _anchors(a: Sequence[int], b: Sequence[int], within: LineHunk) -> list[tuple
 
 def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest selection of `pairs`, sorted by their first, whose seconds increase."""
+    # Patience sorting: `tails[n]` is the lowest end of an increasing selection of n + 1 pairs, `ends[n]` the number of its last.
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -241,6 +243,7 @@ def _between(a: Sequence[int], b: Sequence[int], within: LineHunk) -> list[tuple
 def _shortest(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]] | None:
     """Return the matches of a shortest edit from `a` to `b`, None if it takes too many steps to find. Source: Myers, section 4."""
     n, m = len(a), len(b)
+    # `best[k]` is the furthest x that is reached on the diagonal k = x - y with the edits so far.
     best = {1: 0}
     trace: list[dict[int, int]] = []
     for d in range(n + m + 1):

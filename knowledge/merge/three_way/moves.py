@@ -14,7 +14,7 @@ SUBSTANCE = 12
 
 
 class _MovedRun(NamedTuple):
-    """`base[start:end]` went before `base[before]`."""
+    """`base[start:end]` was moved in front of `base[before]`."""
 
     start: int
     end: int
@@ -101,7 +101,7 @@ def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Seq
         return []
     places = dict(new)
     often = Counter(name for name, _ in (*gone, *new))
-    # Once gone and once new: with more of them nobody knows which one moved where.
+    # Gone once and new once: with more copies it is unclear which one moved where.
     return [(at, places[name]) for name, at in gone if name in places and often[name] == 2]
 
 
@@ -117,6 +117,7 @@ def _segment(
     `there` gives the index of each part of `base` in `other`, `owner` the reverse.
     """
     places = [there[at] for at in range(run.start, run.end) if there[at] >= 0]
+    # The other side removed all of the run, so it has nothing to move.
     if not places:
         return _MovedRun(0, 0, 0)
     start, end = places[0], places[-1] + 1

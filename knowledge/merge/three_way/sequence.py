@@ -206,7 +206,7 @@ class SequenceMerge:
         # Each side only removed parts of it.
         if all(hunk.first == hunk.last for hunk in (*mine, *other)):
             return
-        # Both removed it; the text that one of them put there is not similar, so it is new and not a version of it.
+        # Both removed it. Text that one of them put in its place is dissimilar, so it is an addition and not another version.
         gone = all(self.to_ours[at] < 0 and self.to_theirs[at] < 0 for at in range(low, high))
         if gone and not (ours and theirs):
             self.kept += [KeptPart(node, ours=first + i) for i, node in enumerate(ours)]
@@ -254,6 +254,7 @@ def _by_depth(ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[Kept
     for side, added in enumerate((ours, theirs)):
         depth = BODY
         for kept in added:
+            # Text below an added heading belongs to it, so it moves with that heading.
             depth = min(depth, kept.node.level)
             entries.append((-depth, side, kept))
     return [kept for _, _, kept in sorted(entries, key=lambda entry: entry[:2])]

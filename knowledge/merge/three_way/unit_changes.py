@@ -41,6 +41,7 @@ def changes_between(before: CutDocument, after: CutDocument) -> tuple[UnitChange
     for at, node in enumerate(news):
         if at not in came:
             found.append(_change(node, "moved" if there[node.key] > 0 else "added", node.line))
+            # Counted down: of three new copies only as many were moved here as disappeared elsewhere.
             there[node.key] -= 1
         elif olds[came[at]].key != node.key:
             found.append(_change(node, "changed", node.line))

@@ -23,7 +23,7 @@ MOST_ITEMS = 8
 """Items of a list that complete a sentence ending with a colon."""
 FEWEST_WORDS = 4
 MANY_WORDS = 9
-"""From this many words on, a text without a full stop is taken for a sentence."""
+"""Words from which a text without a full stop counts as a sentence."""
 FEWEST_CHARACTERS = 20
 SHORTEST_UNSPACED = 8
 """Characters of a sentence in a script without spaces, such as Japanese."""

@@ -1,6 +1,6 @@
-"""Correction of typing errors: which words of a query are corrected, and to which known words.
+"""Corrects typing errors: decides which words of a query may be misspelt, and finds the known words that may be meant.
 
-A word may be misspelt if no chunk has it, it is long enough, it is no frequent word of the language in general, and no
+A word may be misspelt if no chunk has it, it is long enough, it is not a frequent word of the language in general, and no
 other form of it is known. Candidates are known words within one or two edits that are neither its opposite nor a form of
 it, each with the probability that it was meant. Decision record 63 gives the reasons.
 """
@@ -214,7 +214,7 @@ class Vocabulary:
                 invented = (counted - Counter(other)).total()
                 if invented and len(word) < ANY_EDIT_FROM:
                     continue
-                # A letter can be lost or swapped in as many ways as there are letters; another one can be any of the alphabet.
+                # A letter can be lost or swapped at each place of the word; an invented one can be any letter of the alphabet.
                 chance = math.log(group.counts[row]) - between * math.log(4 * length) - invented * math.log(ALPHABET)
                 found.append(_Misspelling(-chance, other, group.counts[row], between, invented))
         usual = self._spelling.likelihood(word)

@@ -22,6 +22,7 @@ their stop words are ordinary words elsewhere (Slovak `list`, Dutch `over`)."""
 COMMON = 1 / 3
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
 RARE_WEIGHT = 0.5
+"""The weight of a stem in a language of a smaller share."""
 NO_PAGES = 0.02
 """Languages with a smaller share of the pages do not count as languages of the pages: that many are misdetected."""
 KNOWN_LANGUAGE = 0.5
@@ -128,6 +129,7 @@ def language_gap(query: str, documents: Mapping[str, int], *, words: int, known:
         return None
     if sum(documents[one] for one in pages) < KNOWN_LANGUAGE * total or SAME_LETTERS.issuperset({own, *pages}):
         return None
+    # A script of its own is proof enough. Otherwise the stop words must point clearly away from the pages' languages.
     if not other_letters and not has_own_script(own):
         others = max((stop_words_in(query, one) for one in pages), default=0)
         if stop_words_in(query, own) < TIMES * others:

@@ -55,7 +55,7 @@ class LearntWord:
 
 @dataclass(frozen=True, slots=True)
 class HitExplanation:
-    """Why a hit ranks where it does. `parts` sum to `rank_score`; `words` and `learnt` say which words some of them come from."""
+    """Why a hit ranks where it does. `parts` sum to `rank_score`; `words` and `learnt` attribute some of them to words."""
 
     path: str
     section: str
@@ -223,6 +223,7 @@ class Explainer:
         for name, value in zip((PRESENT, NEIGHBOURS), made.boosts.get(seq, ()), strict=False):
             parts[name] = value * made.scale
         if ranking.reranker:
+            # A reranked chunk has the score of its new place, so the difference from its own sum is due to the reranker.
             parts[RERANKED] = ranking.scores.get(seq, 0.0) - sum(parts.values())
         return {name: value for name, value in parts.items() if value}
 

@@ -113,7 +113,7 @@ class Ranking:
     made: RankTrace | None = None
     """The numbers behind `scores`; None if nothing was searched."""
     reranker: str = ""
-    """The model that has put the first chunks in order; then a score is that of a chunk's place."""
+    """The model that reordered the first chunks, "" without one; each place then keeps the score that it had before."""
 
     @property
     def across_languages(self) -> bool:

@@ -67,7 +67,7 @@ class EndpointReranker:
             raise self._unavailable(f"no answer ({type(error).__name__})", "check that it is running") from error
 
     def _numbers(self, reply: bytes, count: int) -> list[float]:
-        """Return the number of each passage, in their order."""
+        """Return the score of each passage, in their order."""
         found: dict[int, float] = {}
         try:
             told = json.loads(reply)

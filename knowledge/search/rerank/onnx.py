@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 BATCH = 2
-"""Pairs that go through the model together. All are wanted at once, so many small batches keep all threads busy."""
+"""Pairs per batch. All pairs are needed at once, so many small batches keep all threads busy."""
 
 
 class OnnxReranker:
@@ -45,7 +45,7 @@ class OnnxReranker:
         """Return a number for each passage, higher for a better answer.
 
         Raises:
-            RerankerUnavailable: onnxruntime is not installed, or the files are no cross-encoder.
+            RerankerUnavailable: onnxruntime is not installed, or the files are not a cross-encoder.
         """
         run = partial(anyio.to_thread.run_sync, abandon_on_cancel=True)  # a search that has waited long enough goes on
         pairs = await run(self._polite.run, self._prepared, [(question, passage) for passage in passages])
@@ -110,7 +110,7 @@ def open_reranker(path: Path, *, threads: int = 0) -> OnnxReranker:
     """Return the cross-encoder in a folder or file, not loaded yet.
 
     Raises:
-        RerankerUnavailable: there is no model that can be used.
+        RerankerUnavailable: there is no usable model.
     """
     try:
         return OnnxReranker(find_model(path), threads=threads)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 FRONT_PAGE: Final = "_index.md"
 """The page whose front matter may contain a team's examples."""
 VERY_NEAR: Final = 0.9
-"""Cosine from which a team's example decides by itself."""
+"""Cosine from which a team's example alone decides."""
 MOST_SURE: Final = 0.97
 CALLS_UNTIL_RETRY: Final = 64
 MOST_PLACE_WORDS: Final = 6

@@ -129,7 +129,7 @@ class UseStore:
 
 
 async def delete_old_events(folder: Path, *, kept: timedelta | None, now: datetime) -> None:
-    """Delete events in the state folder that are older than `kept`, or all of them if it is None: a person wants none recorded.
+    """Delete events in the state folder that are older than `kept`; all of them if it is None, because recording is turned off.
 
     Raises:
         StorageError: the file is damaged, not ours, or made by a newer version.

@@ -95,7 +95,7 @@ def _write(folder: Path, values: Mapping[str, Any]) -> None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         earlier = []
     write_private(new, json.dumps({**values, "earlier": earlier[:MOST_EARLIER]}, indent=1, ensure_ascii=False) + "\n")
-    # Exchanged in one step: a server that reads meanwhile sees the old file or the new one.
+    # Replaced atomically: a server that reads at the same time sees the old file or the new one.
     new.replace(file)
 
 

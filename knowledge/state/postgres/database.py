@@ -118,7 +118,7 @@ class _Reachable(TimestamptzLoader):
 
 
 class PostgresAddress:
-    """The address of one database. No message contains its password, whatever libpq says."""
+    """The address of one database. No message contains its password, even if libpq's does."""
 
     def __init__(self, url: str, schema: str) -> None:
         try:
@@ -271,7 +271,7 @@ class Pool:
     async def decide(self, begin: Statement, work: Callable[[Ask], Awaitable[T]]) -> T:
         """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
 
-        Each statement is a round trip, so that the work can depend on earlier rows; `write` sends all in one go.
+        Each statement is a round trip, so that the work can depend on earlier rows; `write` sends all in one batch.
 
         Raises:
             OutcomeUnknown: as `write`.
@@ -307,7 +307,7 @@ class Pool:
 
     def _heed(self, began: float, trouble: str) -> None:
         now = time.monotonic()
-        # After a quick failure the next call may try at once: it costs nobody time.
+        # After a quick failure the next call may try at once, because that costs no time.
         if now - began > SLOW_FAILURE_S:
             self._quiet_until, self._trouble = now + QUIET_S, trouble
 

@@ -68,7 +68,7 @@ class PostgresSchema:
         return statement.replace("forge.", f'"{self.name}".').replace("'forge'", f"'{self.name}'").encode()
 
     async def prepare(self, connection: Connection, place: str) -> int:
-        """Create or migrate the schema and return its version. May wait for another process that does so.
+        """Create or migrate the schema and return its version. May wait for another process doing that.
 
         Raises:
             ForeignDatabase, NewerDatabase, DatabaseRefused: nothing was changed.

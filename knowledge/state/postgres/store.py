@@ -39,7 +39,7 @@ class PostgresStateStore(SqlStateStore):
 
     @classmethod
     async def open(cls, url: str, schema: str) -> PostgresStateStore:
-        """Return the store in that schema of the database at `url`, which is made and migrated if need be.
+        """Return the store in that schema of the database at `url`; the schema is created and migrated if necessary.
 
         Raises:
             DatabaseRefused, DatabaseUnavailable, ForeignDatabase, NewerDatabase: nothing was changed.
@@ -79,7 +79,7 @@ class PostgresStateStore(SqlStateStore):
             looked = False
             while True:
                 await self._ear.open()
-                # Only now: an event that is published after this look is heard.
+                # Checked after listening has begun, so that an event published after this check is heard.
                 if await self.last_event() != seq:
                     return
                 if looked:

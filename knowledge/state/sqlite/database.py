@@ -84,7 +84,7 @@ class Database:
 
     @classmethod
     def open(cls, path: Path, schema: SqliteSchema, *, engine: str | None = None) -> Database:
-        """Return the database at `path`, created with mode 0600 and migrated if need be. May wait for other processes that do so.
+        """Return the database at `path`, created with mode 0600 and migrated if necessary. May wait for other processes doing that.
 
         Raises:
             UnsafeDatabaseEngine, ForeignDatabase, NewerDatabase, CorruptDatabase, DatabaseUnavailable: it was not touched.

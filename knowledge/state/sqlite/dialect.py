@@ -22,7 +22,7 @@ _RULES = (
     (r" FOR UPDATE\b", ""),
     (r"\bgreatest\(", "max("),
     (r"\bstrpos\(", "instr("),
-    # PostgreSQL's indexes hold no long text: there some columns have a hash of it beside them, which stands in for it.
+    # PostgreSQL's indexes can't hold long texts, so there some columns have a hash beside them, which SQLite does without.
     (r"\b(path|origin|moved_from)_key\b", r"\1"),
     # Times are microseconds since the epoch, and some columns have shorter names.
     (r"\b(changed|found|given|happened|made|mentioned|read|seen|trusted)_at\b", "at_us"),

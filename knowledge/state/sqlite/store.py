@@ -33,7 +33,7 @@ class SqliteStateStore(SqlStateStore):
 
     @classmethod
     async def open(cls, path: Path, *, engine: str | None = None) -> SqliteStateStore:
-        """Return the store at `path`, created private and migrated if need be.
+        """Return the store at `path`, created private and migrated if necessary.
 
         Raises:
             UnsafeDatabaseEngine, ForeignDatabase, NewerDatabase, CorruptDatabase, DatabaseUnavailable: nothing was changed.

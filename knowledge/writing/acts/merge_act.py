@@ -35,7 +35,7 @@ MOST_KNOWN = 4
 LONGEST_BASE = 200_000
 """Longest text, in characters, that is cached as a base."""
 LONGEST_JUDGED = 200_000
-"""Characters of page and content up to which a model is asked about what rules can't decide."""
+"""Characters of page and content; if there are more, no model is asked about the statements that rules can't decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ class MergeActs:
             before = raw = contents[request.path]
             works: list[ActWork[MergeOutcome]] = []
             for step, lineages in (*earlier, (request, verified)):
+                # Earlier merges of this act are not in the ledger yet, so their origins are handed on.
                 tracked = _tracked_after(works, request.path)
                 works.append(await self._merge(step, raw, lineages, similarity, tracked))
                 raw = works[-1].contents.get(request.path, raw)

@@ -64,7 +64,7 @@ class MergeOutcome:
     merged: Merged
     brought: Sequence[str] = ()
     known: bytes | None = None
-    """The page as the caller knows it now; None if that is the page as it is."""
+    """The page as the caller knows it now; None if that is its current content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +283,7 @@ def _with_source(text: str, source: str) -> str:
     if source_kind(source) not in FETCHED_KINDS:
         return text
     front = front_matter(text)
+    # A line added to broken front matter would not be read, and a source that the text names itself stays.
     if front.problem or "source" in front.metadata:
         return text
     return _with_line(text, f"source: {json.dumps(source, ensure_ascii=False)}")

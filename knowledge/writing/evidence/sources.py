@@ -1,4 +1,4 @@
-"""Evidence from other services, fetched before it counts, so that nobody can cite what does not exist."""
+"""Evidence from other services. It is fetched before it counts, so that a source that does not exist can't be cited."""
 
 from __future__ import annotations
 

@@ -84,6 +84,7 @@ class FileSet:
                 raise InvalidPath(path, "it is a link that leads to nothing") from None
         require_nameable(cleaned)
         above, rest = parent(cleaned), cleaned.rpartition("/")[2]
+        # The page, and perhaps folders above it, are still to be created: the nearest existing folder decides where.
         while above:
             try:
                 return f"{self._vault.resolve(above)}/{rest}".lstrip("/")
@@ -126,6 +127,7 @@ class FileSet:
             age_s = time.time() - found.status.st_mtime
             # An editor that writes a new file and renames it changes the inode after the last write, and is done then.
             in_place = found.status.st_ctime_ns == found.status.st_mtime_ns
+            # A time further in the future than clocks differ says nothing about when the file was written.
             unfinished = -1 < age_s < longest_s and half_written(found.raw)
             if not unfinished and not (in_place and -1 < age_s < QUIET_S):
                 break

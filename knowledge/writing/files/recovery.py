@@ -163,7 +163,7 @@ class Recovery:
         for change in changes:
             # Last: until the act is ended, these files show how far it got.
             if change.staged:
-                with suppress(InvalidPath):  # somebody has put something else at the path since
+                with suppress(InvalidPath):  # the path may hold something else by now
                     await anyio.to_thread.run_sync(self._files.discard, change.path, change.staged)
 
     async def _remains(self, change: FileChange) -> _Remains:

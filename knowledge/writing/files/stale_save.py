@@ -115,6 +115,7 @@ class Lineage:
                 if best is not None and place - found_at > PATIENCE:
                     return best if await self._is_related(path, save, best) else None
             compared += len(revisions)
+            # Older states are read only if the nearest so far is among the oldest that were compared.
             if best is None or found_at < compared - NEAR // 2 or compared >= MOST_STATES:
                 break
             history = await self._ledger.history(path, limit=NEAR * 4, before=history[-1].id)

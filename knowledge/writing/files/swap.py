@@ -134,7 +134,7 @@ class _FileSwap:
         return files.attributes(self.change.path)
 
     def unchanged(self) -> bool:
-        """Return whether the page still looks as it was seen."""
+        """Return whether the page's status is still that of the page the act read."""
         status, seen = self.folder.status(self.name), self.change.seen.status
         return status is seen if status is None or seen is None else _is_untouched(status, seen)
 
@@ -211,8 +211,8 @@ class _FileSwap:
             displaced = self._hold_ours(ours)
             if displaced.raw == ours or self._is_as_staged(displaced):
                 return saves
-            # Somebody had saved over ours before it was exchanged. That save is newer than the one just put back, so it has to be
-            # at the page: exchange once more.
+            # Somebody saved over our write before it was exchanged back. That save is newer than the one just put back, so exchange
+            # once more to put it at the page.
             self._meet(displaced)
             saves += self._saved(back.raw)
             ours = back.raw
@@ -314,7 +314,7 @@ class Swap:
         return None
 
     def _stage(self) -> bool:
-        """Stage every file; return whether all pages are still where and as they were seen."""
+        """Stage every file; return whether all pages are still unchanged and at their places."""
         strayed = False
         for change in self._changes:
             with named_errors(change.path):
@@ -323,7 +323,7 @@ class Swap:
                     reason = f"it would be {size}, at most {LARGEST_BYTES // 2**20} MiB are read"
                     raise UnwritableDocument(change.path, reason, "split it")
                 real = self._files.real(change.path)
-                # A link was put in the way since it was decided that this file may change.
+                # A link was put into the path after it was decided that this file may change.
                 strayed = strayed or change.place not in (None, real)
                 above, _, name = real.rpartition("/")
                 if above not in self._folders:

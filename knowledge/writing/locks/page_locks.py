@@ -72,6 +72,7 @@ else:
                 os.close(twin)
 
         try:
+            # With its own limiter, so that threads waiting for locks don't use up those of other work.
             await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         except BaseException:
             with contextlib.suppress(IndexError):  # the thread has started and closes it

@@ -35,7 +35,7 @@ def open_model(path: Path, *, digest: str = "", threads: int = 0) -> OnnxModel:
     """Return the model in a folder or file, not loaded yet. With `digest`, only if its files are still the same.
 
     Raises:
-        EmbedderUnavailable: there is no model that can be used, or another one.
+        EmbedderUnavailable: there is no usable model, or its digest differs.
     """
     try:
         files = find_model(path)
@@ -66,7 +66,7 @@ class OnnxModel:
         """Load the model, once.
 
         Raises:
-            EmbedderUnavailable: onnxruntime is not installed, or the files are no model that can be used.
+            EmbedderUnavailable: onnxruntime is not installed, or the files are not a usable model.
         """
         with self._lock:
             if self._session is None:
@@ -74,7 +74,7 @@ class OnnxModel:
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector, 0 if the model's files do not say it."""
+        """The length of a vector, 0 if the model's files do not specify it."""
         return self.files.dimensions
 
     @property
@@ -83,7 +83,7 @@ class OnnxModel:
         return self.files.multilingual
 
     def batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
-        """Yield the numbers of texts that go through the model together."""
+        """Yield the indexes of the texts of each batch."""
         return batches_of([len(tokens) for tokens in encoded], BATCH_TOKENS, BATCH_TEXTS)
 
     def prepare(self, texts: Sequence[str]) -> list[Encoded]:
@@ -131,7 +131,7 @@ class OnnxModel:
         for name in (*TOKEN_OUTPUTS, *outputs):
             if outputs.get(name) == 3:
                 return name, False
-        # `pooler_output` was trained for another task, and is no vector to compare texts by.
+        # `pooler_output` was trained for another task; texts can't be compared by it.
         for name, sizes in outputs.items():
             if sizes == 2 and name != "pooler_output":
                 return name, True

@@ -79,7 +79,7 @@ class ModelFiles:
     max_tokens: int
     pad_id: int
     dimensions: int
-    """The length of a vector, 0 if no file says it."""
+    """The length of a vector, 0 if no file specifies it."""
     size_bytes: int
     licence: str
     languages: tuple[str, ...]
@@ -186,7 +186,7 @@ def _name(folder: Path, config: Mapping[str, Any]) -> str:
 
 
 def _pooling(folder: Path) -> Pooling | None:
-    """Return how token vectors become one; None if no file says it."""
+    """Return how token vectors are pooled into one; None if no file specifies it."""
     module_folder = "1_Pooling"
     for module in _json_list(folder / "modules.json"):
         kind = str(module.get("type", "")).rpartition(".")[2]

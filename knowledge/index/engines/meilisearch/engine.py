@@ -86,7 +86,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         return mark
 
     async def _take(self, store: IndexStore, index: str, mark: IndexMark, generation: str) -> tuple[IndexMark, int]:
-        """Bring `index` up to where the store is now; stop early if the store starts over."""
+        """Bring `index` up to date with the store; stop early if the store starts over."""
         taken = 0
         target = await store.position()
         while mark.at != target and target.generation == generation:
@@ -103,7 +103,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         return mark, taken
 
     async def _put(self, store: IndexStore, index: str, delta: Delta, after: IndexPosition, mark: IndexMark) -> None:
-        """Apply `delta` to `index`; `mark` goes with the very last piece, when everything else has succeeded."""
+        """Apply `delta` to `index`; `mark` is sent with the very last piece, after all others have succeeded."""
         records = await store.records({row.doc for row in delta.texts})
         documents = [wire.document(row, records.get(row.doc), after) for row in delta.texts]
         tasks: list[int] = []

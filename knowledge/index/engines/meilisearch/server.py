@@ -122,7 +122,7 @@ class MeilisearchLine(ServerLine):
             session.close()
 
     async def _send(self, request: Callable[[MeilisearchConnection], T], limit_s: float) -> T:
-        # The library waits without end for headers that come byte by byte. The abandoned thread ends by itself.
+        # The library itself has no limit for headers that arrive byte by byte. The abandoned thread ends when they are complete.
         with anyio.fail_after(limit_s + GRACE_S):
             return await anyio.to_thread.run_sync(
                 partial(self._send_now, request, limit_s), limiter=self._threads, abandon_on_cancel=True

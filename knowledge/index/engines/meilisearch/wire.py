@@ -63,7 +63,7 @@ SETTINGS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class IndexMark:
-    """The position up to which an index has the store's rows, and its shape."""
+    """The store's position that an index has caught up to, and its shape."""
 
     at: IndexPosition
     shape: int

@@ -159,7 +159,7 @@ async def _create(client: AsyncQdrantClient, mark: CollectionMark, options: Qdra
         # A size is required even while the store has no vector.
         size=mark.dimensions or 1,
         distance=models.Distance.COSINE,
-        # The store's vectors are no more precise.
+        # Half precision loses nothing: the store's vectors have it too.
         datatype=models.Datatype.FLOAT16,
         on_disk=options.on_disk or None,
         quantization_config=quantization,

@@ -27,7 +27,7 @@ def place_new_texts(w: Weighing) -> None:
     groups: dict[object, tuple[int | None, list[NewText]]] = {}
     for new in w.new_texts:
         head = _unknown_heading(w, new.unit)
-        # A new section stays in one piece, whatever its texts are like.
+        # A new section stays together even if its texts resemble different parts of the page.
         if head is None and _put_beside(w, new, followed.get(new.unit.line)):
             continue
         target = w.target(new.unit.section)

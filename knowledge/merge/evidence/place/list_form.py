@@ -42,7 +42,7 @@ def folded_lines(text: str) -> list[str]:
 
 
 def folded_text(text: str) -> str:
-    """Return `text` as it is inserted: LF line ends, none at its end."""
+    """Return `text` in the form for insertion: LF line ends, and no white space at its end."""
     return folded_ends(text).rstrip(" \t\n")
 
 
@@ -75,6 +75,7 @@ def _item_of(text: str) -> ItemForm:
     found = _ITEM.match(folded)
     if not found:
         return ItemForm("", "", None, "", "", _dedented(folded, len(folded) - len(folded.lstrip(" "))))
+    # Lines that continue an item are indented to the column where its text begins.
     width = found.start("room") - found.start() + len(found["room"].expandtabs(4)) if found["room"] else found.end() + 1
     number = int(found["number"]) if found["number"] else None
     said = _dedented(folded[found.end() :], width)

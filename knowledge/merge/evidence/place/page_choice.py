@@ -32,12 +32,13 @@ class UnplacedText:
 
 
 def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
-    """Return the three likeliest places of these pages, each by the share of its page times that of its section there."""
+    """Return the three likeliest places: those with the highest product of the page's share and the section's share on it."""
     content, pages = unplaced.content[:LONGEST_COMPARED], unplaced.pages
     scores = [
         math.fsum(weight * sign for weight, sign in zip(PAGE_WEIGHTS, signs, strict=True))
         for signs in signs_of_pages(content, pages)
     ]
+    # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
     likelihoods = [math.exp(score - max(scores)) for score in scores]
     total = math.fsum(likelihoods)
     likeliest = sorted(range(len(pages)), key=lambda number: (-likelihoods[number], number))[:MOST_OPENED]
@@ -62,7 +63,8 @@ def _places_in_page(
         body = "".join(piece.text for piece in pieces[1:])
         placement = placer.place(body, path=pieces[0].section, level=heading_level(pieces[0]))
         if placement.how != "unsure":
-            # Named, or a new section: the page alone says where. With `section` the text would be a new version of all of it.
+            # The text's own heading names the section or makes a new one, so only the page is offered: with `section`, the text
+            # would replace the whole section.
             return [offered_place(page.path, (), share)]
         choices = list(placement.choices[:MOST_OFFERED])
     return [offered_place(page.path, choice.section.path, share * choice.share) for choice in choices]

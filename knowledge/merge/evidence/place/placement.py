@@ -183,7 +183,7 @@ def _inside(section: PageSection, holder: PageSection | None) -> bool:
 
 @lru_cache(REMEMBERED)
 def folded_heading(text: str) -> str:
-    """Return a heading as it is compared: without markup, case, numbering and closing colon."""
+    """Return a heading in the form for comparison: without markup, case, numbering and closing colon."""
     return _NUMBERING.sub("", plain(text).casefold().strip(" :."))
 
 
@@ -268,6 +268,7 @@ class Placer:
     def _new_section(self, choices: Sequence[SectionChoice], parent: PageSection, level: int) -> Placement:
         """Return where a new section goes: under its parent, after the sibling most like it."""
         inside = [one for one in self.sections if one != parent and one.level and _inside(one, parent)]
+        # The level of sections that exist there; under a parent without any, one level deeper.
         usual = min((one.level for one in inside), default=min(6, parent.level + 1 if parent.level else 2))
         shares = {choice.section: choice.share for choice in choices}
 
@@ -392,6 +393,7 @@ class Placer:
             )
             for index, mean in zip(order, meant, strict=True)
         ]
+        # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
         likelihoods = [math.exp(score - max(scores)) for score in scores]
         total = math.fsum(likelihoods)
         shares = [round(one / total, 4) for one in likelihoods]

@@ -47,11 +47,13 @@ class TermVectors:
         vector = self._vector(query)
         length = _length(vector)
         dots: dict[int, list[float]] = {}
+        # Rare terms first: once they have named documents, the frequent terms would only add time.
         for term in sorted(vector, key=lambda term: len(self._holders.get(term, ()))):
             holders = self._holders.get(term, [])
             if len(holders) > MOST_HOLDING:
                 if dots:
                     break
+                # All terms are frequent: comparing with some documents is better than with none.
                 holders = holders[-MOST_HOLDING:]
             for number, weight in holders:
                 dots.setdefault(number, []).append(vector[term] * weight)

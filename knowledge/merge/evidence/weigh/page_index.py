@@ -72,6 +72,7 @@ class PageIndex:
                 break
             for one in holders[:MOST_HOLDERS]:
                 met[id(one)] = one
+                # A term counts for less the more statements have it.
                 shared[id(one)] += 1 / (1 + len(holders))
         best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
         rest = [met[key] for key in best if met[key].reading.folded != new.reading.folded]

@@ -203,7 +203,7 @@ def _settle_as_judged(w: Weighing, new: Statement, old: Statement, word: AnswerW
         case "both":
             found.new.append(new)
         case "replaces" | "contradicts":
-            # The host's word is no reason to remove text of another source: a person decides.
+            # The host's judgement must not remove another source's text, so this becomes a dispute for a person.
             reason = f"The host that sent {w.evidence.source} judged that it contradicts the existing text."
             relation = StatementRelation("contradict", JUDGED, "".join(old.section[-1:]), reason, 1.0)
             _file_contradiction(w, new, old, relation, found)
@@ -391,7 +391,7 @@ def _may_replace(w: Weighing, number: int, there: int) -> bool:
     # Without its marker, an item with a list or code in it is not one paragraph.
     if old.kind == "paragraph" and [piece.kind for piece in cut(bare_text(new)).pieces] != ["paragraph"]:
         return False
-    # A whole page sent as evidence repeats most of this page; what it repeats elsewhere stays as it is.
+    # A whole page sent as evidence repeats most of this page: a unit that another part of it repeats must stay.
     if w.confirmed_by.get(there, set()) - {number}:
         return False
     return w.replacing(new, there, covers=True) == "allowed"

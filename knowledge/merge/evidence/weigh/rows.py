@@ -74,7 +74,7 @@ def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None)
         return set(columns) <= set(table.columns) and table.columns[0] in columns
 
     found = [table for table in _tables(w, target) if fits(table)]
-    # If the section has no such table, one elsewhere is meant, unless the caller named the section.
+    # If the section has no such table, look elsewhere on the page, unless the caller named the section.
     if not found and target is not None and w.within is None:
         found = [table for table in _tables(w, None) if fits(table)]
     exact = [table for table in found if table.columns == tuple(columns)]
@@ -171,6 +171,7 @@ def _write_cells(w: Weighing, unit: Unit, old: TableRow, cells: Mapping[int, str
         w.retain(unit, old.unit, "it has more cells than the row with its key")
         return
     was = text = w.units[old.unit].text
+    # From the right, so that the offsets of the cells to the left stay valid.
     for at in sorted(cells, reverse=True):
         cell = old.cells[at]
         before = "" if cell.start < cell.end or was[cell.start - 1 : cell.start].isspace() else " "

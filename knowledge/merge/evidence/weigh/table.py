@@ -84,7 +84,7 @@ def _cells_in(line: str) -> tuple[Cell, ...]:
 
 
 def folded_cell(text: str) -> str:
-    """Return a cell as it is compared."""
+    """Return a cell in the form for comparison: without markup, case and surrounding white space."""
     return _folded_once(text) if len(text) <= LONGEST_REMEMBERED else _folded(text)
 
 
@@ -96,5 +96,5 @@ _folded_once = lru_cache(REMEMBERED)(_folded)
 
 
 def key_of(row: TableRow, columns: Sequence[int]) -> tuple[str, ...]:
-    """Return the cells of a row in these columns, as they are compared."""
+    """Return the cells of a row in these columns, in the form for comparison."""
     return tuple(folded_cell(row.cell(column)) for column in columns)

@@ -1,4 +1,4 @@
-"""Joining two versions of a front matter by its keys; a key that nobody touched keeps its bytes. Pure."""
+"""Joins two versions of a front matter key by key; an untouched key keeps its bytes. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joining two versions of a list by its items, and of an item by the blocks in it. Pure."""
+"""Joins two versions of a list item by item, and of an item block by block. Pure."""
 
 from __future__ import annotations
 

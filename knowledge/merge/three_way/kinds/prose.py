@@ -1,4 +1,4 @@
-"""Joining two versions of one block of text: by lines, and within a line by sentences and words. Pure."""
+"""Joins two versions of one block of text: by lines, and within a line by sentences and words. Pure."""
 
 from __future__ import annotations
 

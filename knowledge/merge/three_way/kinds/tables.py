@@ -1,4 +1,4 @@
-"""Joining two versions of a table: columns by name, rows by the cells that name them, and a row's cells one by one. Pure.
+"""Joins two versions of a table: columns by name, rows by the cells that name them, and a row's cells one by one. Pure.
 
 Source: GitHub Flavored Markdown, section 4.10.
 """
@@ -34,7 +34,7 @@ class RowParts(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line as it is written."""
+        """The whole line, as written in the page."""
         return self.before + "|".join(self.cells) + self.after + self.end
 
     @property
