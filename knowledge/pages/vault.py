@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from knowledge.errors import InvalidPath, NoSuchPath, UnreadableDocument, VaultUnavailable
-from knowledge.pages.paths import LONGEST_PATH, clean_path, is_clean, is_hidden, is_markdown, parent
+from knowledge.pages.paths import LONGEST_PATH, ancestors, clean_path, is_clean, is_hidden, is_markdown, parent
 from knowledge.state.ports import Stamp
 
 LARGEST_BYTES = 32 * 1024 * 1024
@@ -188,6 +188,21 @@ class Vault:
         if not real.startswith(prefix):
             raise InvalidPath(path, "it is a link that leaves the knowledge base")
         return clean_path(real[len(prefix) :])
+
+    def resolve_new(self, path: str) -> str:
+        """Return the real path, relative to the root, that a file at `path` would have if it were created now.
+
+        Folders that are links are followed; the nearest folder that exists decides.
+
+        Raises:
+            InvalidPath: a link leads out of the knowledge base.
+        """
+        for above in filter(None, ancestors(path)):
+            try:
+                return f"{self.resolve(above)}/{path[len(above) + 1 :]}".lstrip("/")
+            except NoSuchPath:
+                continue
+        return path
 
     def list_dir(self, path: str) -> DirectoryListing:
         """Return the names of the subdirectories and documents in `path` now, as a scan would find them.

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, UnreadableDocument, UnwritableDocument
-from knowledge.pages.paths import clean_path, is_markdown, parent
+from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, read_steadily, revision_of
 from knowledge.state.ports import Stamp
 from knowledge.writing.files.exchange import (
@@ -83,14 +83,7 @@ class FileSet:
             if os.path.islink(self._vault.root / cleaned):  # noqa: PTH114  a plain call, like its neighbours
                 raise InvalidPath(path, "it is a link that leads to nothing") from None
         require_nameable(cleaned)
-        above, rest = parent(cleaned), cleaned.rpartition("/")[2]
-        # The page, and perhaps folders above it, are still to be created: the nearest existing folder decides where.
-        while above:
-            try:
-                return f"{self._vault.resolve(above)}/{rest}".lstrip("/")
-            except NoSuchPath:
-                above, rest = parent(above), f"{above.rpartition('/')[2]}/{rest}"
-        return rest
+        return self._vault.resolve_new(cleaned)
 
     def stamp(self, path: str) -> Stamp | None:
         """Return size, time and inode of the page, or None. Reads nothing."""

@@ -126,13 +126,7 @@ class PageLookup:
         Raises:
             InvalidPath: a link leads out of the knowledge base.
         """
-        for above in ancestors(path):
-            try:
-                real = await anyio.to_thread.run_sync(self._vault.resolve, above)
-            except NoSuchPath:
-                continue
-            return f"{real}/{path[len(above) :].lstrip('/')}".lstrip("/")
-        return path
+        return await anyio.to_thread.run_sync(self._vault.resolve_new, path)
 
     def modified(self, path: str) -> datetime | None:
         """Return when the page's file was last written, or None."""
