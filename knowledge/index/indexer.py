@@ -200,6 +200,7 @@ class Indexer:
                 if self._keyword is None:
                     self._keyword = await self._keyword_factory()
                 await self._keyword.catch_up(self.index)
+        # A damaged index is rebuilt by the service; any other failure may be over at the next try.
         except CorruptDatabase:
             raise
         except Exception as error:
@@ -296,6 +297,7 @@ class Indexer:
         large = await _in_thread(partial(self._large, [*jobs, *last], found)) if self._apart else {}
         stored = frozenset(below.union(known))
 
+        # Unknown on purpose: pages whose trust has changed are recorded again although their bytes are the same.
         def of(path: str) -> Known | None:
             return None if path in below else known.get(path)
 

@@ -194,6 +194,7 @@ class EndpointEmbedder:
 
     async def _again(self, texts: Sequence[str]) -> NDArray[np.float32]:
         try:
+            # Few tries: halving a refused batch already takes a dozen requests.
             return await self._ask(texts, min(2, self._patience.tries))
         except _TextsRefused:
             return await self._parts(texts)

@@ -94,6 +94,7 @@ async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory
     async for entry in children:
         taken.append(entry)
         cost += _cost(shortened_entry(entry))
+        # It would not fit into an empty map either, so it stays folded, and the next part continues after it.
         if cost > room:
             part.folded.append(directory)
             part.end = end

@@ -80,6 +80,7 @@ class Router:
         If the embedder is unavailable, it is tried again later; until then the wording alone decides.
         """
         wanted = (embedder.name, self._team.examples)
+        # If another search is embedding the examples, this one does not wait and is routed by its wording.
         if wanted == self._prepared_for or self._lock.locked():
             return
         if self._calls_until_retry:

@@ -107,6 +107,7 @@ class OnnxModel:
             "token_type_ids": np.zeros_like(ids),
             "position_ids": np.broadcast_to(np.arange(longest), ids.shape),
         }
+        # Models differ in which of these inputs they take, and in their integer type.
         given = {name: values[name].astype(kind, copy=False) for name, kind in self._inputs.items()}
         (found,) = self._session.run([self._output], given)
         vectors = np.asarray(found, np.float32)
