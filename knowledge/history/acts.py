@@ -29,7 +29,7 @@ def origins_at(entry: HistoryEntry) -> Mapping[str, str]:
     """Return the revision that the given origins of each page belong to.
 
     Raises:
-        ValueError: origins of a page that the act does not name, or that is gone after it: a mistake of the caller.
+        ValueError: origins of a page that the act does not name, or that is gone after it: a bug in the caller.
     """
     after = {change.path: change.after for change in entry.changes}
     found = {path: after.get(path) for path in entry.origins}

@@ -17,7 +17,7 @@ def aware(at: datetime) -> datetime:
     """Return `at`, which must have a zone.
 
     Raises:
-        ValueError: it has none, which is a mistake of the caller.
+        ValueError: it has none, which is a bug in the caller.
     """
     if at.tzinfo is None:
         raise ValueError("a time without its zone")

@@ -57,7 +57,7 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutDocument:
-    """A document in pieces, which joined are `text`, character for character. Compared by identity, for fast hashing."""
+    """A document in pieces that add up to `text`, character for character. Compared by identity, for fast hashing."""
 
     text: str
     pieces: tuple[DocumentPiece, ...]
@@ -83,7 +83,8 @@ class Confidence:
 class Doubt:
     """A language model's opinion that two statements, quoted word for word, cannot both be true.
 
-    `by` names the model, `about` says what they differ in, in our words, `sure` is how sure the model says it is, 0..1.
+    `by` names the model; `about` says in this code's words, not the model's, what they differ in; `sure` is the confidence the
+    model states, 0..1.
     """
 
     existing: str

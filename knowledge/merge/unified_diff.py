@@ -53,7 +53,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _groups(changed: Sequence[LineHunk], context: int) -> list[list[LineHunk]]:
-    """Return the changes, those together whose context meets."""
+    """Return the changes in groups: those whose context lines touch or overlap share one hunk."""
     groups: list[list[LineHunk]] = []
     for hunk in changed:
         if groups and hunk.start - groups[-1][-1].end <= 2 * context:

@@ -15,7 +15,7 @@ def ended(outbox_entry: OutboxEntry) -> HistoryEntry:
     """Return the record of how an outbox entry ended: principal, tool, place and outcome, and nothing of its text.
 
     Raises:
-        ValueError: it has not ended: a mistake of the caller.
+        ValueError: it has not ended: a bug in the caller.
     """
     e = outbox_entry
     if e.ended_at is None:

@@ -27,7 +27,7 @@ def new_entry(outbox_entry: OutboxEntry) -> OutboxEntry:
     """Return a new outbox entry in the form in which it is stored.
 
     Raises:
-        ValueError: it has no id, its time has no zone, or it has ended already: a mistake of the caller.
+        ValueError: it has no id, its time has no zone, or it has ended already: a bug in the caller.
     """
     e = outbox_entry
     if not e.id or e.fate != "begun" or e.ended_at is not None or e.result is not None:
@@ -46,7 +46,7 @@ def ended_entry(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str
     """Return the outbox entry with that end; None if it stays unchanged.
 
     Raises:
-        ValueError: `fate` is `begun`, or the time has no zone: a mistake of the caller.
+        ValueError: `fate` is `begun`, or the time has no zone: a bug in the caller.
     """
     if fate == "begun":
         raise ValueError("an outbox entry does not end as begun")

@@ -1,4 +1,4 @@
-"""Fitting an answer into its tokens: which hits are shown, and how long each snippet may be. Pure."""
+"""Fits an answer into its token limit: which hits are shown, and how long each snippet may be. Pure."""
 
 from __future__ import annotations
 

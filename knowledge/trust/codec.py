@@ -316,7 +316,7 @@ def change_line(
     """Return the line of history, without its number, for a trust record that is replaced.
 
     Raises:
-        ValueError: it is another principal's: a mistake of the caller.
+        ValueError: it is another principal's: a bug in the caller.
     """
     if after.principal != principal:
         raise ValueError(f"a trust record of {after.principal!r} cannot replace one of {principal!r}")

@@ -414,7 +414,7 @@ class TrustRecords(Protocol):
         ...
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return the untrusted origins that the caller read, in this journey or outside of one since then, each with the last time."""
+        """Return the untrusted origins that the caller read in this journey, or since then outside any, each with the last time."""
         ...
 
     async def trust_place(self, place: str, *, note: Note) -> bool:

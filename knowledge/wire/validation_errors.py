@@ -38,9 +38,9 @@ _KINDS = {
 
 
 def misfit(problem: Mapping[str, Any], schema: Mapping[str, Any], name: str = "", *, of: str = "argument") -> str:
-    """Return one of a validation error's problems in a few words.
+    """Describe one problem of a validation error in a few words.
 
-    `name` is what the field is called, by default its path; `of` is the word for such fields.
+    `name` is what the field is called, by default its path; `of` is what such fields are called ("argument").
     """
     where = [str(part) for part in problem["loc"]]
     name = name or ".".join(where)

@@ -313,7 +313,7 @@ class Transaction:
             log.warning("a late save of %s is in its history, but could not be merged into it", path, exc_info=True)
 
     async def _merge(self, path: str, before: str | None, save: bytes, seen: FoundPage, leftovers: _Leftovers) -> bool:
-        """Keep a save that is not at the page, and merge it into the page; return whether the page was written."""
+        """Merge an editor's save that the page does not hold into it, and keep a copy; return whether the page was written."""
         read = await self._lineage.made_from(path, save, before)
         await self._keep(path, save)
         leftovers.new_to_history.discard(path)

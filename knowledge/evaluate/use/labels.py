@@ -172,7 +172,7 @@ def _worth(rank: int | None, *, first: bool) -> float:
 
 
 def _label(same: Sequence[_Occurrence]) -> UseLabel | None:
-    """Return the label of one question from every time that it was asked; None if no page was used after it."""
+    """Combine all occurrences of one question into its label; None if no page was used after any of them."""
     counts: dict[str, float] = defaultdict(float)
     ranks: dict[str, int | None] = {}
     untrusted: set[str] = set()

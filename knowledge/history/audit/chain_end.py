@@ -1,4 +1,4 @@
-"""Adding to the audit chain in the transaction of the act that is recorded."""
+"""Appends records to the audit chain, in the same transaction as the act that each records."""
 
 from __future__ import annotations
 

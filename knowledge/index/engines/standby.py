@@ -1,4 +1,4 @@
-"""A search server with an embedded engine that answers while the server can't, and says so.
+"""A search server backed by an embedded engine, which answers while the server can't; such answers are marked.
 
 Indexing fills only the embedded engine, which is on this machine. A separate task fills the servers, so that no page
 waits for them.
@@ -26,7 +26,7 @@ class _Standby(Generic[E]):
         self._name, self.primary, self.spare = name, primary, spare
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Bring the spare up to date with the store, and return the number of rows."""
+        """Bring the embedded engine up to date with the store, and return the number of rows."""
         return await self.spare.catch_up(store)
 
     async def close(self) -> None:
@@ -36,7 +36,7 @@ class _Standby(Generic[E]):
 
 
 class StandbyKeyword(_Standby[KeywordIndex]):
-    """A keyword server with a spare."""
+    """A keyword server with an embedded engine behind it."""
 
     def __init__(self, name: str, primary: KeywordIndex, spare: KeywordIndex, store: IndexStore) -> None:
         super().__init__(name, primary, spare)
@@ -50,10 +50,10 @@ class StandbyKeyword(_Standby[KeywordIndex]):
         docs: frozenset[int] | None = None,
         filters: Filters | None = None,
     ) -> Sequence[Scored]:
-        """Return the server's hits; a `Noted` list if they are the spare's.
+        """Return the server's hits; a `Noted` list if they are the embedded engine's.
 
         Raises:
-            EngineUnavailable: the server cannot be asked, and the spare is empty.
+            EngineUnavailable: the server cannot be asked, and the embedded engine is empty.
         """
         try:
             await self._filled()
@@ -84,7 +84,7 @@ class StandbyKeyword(_Standby[KeywordIndex]):
 
 
 class StandbyVectors(_Standby[VectorIndex]):
-    """A vector server with a spare."""
+    """A vector server with an embedded engine behind it."""
 
     async def search(
         self,
@@ -95,7 +95,7 @@ class StandbyVectors(_Standby[VectorIndex]):
         docs: frozenset[int] | None = None,
         filters: Filters | None = None,
     ) -> Sequence[Scored]:
-        """Return the server's hits; a `Noted` list if they are the spare's."""
+        """Return the server's hits; a `Noted` list if they are the embedded engine's."""
         try:
             await self._require_filled(store)
             return await self.primary.search(store, vector, limit=limit, docs=docs, filters=filters)
@@ -104,7 +104,7 @@ class StandbyVectors(_Standby[VectorIndex]):
             return Noted(found, f"vectors were searched by the embedded index: {error}")
 
     async def position(self) -> IndexPosition | None:
-        """Return the server's position while it answers, else the spare's."""
+        """Return the server's position while it answers, else the embedded engine's."""
         try:
             return await self.primary.position()
         except EngineUnavailable:

@@ -1,4 +1,4 @@
-"""Changes of the index within one transaction, so that rows, names, tags, directories and vocabulary always agree."""
+"""Writes to the index inside one transaction, so that rows, names, tags, directories and vocabulary always agree."""
 
 from __future__ import annotations
 

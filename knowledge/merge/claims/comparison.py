@@ -205,7 +205,7 @@ def _compare_answered_figures(subject: str, left: Claim, right: Claim) -> Statem
 
 
 def _are_other_words(ours: AbstractSet[str], theirs: AbstractSet[str]) -> bool:
-    """Return whether each side has words of its own, and they are not the same ones in another spelling."""
+    """Return whether each side has words the other lacks, and none of them is just another spelling of the other side's."""
     spelled = any(SequenceMatcher(None, a, b).ratio() >= SPELLED_ALIKE for a in ours for b in theirs)
     return bool(ours and theirs) and not spelled
 

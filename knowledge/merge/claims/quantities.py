@@ -49,7 +49,7 @@ class Value:
     scope: bool = False
     """It says when or where the statement holds (`in v2`, `as of 2024`), and not what it states."""
     guard: bool = False
-    """It may say for what the statement holds (`with 5 years of service`, `at 3,000 m`), when another value is stated too."""
+    """If the statement has another value too, this one may be its condition (`with 5 years of service`, `at 3,000 m`)."""
 
 
 @cache

@@ -45,9 +45,9 @@ MOST_ORDERED = 300
 SAME_ORDER = 0.6
 """Share of a statement's terms that the other must have in the same order: `A calls B` is not `B calls A`."""
 LEAST_ORDER = 0.5
-"""The same where both have all words in common."""
+"""The same share for two statements with one subject, and for paraphrases."""
 ALL_IN_ORDER = 0.75
-"""The same where one is to replace the other."""
+"""The same share for a statement that replaces the other."""
 SAME_WORDS = 0.9
 PARAPHRASE = 0.6
 WORDS_OF_A_KEY_LINE = 6

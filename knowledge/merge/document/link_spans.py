@@ -103,7 +103,7 @@ class _Lines(NamedTuple):
 
 
 class _Leaf(NamedTuple):
-    """Text that is read as one. Only a paragraph may begin with definitions."""
+    """A stretch of text whose links are parsed together. Only a paragraph may begin with link definitions (`[label]: target`)."""
 
     lines: _Lines
     kind: Literal["paragraph", "heading", "cell", "html"]
@@ -135,7 +135,7 @@ _remembered = lru_cache(maxsize=8)(_found_in)
 
 
 def _placed(found: _FoundLink, body: str, lines: _Lines, text: str) -> LinkSpan | None:
-    """Return the link by its places in the page, None unless it leads to another file."""
+    """Convert the positions of a link from its own text to the whole page; None unless it leads to another file."""
     written = body[found.at : found.to]
     wiki = found.form in ("wiki", "embed")
     if (_WEB.match(written) and (not wiki or "://" in written)) or "\n" in written:
@@ -264,7 +264,10 @@ def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_FoundLink]]:
 
 
 def _definition_end(body: str, after: int) -> int | None:
-    """Return where the line of a definition ends whose target ends at `after`; None if something else follows."""
+    """Return where a link definition ends: after its target, which ends at `after`, and its title, if it has one.
+
+    None if other text follows on the same line: then this is no definition.
+    """
     begin = _after_blanks(body, after)
     title = _TITLE.match(body, begin) if begin > after else None
     if title and body.count("\n", after, begin) <= 1:

@@ -202,7 +202,7 @@ def _wiki_paths(link: LinkSpan, now: str, leads: str) -> Iterator[str]:
 
 
 def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
-    """Return a wiki link as an ordinary one, because its new path has a sign that no wiki link can hold."""
+    """Rewrite a wiki link as an ordinary link, because its new path has a character that a wiki link can't contain."""
     shown = text[link.start : link.end].strip("![]").partition("|")[2].strip() or _stem(link.path)
     inline = link._replace(form="image" if link.form == "embed" else "inline")
     target = _written(inline, "", _relative(parent(now), leads, ""))

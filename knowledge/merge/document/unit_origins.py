@@ -180,7 +180,7 @@ class _ComparedWords:
 
 
 def _units_of(known: Sequence[Origin], before: Sequence[Unit]) -> dict[int, Unit]:
-    """Return, by the index of each origin, its unit as it was."""
+    """Return the unit of the earlier page that each origin belongs to, by the origin's index."""
     digests = [unit_digest(unit.text) for unit in before]
     if digests == [origin.digest for origin in known]:
         return dict(enumerate(before))

@@ -47,7 +47,7 @@ LONGEST_SIDE = 500
 PARALLEL = 2
 """Keys that two sections must share to count as parallel: the same facts about different subjects."""
 ONE_SUBJECT = 0.6
-"""Likeness from which two statements may have one subject. If only one unit of the page reaches it, that unit is meant."""
+"""Likeness at which two statements may be about one subject. If only one unit of the page reaches it, that is taken as settled."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]
@@ -208,7 +208,7 @@ class Weighing:
 
     @cached_property
     def front_keys(self) -> Mapping[str, int]:
-        """The unit of each key of the page's front matter, the first of several."""
+        """The number of the unit with each front matter key; of a repeated key, the first."""
         keys = [(key_name(unit.text), number) for number, unit in enumerate(self.units) if unit.kind == "front"]
         return dict(reversed(keys))
 

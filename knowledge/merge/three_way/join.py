@@ -55,7 +55,10 @@ class Joined:
 
 
 class _Parts(NamedTuple):
-    """A document taken apart; `end` follows its last block, `closed` says whether that block's last line has its end."""
+    """The parts of a document: a byte order mark, what precedes the first block, the blocks, and what follows the last.
+
+    `closed` says whether the last block ends with a line break.
+    """
 
     bom: str
     lead: str

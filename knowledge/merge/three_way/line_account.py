@@ -234,6 +234,6 @@ def _clash(merge: SequenceMerge, kept: KeptPart, mine: AlignedNode | None) -> Cl
 
 
 def _lines_known_to(side: Sequence[AlignedNode], text: str) -> str:
-    """Return the lines of the text that the side has: a text put together from both holds lines of the other, too."""
+    """Return the lines of a merged text that this side has too; the others came from the other side."""
     known = {line for node in side for line in _lines(node.text)}
     return "".join(line for line in text.splitlines(keepends=True) if known.issuperset(_lines(line)))

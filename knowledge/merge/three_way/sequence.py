@@ -56,7 +56,7 @@ class JoinedSequence(NamedTuple):
 
 
 Join = Callable[[AlignedNode, AlignedNode, AlignedNode], PartJoin]
-"""Joins the versions of one part: base, ours, theirs."""
+"""Merges one part, given its base version, ours and theirs."""
 Rescue = Callable[[str, str, str], "Sequence[AlignedNode] | None"]
 """A last try at joining parts that clash: base, ours, theirs."""
 
@@ -222,7 +222,7 @@ class SequenceMerge:
         self.clashes.append(Clash(*texts, where.line if where else 1, where.section if where else ()))
 
     def _between(self, one: KeptPart, following: KeptPart) -> str:
-        """Return the blank lines between two kept parts: of a side that has both, else of one that has the first."""
+        """Return the blank lines between two kept parts, as on a side where they are neighbours, else as after the first part."""
         ours = self.ours[one.ours].gap if one.ours >= 0 and following.ours == one.ours + 1 else None
         theirs = self.theirs[one.theirs].gap if one.theirs >= 0 and following.theirs == one.theirs + 1 else None
         if ours is not None and theirs is not None:

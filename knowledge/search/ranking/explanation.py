@@ -327,7 +327,7 @@ class Explainer:
         )
 
     def _above(self, one: HitExplanation, seq: int, next_: int) -> str:
-        """Return why the page is above the next one: the part in which it is furthest ahead."""
+        """Return why the page ranks above the next one: usually the part of the score in which it leads by most."""
         rows, scores = self._ranking.rows, self._ranking.scores
         path, score, theirs = rows[next_].path, scores.get(next_, 0.0), self.parts(next_)
         if seq in self._ranking.exact:

@@ -87,7 +87,7 @@ class RankTrace:
     ranks: Mapping[int, tuple[int | None, ...]]
     unit: float
     boosts: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """For the first chunks: what the question's words and its pairs of neighbours added."""
+    """For each of the first chunks, what was added for question words it has, and for adjacent question words it keeps together."""
     scale: float = 1.0
 
 
@@ -280,7 +280,7 @@ class _Joining:
     async def joined(
         self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
     ) -> tuple[list[Fused], ChunkSignals]:
-        """Return the chunks of all lists once, best first, and their signals."""
+        """Merge the four lists: return each chunk once, best first, and the signals of all chunks."""
         signals = await self._signals(keyword, vectors, pages, names)
         words = len(self.question.terms)
         # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A

@@ -53,22 +53,22 @@ class Quotas:
 
     @property
     def proposed(self) -> Bound:
-        """The bound on bytes proposed."""
+        """The limit on the bytes of new proposals."""
         return Bound("proposed", self.proposed_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_PROPOSED")
 
     @property
     def started(self) -> Bound:
-        """The bound on starts."""
+        """The limit on how many journeys and runs may be started."""
         return Bound("started", self.starts, timedelta(minutes=1), timedelta(seconds=1), "FORGE_QUOTA_STARTS")
 
     @property
     def journeyed(self) -> Bound:
-        """The bound on bytes of events of journeys."""
+        """The limit on the bytes of journey events."""
         return Bound("journeyed", self.journey_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_JOURNEYS")
 
     @property
     def ran(self) -> Bound:
-        """The bound on bytes of runs and their frames."""
+        """The limit on the bytes of runs and their frames."""
         return Bound("ran", self.run_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_RUNS")
 
 

@@ -42,7 +42,7 @@ class SqliteTables:
 
     @property
     def place(self) -> str:
-        """Where the file is."""
+        """The path of the database file, for messages."""
         return str(self._database.path)
 
     async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:

@@ -266,7 +266,7 @@ def _support(origins: Sequence[Origin | None]) -> int:
 
 
 def _brought(plan: MergePlan, before: str) -> list[str]:
-    """Return the texts of the merged page's units that were not in the page before, headings left out."""
+    """Return the texts that the merge added to the page, unit by unit, without headings."""
     old = {unit_digest(unit.text) for unit in units(cut(before))} if before else set()
     return [
         unit.text

@@ -81,7 +81,7 @@ else:
 
 
 class PageLocks(Protocol):
-    """Locks of pages: a holder is alone with its pages until it gives them back or dies."""
+    """Exclusive locks on pages, kept until the holder releases them or its process dies."""
 
     def held(self, paths: Iterable[str]) -> AbstractAsyncContextManager[None]:
         """Hold the locks of these pages; raises `DocumentBusy` if others keep one for too long."""

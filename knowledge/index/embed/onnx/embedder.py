@@ -146,7 +146,7 @@ class OnnxModel:
 
 
 def _pool(tokens: NDArray[np.float32], mask: NDArray[np.int64], pooling: Pooling) -> NDArray[np.float32]:
-    """Return one vector a text from those of its tokens. Source: sentence-transformers, `Pooling`."""
+    """Return one vector per text, pooled from the vectors of its tokens. Source: sentence-transformers, `Pooling`."""
     if pooling == "cls":
         return tokens[:, 0].copy()
     if pooling == "last":

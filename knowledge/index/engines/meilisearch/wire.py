@@ -162,7 +162,7 @@ def restriction(docs: Collection[int] | None, filters: Filters | None) -> Filter
 
 
 def word_queries(terms: Sequence[QueryTerm]) -> list[str]:
-    """Return the queries for `terms`, one a word. The engine handles typing errors itself; the last word is a prefix."""
+    """Return the queries for `terms`, one per word. The engine handles typing errors itself and treats the last word as a prefix."""
     queries = [_query(term, last=number == len(terms) - 1) for number, term in enumerate(terms) if term.alternatives]
     return [query for query in dict.fromkeys(queries) if query]
 

@@ -14,7 +14,7 @@ from knowledge.merge.splice import Insertion
 from knowledge.merge.three_way.kinds.front_matter import key_name
 
 GUARDED_KEYS = frozenset({"source", "untrusted", "append", "merge", "router"})
-"""Keys of the front matter that say how a page is treated: a chat message that could set them could make itself official."""
+"""Keys of the front matter that only a person may set: with them, a chat message could mark itself as an official source."""
 
 
 def weigh_key(w: Weighing, unit: Unit) -> None:

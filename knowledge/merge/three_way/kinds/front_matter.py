@@ -60,7 +60,7 @@ def key_name(entry: str) -> str:
 
 
 def _keys(text: str) -> list[AlignedNode] | None:
-    """Return the keys with the comments above them, None unless there are only plain keys, each once."""
+    """Return each key with the comments above it; None if a line belongs to no plain key, or a key occurs twice."""
     lines = split_lines(text)
     starts = front_starts(lines)
     if not starts:
