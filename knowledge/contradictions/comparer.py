@@ -84,6 +84,7 @@ class PageComparer:
                     if one.sure >= LEAST_SURE:
                         found.setdefault(_name(one), one)
             except (EngineUnavailable, StorageError):
+                # These would meet every page. Skipping them all would look as if nothing contradicted the page.
                 raise
             except KnowledgeError as error:
                 log.info("contradictions between %s and %s are not looked for: %s", page.path, path, error)

@@ -64,6 +64,7 @@ class CrossPageClaims:
         # The oldest write is dropped: a missed contradiction does little harm, an unbounded queue would.
         while len(self._waiting) > MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
+        # An event of anyio can't be cleared, so a new one takes its place.
         self._idle = anyio.Event() if self._idle.is_set() else self._idle
         self._last_write = anyio.current_time()
         self._arrived.set()

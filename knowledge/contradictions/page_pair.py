@@ -177,6 +177,7 @@ def _is_sample(unit: Unit, said: str) -> bool:
     return (
         _ONLY_A_LINK.fullmatch(_as_written(said, unit.text)) is not None
         or _FOLLOWS.match(said) is not None
+        # Headings such as "Don't" are also written with a typographic apostrophe.
         or any(name.casefold().strip(" *_:.!").replace("\u2019", "'") in _SAMPLES for name in unit.section)
     )
 

@@ -222,6 +222,7 @@ class _Runner:
         places = [*(_At(hit.path, hit.section) for hit in answer.hits), *_documents(answer)]
         for path, section in dict.fromkeys((place.path, place.section) for place in places):
             offset: int | None = 0
+            # A long section comes in parts; a reader stops at the part with the answer, and pays for those before it.
             while offset is not None:
                 try:
                     reading = await self._subject.read(path, section or None, offset)

@@ -539,6 +539,7 @@ class SqlLedger:
             for change in intent.entry.changes
             for revision in (change.before, change.after)
         }
+        # States of acts under way must stay, and are left out below, so as many more rows are read.
         rows = await self._tables.read(_ONLY_SEEN, (aware(seen_before), limit + len(begun)))
         old = [(key, digest) for path, key, digest in rows if (path, revision_of(digest)) not in begun][:limit]
         if not old:

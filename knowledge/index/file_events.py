@@ -52,6 +52,7 @@ def _listen(
         debounce=DEBOUNCE_MS,
         step=STEP_MS,
         rust_timeout=IDLE_MS,
+        # Without it, nothing would be yielded until the first change, and `ready` would not be called.
         yield_on_timeout=True,
         stop_event=stop,
         raise_interrupt=False,

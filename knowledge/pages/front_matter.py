@@ -136,7 +136,7 @@ class _OpenValue:
 
 
 class _FrontMatterBuilder:
-    """Puts YAML events together and counts every value, those behind an alias each time they appear."""
+    """Builds values from YAML events and counts them all; a value behind an alias counts each time the alias appears."""
 
     def __init__(self) -> None:
         self.root: object = None

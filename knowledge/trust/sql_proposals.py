@@ -319,7 +319,7 @@ class SqlProposals:
         return await self._tables.transact(work)
 
     async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
-        """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
+        """Let `runner` execute an approved proposal until the lease ends, unless another runner holds it."""
         until = aware(now) + timedelta(seconds=lease_s)
         values = {"id": proposal_id, "runner": runner, "until": until, "now": now, "latest": latest_end(now, lease_s)}
         return await self._change(_CLAIM, values, proposal_id)

@@ -67,6 +67,7 @@ class Appraiser:
             for name in names[change.path]
             if may_configure(name)  # other pages need not be parsed
         )
+        # The only other name here is the real path, if the page is reached through a link.
         places = {path: next(iter(found - {path}), path) for path, found in names.items()}
         unmarks = [phrase for change in changes for phrase in await self._unmarked(change, places, work)]
         return Stakes(by_name or by_change, tuple(unmarks), places)

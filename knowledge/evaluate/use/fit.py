@@ -120,6 +120,7 @@ def fit(labels: Sequence[UseLabel], tried: Sequence[RankingWeights], quality: ND
 def _best(quality: NDArray[np.float64], weights: NDArray[np.float64]) -> int:
     """Return the column with the highest weighted mean; of equal ones the first, which changes least."""
     means = weights @ quality / weights.sum()
+    # Of booleans, `argmax` returns the first that is true.
     return int(np.argmax(means >= means.max() - SAME))
 
 

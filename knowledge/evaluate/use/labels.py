@@ -134,6 +134,7 @@ def _occurrences(events: Sequence[AskedQuestion | PageUse]) -> list[_Occurrence]
         elif (
             event.asked.continued and last is not None and _same(event.asked.query) == _same(last.question.asked.query)
         ):
+            # The next page of the same answer: its hits rank after those already shown.
             last.shown += [path for path in event.shown if path not in last.shown]
         else:
             made = _Occurrence(event, list(event.shown))
@@ -204,4 +205,5 @@ def _similar(one: str, other: str) -> bool:
 
 def _content(query: str) -> frozenset[str]:
     every = frozenset(words(query))
+    # A question of stop words alone ("who is it") is compared by them, or it would be similar to none.
     return frozenset(word for word in every if not is_stop_word(word, ())) or every

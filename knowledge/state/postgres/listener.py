@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
 """Seconds between checks although nothing was heard, because a pooler may swallow notifications."""
-DEAF_LOOK_S = 0.5
+POLL_S = 0.5
 """Seconds between checks while there is no connection to listen on."""
 LONGEST_PAUSE_S = 10.0
 UNASKED_S = 0.05
 """Seconds to pause after a check that found nothing new, because any role of the database may notify as often as it likes."""
 
 
-class Ear:
+class Listener:
     """Listens on one channel. It connects when first used, and reconnects, with growing pauses, when the connection is lost."""
 
     def __init__(self, server: PostgresAddress, channel: str) -> None:
@@ -50,16 +50,16 @@ class Ear:
         except (StorageError, Error) as error:
             # Only at the first of several failures in a row.
             if not self._pause_s:
-                log.warning("cannot listen for changes (%s); looking for them every %.1f s instead", error, DEAF_LOOK_S)
-            self._pause_s = min(max(DEAF_LOOK_S, 2 * self._pause_s), LONGEST_PAUSE_S)
+                log.warning("cannot listen for changes (%s); looking for them every %.1f s instead", error, POLL_S)
+            self._pause_s = min(max(POLL_S, 2 * self._pause_s), LONGEST_PAUSE_S)
             self._retry_at = time.monotonic() + self._pause_s
         else:
             self._connection, self._pause_s = connection, 0.0
 
     async def wait(self) -> None:
-        """Return when an event was published, when the connection is lost, or when it is time to look anyway."""
+        """Return after an event, after the connection is lost, or after `LOOK_S`; without a connection, after `POLL_S`."""
         if self._connection is None:
-            await anyio.sleep(DEAF_LOOK_S)
+            await anyio.sleep(POLL_S)
             return
         try:
             async for _ in self._connection.notifies(timeout=LOOK_S, stop_after=1):

@@ -8,7 +8,7 @@ import anyio
 
 from knowledge.state.ports import StateSize
 from knowledge.state.postgres.database import Pool, PostgresAddress
-from knowledge.state.postgres.listener import UNASKED_S, Ear
+from knowledge.state.postgres.listener import UNASKED_S, Listener
 from knowledge.state.postgres.schema import PostgresSchema
 from knowledge.state.postgres.tables import PostgresTables
 from knowledge.state.sql_store import SqlStateStore
@@ -35,7 +35,7 @@ class PostgresStateStore(SqlStateStore):
         self._pool = Pool(server)
         self._postgres = PostgresTables(self._pool, schema, known)
         super().__init__(self._postgres)
-        self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
+        self._listener, self._one_waits = Listener(server, schema.name), anyio.Lock()
 
     @classmethod
     async def open(cls, url: str, schema: str) -> PostgresStateStore:
@@ -75,17 +75,17 @@ class PostgresStateStore(SqlStateStore):
 
     async def changed(self, seq: int) -> None:
         """Return as soon as the newest event is not `seq`."""
-        async with self._listening:  # one caller waits on the connection; the next one looks first, as all do
+        async with self._one_waits:  # one caller waits on the connection; the next one looks first, as all do
             looked = False
             while True:
-                await self._ear.open()
+                await self._listener.open()
                 # Checked after listening has begun, so that an event published after this check is heard.
                 if await self.last_event() != seq:
                     return
                 if looked:
                     await anyio.sleep(UNASKED_S)  # events published in the meantime are heard afterwards
                 looked = True
-                await self._ear.wait()
+                await self._listener.wait()
 
     async def size(self) -> StateSize:
         """Return the size of the tables with their indexes."""
@@ -118,5 +118,5 @@ class PostgresStateStore(SqlStateStore):
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._ear.close()
+        await self._listener.close()
         await self._pool.close()

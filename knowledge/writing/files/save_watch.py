@@ -19,7 +19,7 @@ from knowledge.writing.files.swap import Displaced
 LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5, 4.0, 7.0, 11.0)
 """Seconds after the last write here at which a page is checked. The last check comes after `stale_save.STALE_S`."""
 DOUBT_S = 0.02
-"""An unknown state may be an act of another process that is not recorded yet, so the ledger is read again after this time."""
+"""Seconds after which the ledger is read again: an unknown state may be from another process's act that is not recorded yet."""
 LET_GO_S = 2.0
 """Seconds that a displaced file is held open: an editor that also has it open has normally written by then."""
 DISPLACED_LOOK_S = 0.05

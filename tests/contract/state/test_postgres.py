@@ -278,7 +278,7 @@ async def test_where_it_cannot_listen_it_looks(
         async def deaf() -> None:
             """No connection for LISTEN can be opened."""
 
-        monkeypatch.setattr(store._ear, "open", deaf)
+        monkeypatch.setattr(store._listener, "open", deaf)
         waiting = asyncio.create_task(store.changed(0))
         await store.publish("doc", ["a.md"])
         await asyncio.wait_for(waiting, SOON_S)
