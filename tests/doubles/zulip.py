@@ -189,7 +189,10 @@ def _sent_file(kind: str, content: bytes) -> dict[str, str]:
     """Return the name and the text of the one file in a form."""
     form = BytesParser(policy=HTTP).parsebytes(f"content-type: {kind}\r\n\r\n".encode() + content)
     (part,) = form.iter_parts()
-    return {FILE_NAME: str(part.get_filename()), FILE_TEXT: bytes(part.get_payload(decode=True)).decode()}
+    return {
+        FILE_NAME: str(part.get_filename()),
+        FILE_TEXT: bytes(part.get_payload(decode=True)).decode("utf-8", "surrogateescape"),
+    }
 
 
 def _delivery(user: User) -> str:

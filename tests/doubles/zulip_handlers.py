@@ -32,6 +32,7 @@ from tests.doubles.zulip_world import (
 MOST_MESSAGES = 5_000
 LOOK_S = 0.005
 DATED_ANCHOR = 445
+READ_BY_SENDER = 236
 MESSAGES_BY_ID = 300
 """Source: https://zulip.com/api/changelog."""
 TEMPORARY = "/user_uploads/temporary/"
@@ -263,12 +264,21 @@ class Handlers:
         if text is None:
             raise Refusal("Missing 'content' argument", "REQUEST_VARIABLE_MISSING", var_name="content")
         queue, local_id = asked.get("queue_id", ""), asked.get("local_id", "")
+        read = asked.get("read_by_sender") == "true" and self.world.level >= READ_BY_SENDER
         if kind in ("direct", "private"):
-            return {"id": self.world.send(user, None, "", self._people(to), text, queue=queue, local_id=local_id).id}
+            return {
+                "id": self.world.send(
+                    user, None, "", self._people(to), text, queue=queue, local_id=local_id, read=read
+                ).id
+            }
         room = self._addressed(user, to)
         if "topic" not in asked and self.world.level < EMPTY_TOPICS:
             raise Refusal("Missing topic")
-        return {"id": self.world.send(user, room, asked.get("topic", ""), (), text, queue=queue, local_id=local_id).id}
+        return {
+            "id": self.world.send(
+                user, room, asked.get("topic", ""), (), text, queue=queue, local_id=local_id, read=read
+            ).id
+        }
 
     def _addressed(self, user: User, to: str) -> Room:
         wanted = _lenient(to)
@@ -386,9 +396,11 @@ class Handlers:
         """Source: Zulip's zerver/views/upload.py."""
         if FILE_NAME not in asked:
             raise Refusal("You must specify a file to upload")
-        if len(asked[FILE_TEXT].encode()) > MOST_MIB * 1024 * 1024:
+        if len(asked[FILE_TEXT].encode("utf-8", "surrogateescape")) > MOST_MIB * 1024 * 1024:
             raise Refusal(f"File is larger than the configured maximum upload size ({MOST_MIB} MiB).")
-        path = self.world.upload(re.sub(r"[^\w.-]+", "-", asked[FILE_NAME]), asked[FILE_TEXT].encode())
+        path = self.world.upload(
+            re.sub(r"[^\w.-]+", "-", asked[FILE_NAME]), asked[FILE_TEXT].encode("utf-8", "surrogateescape")
+        )
         return {"uri": path} | ({"url": path, "filename": asked[FILE_NAME]} if self.world.level >= 272 else {})
 
     def _history(self, user: User, _asked: Parameters, number: str) -> Answer:

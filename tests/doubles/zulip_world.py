@@ -346,6 +346,7 @@ class World:
         allowed: bool = False,
         queue: str = "",
         local_id: str = "",
+        read: bool | None = None,
     ) -> Said:
         """Write a message, normalised as the server does, and put it into the queues that may receive it."""
         text, topic = self._normalised(text), self._topic(topic) if room else ""
@@ -358,7 +359,7 @@ class World:
         said.versions.append((text, said.at))
         self.said[said.id] = said
         # A message that a program sends is unread for its sender, too. Source: https://zulip.com/api/send-message (read_by_sender).
-        if not sender.bot:
+        if read or (read is None and not sender.bot):
             sender.read.add(said.id)
         if room is not None and room.record["first_message_id"] is None:
             room.record["first_message_id"] = said.id

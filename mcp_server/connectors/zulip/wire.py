@@ -53,6 +53,8 @@ ONLY_OTHERS = 155
 """From this feature level on the server can leave out the message that is the anchor."""
 DIRECT_TYPE = 174
 """From this feature level on a message between people is sent as `direct`; before it as `private`."""
+READ_BY_SENDER = 236
+"""From this feature level on a message can be sent as read by its sender."""
 CHANNEL_TYPE = 248
 """From this feature level on a message to a channel is sent as `channel`; before it as `stream`."""
 SCHEDULING = 179
@@ -207,11 +209,13 @@ def send(
 
 
 def _destination(server: ZulipServer, where: ChatPlace) -> Mapping[str, str]:
+    # Otherwise a message that a program sends is unread for its sender.
+    read = {"read_by_sender": "true"} if server.level >= READ_BY_SENDER else {}
     if where.channel is None:
         kind = "direct" if server.level >= DIRECT_TYPE else "private"
-        return {"type": kind, "to": _json([person.id for person in where.people])}
+        return {"type": kind, "to": _json([person.id for person in where.people]), **read}
     kind = "channel" if server.level >= CHANNEL_TYPE else "stream"
-    return {"type": kind, "to": _json(where.channel.id), "topic": where.topic or ""}
+    return {"type": kind, "to": _json(where.channel.id), "topic": where.topic or "", **read}
 
 
 def upload(file: UploadedFile) -> ServiceRequest:

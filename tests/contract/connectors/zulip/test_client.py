@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import anyio
 import pytest
@@ -19,6 +20,7 @@ from mcp_server.connectors.errors import (
     ServiceRefused,
 )
 from mcp_server.connectors.http import RequestLimits
+from mcp_server.connectors.request.wire import UploadedFile
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.model import Channel, ChatPlace, Queue, QueueEvents
@@ -345,6 +347,38 @@ async def test_repeatable_requests_survive_a_lost_reply(double: Ground) -> None:
         await call()
     message = await double.client.message(sent)
     assert (message.text, len(message.reactions)) == ("steadier", 1)
+
+
+async def test_ones_own_messages_are_not_unread_and_their_times_are_known(here: Ground) -> None:
+    """Zulip takes what a program sends for unread by its sender, unless the request says otherwise (feature level 236)."""
+    sent = [await here.client.send(_topic(here), text) for text in ("one", "two")]
+    places, complete = await here.client.unread()
+    assert complete
+    assert not {one.message_ids for one in places if one.message_ids & {*sent}}
+    topics = {topic.name: topic.last_message_id for topic in await here.client.topics(here.channel)}
+    assert topics[here.topic] == sent[1]
+    times = await here.client.times(ChatPlace(here.channel), [sent[1]])
+    assert times[sent[1]] == (await here.client.message(sent[1])).at
+
+
+async def test_groups_are_those_that_people_made(here: Ground) -> None:
+    """A bot may not ask for them by the request that is meant for it, but gets them when it registers."""
+    if here.zulip is not None:
+        here.zulip.world.group("backend", "Iago", BOT)
+    found = await here.client.groups()
+    assert all(not group.name.startswith("role:") for group in found)
+    assert {"backend"} <= {group.name for group in found} or here.zulip is None
+
+
+async def test_a_file_is_read_as_it_was_uploaded_once_a_message_has_it(here: Ground) -> None:
+    content = "Знания\r\n".encode() + bytes(range(256))
+    path = (await here.client.upload(UploadedFile("ключ и план.md", content, "text/markdown"))).partition("uploads/")[2]
+    await here.client.send(_topic(here), f"[a file](/user_uploads/{path})")
+    assert await here.client.file(quote(path)) == content
+    found = await here.client.messages(replace(_topic(here), with_files=True), before=5)
+    assert [path in message.text for message in found.messages] == [True]
+    with pytest.raises(Missing):
+        await here.client.file(quote(f"{path}x"))
 
 
 async def test_too_many_requests_are_reported_with_the_requested_wait(double: Ground) -> None:

@@ -227,7 +227,7 @@ def test_our_requests_are_those_that_were_answered(name: str) -> None:
     assert (made.method, made.path) == (method, path)
     ours = dict(made.query) | dict(made.form or {})
     assert {key: _parsed(ours[key]) for key in sent} == {key: _parsed(value) for key, value in sent.items()}
-    assert set(ours) - set(sent) <= {"apply_markdown"}
+    assert set(ours) - set(sent) <= {"apply_markdown", "read_by_sender"}
 
 
 def _parsed(text: str) -> Any:
@@ -252,6 +252,7 @@ def test_a_channel_is_called_as_the_server_knows_it(server: ZulipServer, sent_ty
         "content": "hi",
         "queue_id": QUEUE.id,
         "local_id": "7",
+        **({"read_by_sender": "true"} if server.level >= 236 else {}),
     }
     query = wire.messages(server, where, anchor="newest", before=5, after=0).query
     assert json.loads(query["narrow"]) == [
