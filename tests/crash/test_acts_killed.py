@@ -1,4 +1,4 @@
-"""`kill -9` for a server acting in Plane and Zulip: each act exists once, and no done act is reported as failed.
+"""`kill -9` for a server acting in Plane and Zulip, or sending webhooks: each act exists once, and no done act is reported as failed.
 
 The real program with doubles on real sockets, killed at the moment when a request arrives there, or a moment later. A
 host asks again from another process; any process finishes what a person approved. `FORGE_TEST_KILLS` sets how many
@@ -30,15 +30,18 @@ from knowledge.history.audit.chain import verify
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.settings.services import WebhookTarget
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.proposal_executor import UNSURE, UNSURE_AT
 from tests.crash.approving import LEASE_S
 from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded
+from tests.doubles.receiver import Receiver
 from tests.doubles.serving import Fault, Served, after, before, served
 from tests.doubles.zulip import Zulip
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.journeys.hosts import Gone, SdkHost, Site, over_stdio
 from tests.support.knowledge_bases.folders import write
+from tests.support.webhook.hosts import SECRET
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 1, max(100, int(os.environ.get("FORGE_TEST_KILLS", "100")))
@@ -143,12 +146,13 @@ class Act:
 
 @dataclass
 class World:
-    """A Plane, a Zulip, and a knowledge base whose hosts use both."""
+    """A Plane, a Zulip, a receiver of webhooks, and a knowledge base whose hosts use them."""
 
     site: Site
     settings: Settings
     plane: Plane
     zulip: Zulip
+    receiver: Receiver
     killer: Killer
     found: Counter[str] = field(default_factory=Counter)
 
@@ -156,9 +160,9 @@ class World:
         """Return the next act, cycling through tools and stages, with unique text, and where its process dies."""
         text = f"number {number}"
         first = self._create, self._send, self._comment, self._update
-        makers = (*first, self._react, self._edit, self._resolve, self._several)
+        makers = (*first, self._react, self._edit, self._resolve, self._several, self._hook)
         tool, asked, there = makers[number % len(makers)](text)
-        own = PLANE_STAGES if tool.startswith("plane") else ZULIP_STAGES
+        own = ZULIP_STAGES if tool.startswith("zulip") else PLANE_STAGES
         if tool in ("zulip_react", "zulip_update"):
             own = tuple(stage for stage in own if stage != "begun")  # that needs no queue
         left = [stage for stage in own if stage in (stages or own)]
@@ -221,6 +225,10 @@ class World:
         asked = {"channel": CHANNEL, "topic": text, "resolved": True}
         return "zulip_update", asked, lambda: said.topic == f"✔ {text}"
 
+    def _hook(self, text: str) -> tuple[str, dict[str, Any], Callable[[], int]]:
+        asked = {"target": "releases", "event": "killed", "text": text}
+        return "webhook_send", asked, lambda: sum(f'"{text}"'.encode() in body for body in self.receiver.taken.values())
+
     async def sound(self) -> bool:
         """Return whether the audit chain holds."""
         async with open_state(self.settings) as state:
@@ -231,9 +239,9 @@ class World:
 async def world(home: Path, level: float) -> AsyncIterator[World]:
     """Yield both services, and a host of that level."""
     killer = Killer(random.Random(SEED))  # noqa: S311  seeded, not secret
-    plane, zulip = seeded(), Zulip()
+    plane, zulip, receiver = seeded(), Zulip(), Receiver(SECRET)
     zulip.world.channel(CHANNEL, "Iago", BOT)
-    killer.late = Late(plane), Late(zulip)
+    killer.late = Late(plane), Late(zulip), Late(receiver)
     bot = zulip.world.user(BOT)
     async with AsyncExitStack() as stack:
         at: list[Served] = [await stack.enter_async_context(served(service, plan=killer)) for service in killer.late]
@@ -245,11 +253,13 @@ async def world(home: Path, level: float) -> AsyncIterator[World]:
             "zulip_email": bot.email,
             "zulip_api_key": bot.key,
         }
-        settings = Settings(kb=write(home / "kb"), state_dir=home / "state", **services)  # type: ignore[arg-type]  # texts
+        targets = (WebhookTarget("releases", at[2].address, (SECRET,)),)
+        settings = Settings(kb=write(home / "kb"), state_dir=home / "state", webhooks=targets, **services)  # type: ignore[arg-type]  # texts
         settings = await let_in(settings, "writer", level)
         environment = {name.upper(): value for name, value in services.items()}
+        environment["FORGE_WEBHOOKS"] = f"releases={at[2].address} {SECRET}"
         environment["FORGE_ENROLMENT"] = settings.enrolment or ""
-        yield World(Site(home / "kb", home / "state", environment), settings, plane, zulip, killer)
+        yield World(Site(home / "kb", home / "state", environment), settings, plane, zulip, receiver, killer)
 
 
 # --- a host that acts by itself ---------------------------------------------------------------------------------------

@@ -311,7 +311,7 @@ class Settings:
         values.reviewers,
         (
             "Comma-separated email addresses, user ids or names (`Ann`, `Ann|28`) of the people whose reaction to such a "
-            "message rejects, or approves up to level 3."
+            "message rejects, or approves up to level 3. They also answer the questions that journeys ask in a topic (`ask_in`)."
         ),
         default=(),
         shown="none: reactions decide nothing",
