@@ -36,12 +36,13 @@ TOOL: Final = "zulip_question"
 ABOUT: Final = "question:"
 """The prefix of the outbox key of a question."""
 LONGEST_WORDS = 2_000
-APPROVES: Final = re.compile(r"(?:approve|approved|yes)[.!]*", re.IGNORECASE)
-"""The whole message: "yes, but later" is no approval."""
-REJECTS: Final = re.compile(r"(?:reject|rejected)\b[\s:,.!-]*(?P<why>.*)|no[.!]*", re.IGNORECASE | re.DOTALL)
+DECIDES: Final = re.compile(
+    r"(?P<word>approve|reject)[\s*`]+(?P<code>[0-9a-f]{6})(?P<more>(?:\W.*)?)", re.IGNORECASE | re.DOTALL
+)
+"""The code says which question is meant: a "yes" in the same topic may belong to anything that was said before it."""
 HOW: Final = (
-    "* a listed reviewer answers with a message here that says only **approve**, or that begins with **reject** and says why; other "
-    "messages, and edited or moved ones, don't count"
+    "* a listed reviewer answers with a message here: `approve {0}`, or `reject {0}` and why; other messages, and edited or moved "
+    "ones, don't count"
 )
 _MENTION: Final = re.compile(r"^@_?\*\*[^*]+\*\*[\s:,]*")
 
@@ -89,7 +90,8 @@ class _Question:
         self._services, self._here, self._place = services, here, place
         since = here.state.checkpoint.since if here.state.checkpoint else here.state.moved_at
         # After a change of the address the same message id is another message.
-        self._key = f"{ABOUT}{text_digest(f'{chat.site}{chr(0)}{here.journey}{chr(0)}{since.isoformat()}')[:32]}"
+        digest = text_digest(f"{chat.site}\0{here.journey}\0{since.isoformat()}")
+        self._key, self._code = f"{ABOUT}{digest[:32]}", digest[:6]
 
     async def ask(self) -> Message:
         """Return the message that asks, and post it if no process did.
@@ -144,7 +146,7 @@ class _Question:
                 f"**{agent.title}** asks ({code_span(self._here.journey)}, {code_span(phase)}):",
                 *(f"> {line}" for line in agent.questions.get(phase, "").splitlines()),
                 f"* the work: {work}",
-                HOW,
+                HOW.format(self._code),
             ]
         )
 
@@ -161,7 +163,7 @@ class _Question:
         for message in window.messages:
             # One that was moved here was said elsewhere, about something else.
             untouched = not message.edited_s and not message.moved_s
-            opinion = opinion_in(message.text) if untouched and message.sender_id in listed.people else None
+            opinion = opinion_in(message.text, self._code) if untouched and message.sender_id in listed.people else None
             if opinion is None:
                 continue
             decision, words = opinion
@@ -180,11 +182,13 @@ class _Question:
         return None
 
 
-def opinion_in(text: str) -> tuple[Decision, str] | None:
-    """Return the decision in a message and the person's words; None if it decides nothing. Pure."""
+def opinion_in(text: str, code: str) -> tuple[Decision, str] | None:
+    """Return the decision of a message on the question with that code, and the person's words; None if it decides nothing. Pure."""
     words = _MENTION.sub("", text.strip()).strip()
-    if APPROVES.fullmatch(words):
-        return "approve", words
-    if REJECTS.fullmatch(words):
+    found = DECIDES.fullmatch(words.lstrip("*`"))
+    if found is None or found["code"].lower() != code:
+        return None
+    if found["word"].lower() == "reject":
         return "reject", words
-    return None
+    # "approve 1f2e3d, but only from Friday on" is no approval.
+    return ("approve", words) if not found["more"].strip(" .!*`") else None

@@ -56,6 +56,11 @@ class Led:
         return self.at
 
     @property
+    def code(self) -> str:
+        """Return the code of the newest question."""
+        return self.asked[-1].partition("`approve ")[2].partition("`")[0]
+
+    @property
     def asked(self) -> list[str]:
         """Return the questions in the topic."""
         return [text for text in self.there.zulip.world.texts("team", "decisions") if "asks (" in text]
@@ -149,12 +154,12 @@ async def test_a_decision_in_a_thread_is_confirmed_in_zulip_and_replaces_what_th
             "journey_decide", journey_id=journey.id, version=journey.at["version"], decision="approve"
         )
         assert "it cannot be relayed" in refused
-        answer = world.say(HAMLET, "team", "decisions", "Approve.")
+        answer = world.say(HAMLET, "team", "decisions", f"Approve {journey.code}.")
         assert (await journey.look())["phase"] == "BRING"
         log = await journey.host.app.services.journeys.store.events(journey.id)
         ((by, decided),) = [(one.by, one.event) for one in log if isinstance(one.event, Decided)]
         assert (decided.decision, decided.channel, by) == ("approve", "zulip", f"{HAMLET} ({HAMLETS})")
-        assert decided.note.startswith("Approve. (http")
+        assert decided.note.startswith(f"Approve {journey.code}. (http")
         assert decided.note.endswith(f"/near/{answer})")
         base = (await journey.call("kb_read", path="uploads.md"))["revision"]
         brought = await journey.call(
@@ -174,22 +179,23 @@ async def test_a_decision_in_a_thread_is_confirmed_in_zulip_and_replaces_what_th
 async def test_only_a_listed_reviewers_own_words_after_the_question_in_its_topic_count(tmp_path: Path) -> None:
     async with led(tmp_path, "decision-to-evidence", level=5, thread=THREAD) as journey:
         world = journey.there.zulip.world
-        world.say(HAMLET, "team", "decisions", "approve")
         await confirming(journey)
-        assert journey.at["state"] == "waiting", "said before the question"
+        code = journey.code
         for by, channel, topic, text in (
-            (IAGO, "team", "decisions", "approve"),
-            (BOT, "team", "decisions", "approve"),
-            (HAMLET, "team", "other", "approve"),
-            (HAMLET, "team", "decisions", "yes, but not before Friday"),
-            (HAMLET, "team", "decisions", "I would approve"),
+            (IAGO, "team", "decisions", f"approve {code}"),
+            (BOT, "team", "decisions", f"approve {code}"),
+            (HAMLET, "team", "other", f"approve {code}"),
+            (HAMLET, "team", "decisions", "approve"),
+            (HAMLET, "team", "decisions", "approve 000000"),
+            (HAMLET, "team", "decisions", f"approve {code}, but not before Friday"),
+            (HAMLET, "team", "decisions", f"> approve {code}"),
         ):
             world.say(by, channel, topic, text)
             assert (await journey.look())["state"] == "waiting", text
-        moved = world.say(HAMLET, "team", "lunch", "yes")
+        moved = world.say(HAMLET, "team", "lunch", f"approve {code}")
         world.move(moved, topic="decisions")
         assert (await journey.look())["state"] == "waiting", "a message that was moved there"
-        world.say(HAMLET, "team", "decisions", "Reject: that was a proposal, not a decision.")
+        world.say(HAMLET, "team", "decisions", f"Reject {code}: that was a proposal, not a decision.")
         assert (await journey.look())["phase"] == "FIND"
         assert "that was a proposal, not a decision." in journey.at["prompt"]
         assert len(journey.asked) == 1
@@ -217,7 +223,7 @@ async def test_a_question_whose_reply_is_lost_is_asked_once(tmp_path: Path, faul
         note = journey.at["checkpoint"]["asked_in"]["note"]
         assert len(journey.asked) == 1 or "not known whether the question was posted" in note
         if journey.asked:
-            world.say(HAMLET, "team", "decisions", "approve")
+            world.say(HAMLET, "team", "decisions", f"approve {journey.code}")
             assert (await journey.look())["phase"] == "BRING"
 
 
@@ -225,7 +231,7 @@ async def test_another_host_after_a_crash_finds_the_question_and_the_answer(tmp_
     async with led(tmp_path, "decision-to-evidence", level=5, thread=THREAD) as journey:
         await confirming(journey)
         settings = journey.there.settings
-        journey.there.zulip.world.say(HAMLET, "team", "decisions", "yes")
+        journey.there.zulip.world.say(HAMLET, "team", "decisions", f"approve {journey.code}")
         async with (
             open_app(settings, sleep=at_once, indexing=False, announcing=False) as app,
             Client(app.server) as client,
@@ -244,8 +250,9 @@ async def test_zulips_trouble_or_a_deleted_question_leaves_the_decision_to_the_p
         journey.there.at_zulip.plan = no_fault
         world = journey.there.zulip.world
         (question,) = [number for number, said in world.said.items() if "asks (" in said.text]
+        code = journey.code
         del world.said[question]
-        world.say(HAMLET, "team", "decisions", "approve")
+        world.say(HAMLET, "team", "decisions", f"approve {code}")
         assert (await journey.look())["state"] == "waiting"
         assert "was deleted in Zulip" in journey.at["checkpoint"]["asked_in"]["note"]
         assert journey.asked == [], "it is not asked again"
@@ -254,20 +261,21 @@ async def test_zulips_trouble_or_a_deleted_question_leaves_the_decision_to_the_p
 @pytest.mark.parametrize(
     ("text", "decision"),
     [
-        ("approve", "approve"),
-        ("Yes!", "approve"),
-        ("@**Zulip Default Bot** approved", "approve"),
-        ("reject", "reject"),
-        ("Reject, it was a joke.\nSee above.", "reject"),
-        ("no", "reject"),
-        ("no problem, approve", None),
-        ("yes but later", None),
-        ("> approve", None),
-        ("approve reject", None),
-        ("ok", None),
+        ("approve 1f2e3d", "approve"),
+        ("**Approve** 1F2E3D!", "approve"),
+        ("@**Zulip Default Bot** approve `1f2e3d`", "approve"),
+        ("reject 1f2e3d", "reject"),
+        ("Reject 1f2e3d, it was a joke.\nSee above.", "reject"),
+        ("approve", None),
+        ("approve 1f2e3e", None),
+        ("approve 1f2e3d4", None),
+        ("approve 1f2e3d but later", None),
+        ("approve 1f2e3d or reject 1f2e3d", None),
+        ("> approve 1f2e3d", None),
+        ("yes 1f2e3d", None),
         ("", None),
     ],
 )
-def test_only_plain_words_decide(text: str, decision: str | None) -> None:
-    opinion = opinion_in(text)
+def test_only_plain_words_with_the_questions_code_decide(text: str, decision: str | None) -> None:
+    opinion = opinion_in(text, "1f2e3d")
     assert (opinion and opinion[0]) == decision
