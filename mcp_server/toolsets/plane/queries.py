@@ -132,7 +132,7 @@ def exact(moment: datetime) -> str:
 class TaskOrder:
     """An order of tasks: `updated` and `created` newest first, `due` and `priority` the most urgent first, `name` from A to Z.
 
-    `reverse` turns it round; tasks without a due date are last all the same.
+    `reverse` reverses it; tasks without a due date are last in both directions.
     """
 
     by: SortBy = "updated"

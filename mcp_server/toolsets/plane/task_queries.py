@@ -258,7 +258,7 @@ async def _task_filter(
 
 
 class _Meanings:
-    """What the names in the filters mean in each project.
+    """The meaning of the names in the filters, in each project.
 
     In one project, its lists of states, people and labels say that. In several, asking each for its lists would spend a minute's
     requests: the name of a state or a person that some listed task has means just that in all of them, and only another name is
