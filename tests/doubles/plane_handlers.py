@@ -53,6 +53,7 @@ class Handlers(Workspace):
         missing = {name: [REQUIRED] for name in ("name", "identifier") if name not in body}
         if missing:
             raise Answer(400, missing)
+        _check_project_names(body)
         if any(one.row["name"] == body["name"] for one in self.projects.values()):
             raise Answer(409, {"name": "The project name is already taken"})
         if any(one.row["identifier"] == body["identifier"].strip().upper() for one in self.projects.values()):
@@ -68,6 +69,7 @@ class Handlers(Workspace):
 
     def _patch_project(self, asked: Asked, project_id: str) -> Answer:
         project = self.projects[project_id]
+        _check_project_names(asked.body)
         project.row.update({name: value for name, value in asked.body.items() if name in project.row})
         project.row.update(updated_at=self._stamp(), updated_by=asked.who.id)
         return Answer(200, self._shown_project(project, asked.who))
@@ -495,3 +497,10 @@ class Handlers(Workspace):
             raise Answer(400, wrong)
         if whole := wrong_whole(project, body):
             raise Answer(400, {"non_field_errors": [whole]})
+
+
+def _check_project_names(body: Row) -> None:
+    """Source: Project.FORBIDDEN_IDENTIFIER_CHARS_PATTERN and ProjectCreateSerializer of github.com/makeplane/plane 1.3.1."""
+    for name in ("name", "identifier"):
+        if set(str(body.get(name, ""))) & set("&+,:;$^}{*=?@#|'<>.()%!-"):
+            raise Answer(400, {"non_field_errors": [f"Project {name} cannot contain special characters."]})

@@ -349,7 +349,7 @@ async def test_a_task_is_created_in_the_named_project_with_the_named_person_or_n
         made = []
         try:
             for number, name in enumerate(
-                ("finance", "finance-public", "Café Zürich", "バス案内", "ハス案内", "Plan A", "Plan B")
+                ("finance", "finance public", "Café Zürich", "バス案内", "ハス案内", "Plan A", "Plan B")
             ):
                 body = {"name": f"{name} {mark}", "identifier": f"N{mark.upper()}{number}"[:9]}
                 reply = await here.sender.send(ServiceRequest("POST", at, json=body))
