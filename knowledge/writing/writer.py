@@ -333,7 +333,7 @@ class Writer:
         work: ActWork[Any],
         stakes: Stakes,
     ) -> T:
-        """Return the result of `step` for the changes of files."""
+        """Run `step` on the file changes of an act, in another process if they are large, and return its result."""
         size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
         # Only the changes of files are used, so the rest of a large work is not sent to another process.
         planned = (dict(contents), replace(work, result=None, origins={}), stakes)

@@ -117,7 +117,7 @@ class EndpointEmbedder:
         return self._endpoint.multilingual
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, each of length 1; all zeros for a blank text, and for one that the model does not accept.
+        """Return one row per text, each of length 1; all zeros for a blank text, and for one that the model does not accept.
 
         Raises:
             EmbedderUnavailable: the endpoint cannot be used now, or returns vectors of another length.

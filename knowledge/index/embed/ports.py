@@ -37,7 +37,7 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, each of length 1; all zeros for a text without a known word (never NaN).
+        """Return one row per text, each of length 1; all zeros for a text without a known word (never NaN).
 
         Raises:
             EmbedderUnavailable: the model cannot be loaded or asked now.

@@ -73,7 +73,7 @@ class StaticEmbedder:
         return lexicon.is_token(word)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, each of length 1; all zeros for a text without a known word (never NaN).
+        """Return one row per text, each of length 1; all zeros for a text without a known word (never NaN).
 
         Raises:
             EmbedderUnavailable: the weights are not installed.

@@ -122,7 +122,7 @@ class TransformerEmbedder(Generic[T]):
         return self._model.multilingual if self._multilingual is None else self._multilingual
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, each of length 1; all zeros for a blank text.
+        """Return one row per text, each of length 1; all zeros for a blank text.
 
         Raises:
             EmbedderUnavailable: onnxruntime is not installed, the model cannot be loaded, or has vectors of another length.

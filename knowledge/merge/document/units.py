@@ -1,4 +1,4 @@
-"""Cuts a document into pieces, which joined give it back exactly, and pieces into units. Pure.
+"""Cuts a document into pieces that add up to it exactly, and pieces into units. Pure.
 
 Merging and reading a page use one scanner, `knowledge.pages.markdown.blocks`, so both see the same blocks (kb/decisions/0022).
 """

@@ -147,7 +147,7 @@ class _Pieces:
 
 
 def _split_line(line: str) -> list[str]:
-    """Return a long line in parts of about `TARGET` characters, cut after sentences or words; joined they are the line."""
+    """Cut a long line after sentences or words into parts of about `TARGET` characters, which add up to the line."""
     parts: list[str] = []
     at = 0
     while len(line) - at > MOST:

@@ -304,7 +304,7 @@ class Explainer:
         return dict(zip(best, list(best.values())[1:], strict=False))
 
     def _told(self, one: HitExplanation, seq: int, next_: int | None) -> HitExplanation:
-        """Return `one` with its text, and cut to the number of words that are listed."""
+        """Return the finished explanation: with its sentence, numbers rounded, and lists of words cut to what is shown."""
         said = []
         if one.parts:
             heaviest = max(one.parts, key=lambda part: one.parts[part])

@@ -194,7 +194,7 @@ def _description(request: MergeRequest) -> str:
 
 
 def _tracked_after(works: Sequence[ActWork[MergeOutcome]], path: str) -> Tracked | None:
-    """Return the origins of the page's units after these merges; None if none of them wrote it."""
+    """Return the origins of the page's units after these merges; None if none of them wrote the page."""
     for work in reversed(works):
         raw = work.contents.get(path)
         if raw is not None:

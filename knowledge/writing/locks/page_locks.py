@@ -88,7 +88,7 @@ class PageLocks(Protocol):
         ...
 
     def held_if_free(self, paths: Iterable[str]) -> AbstractAsyncContextManager[bool]:
-        """Hold all of these locks if none of them is held; yields whether it does."""
+        """Hold all of these locks if all are free, else none; yields whether they are held."""
         ...
 
 
@@ -121,7 +121,7 @@ class Locks:
 
     @asynccontextmanager
     async def held_if_free(self, paths: Iterable[str]) -> AsyncIterator[bool]:
-        """Hold all of these locks if none of them is held; yields whether it does."""
+        """Hold all of these locks if all are free, else none; yields whether they are held."""
         taken: list[tuple[int, int]] = []
         try:
             for slot in sorted({slot_of(path) for path in paths}):

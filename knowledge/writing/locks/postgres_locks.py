@@ -53,7 +53,7 @@ class PostgresLocks:
 
     @asynccontextmanager
     async def held_if_free(self, paths: Iterable[str]) -> AsyncIterator[bool]:
-        """Hold all of these locks if none of them is held; yields whether it does."""
+        """Hold all of these locks if all are free, else none; yields whether they are held."""
         wanted = sorted(set(paths))
         async with self._here.held_if_free(wanted) as free:
             if not free:

@@ -60,7 +60,7 @@ class PageSigns(NamedTuple):
     relative: float
     """Share of the text's relative links that would lead from the page to a place that these pages link to, 0..1."""
     labels: float
-    """The reference links of the text (`[label]`) that the page defines, each counting the more the fewer of the pages do."""
+    """The reference links of the text (`[label]`) that the page defines, weighted by rarity: the fewer pages define one, the more."""
     definitions: float
     """Share of the text's link definitions that the page uses and does not have, 0..1."""
     said: float

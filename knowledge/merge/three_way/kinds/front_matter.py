@@ -13,7 +13,7 @@ from knowledge.merge.three_way.line_join import join_insertions
 from knowledge.merge.three_way.sequence import Clash, PartJoin, SequenceMerge
 from knowledge.pages.front_matter import read_front_matter
 
-# Lists of plain values, `[a, b]` or an entry a line. With quotes, anchors or nesting in it, a list is joined by lines.
+# Lists of plain values, `[a, b]` or one entry per line. With quotes, anchors or nesting in it, a list is joined by lines.
 _FLOW = re.compile(
     r"(?P<head>[^\s#\[\]:][^\r\n\[\]]*?:[ \t]*\[)(?P<items>[^\[\]{}\"'#\r\n&*]*)(?P<tail>\][ \t]*(?:#[^\r\n]*)?[\r\n]*)$"
 )
