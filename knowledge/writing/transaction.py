@@ -179,7 +179,10 @@ class Transaction:
         """Record the page's current state; return the page and whether overwritten text was restored in it."""
         newest_line = await self._ledger.history(path, limit=1)
         newest = newest_line[0].revision if newest_line else None
-        (leftovers.new_to_history.discard if newest_line else leftovers.new_to_history.add)(path)
+        if newest_line:
+            leftovers.new_to_history.discard(path)
+        else:
+            leftovers.new_to_history.add(path)
         if found.raw is None or found.revision == newest:
             return found, False
         history = await self._ledger.history(path, limit=NEAR) if newest_line else ()

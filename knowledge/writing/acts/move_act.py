@@ -205,6 +205,7 @@ class MoveActs:
         if len(then) != len(now):
             return await self._known(path, now)
         found = await self._traced(path, then)
+        # Not strict: `found` is empty if nothing is recorded about the page.
         return [
             replace(origin, digest=unit_digest(unit.text), section=unit.section)
             for origin, unit in zip(found, now, strict=False)

@@ -32,12 +32,15 @@ for _flag in ("O_CLOEXEC", "O_BINARY", "O_NOFOLLOW"):  # which of them exist dep
     _CREATE |= getattr(os, _flag, 0)
 _PERMISSIONS = 0o7777
 
+# On Linux RENAME_EXCHANGE and RENAME_NOREPLACE, on macOS RENAME_SWAP and RENAME_EXCL.
 _SWAP, _NO_REPLACE = (2, 1) if sys.platform != "darwin" else (2, 4)
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+# link(2) fails with EPERM where the file system has no hard links, and with EMLINK if the file has too many already.
 _NO_HARD_LINKS = _UNSUPPORTED | {errno.EPERM, errno.EMLINK}
 # Containers forbid calls that they do not know with EPERM; older kernels answer ENOSYS.
 _NO_OPENAT2 = frozenset({errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.EAGAIN, errno.E2BIG})
 _OPENAT2 = 437  # the same number on all architectures that we know of
+# RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS of openat2(2).
 _BENEATH, _NO_LINKS, _NO_MAGIC_LINKS = 0x08, 0x04, 0x02
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276}
 
@@ -268,7 +271,7 @@ def _open_beneath(root: str, parts: Sequence[str]) -> int:
             below = os.open(part, FOLDER_FLAGS, dir_fd=here)
             os.close(here)
             here = below
-        return os.dup(here)
+        return os.dup(here)  # a copy, because `here` is closed in any case
     finally:
         os.close(here)
 
@@ -282,7 +285,7 @@ def _create_beneath(root: str, parts: Sequence[str], step: Step) -> int:
                 below = os.open(part, FOLDER_FLAGS, dir_fd=here)
             except FileNotFoundError:
                 step("make folder")
-                with contextlib.suppress(FileExistsError):
+                with contextlib.suppress(FileExistsError):  # another process may make it at the same moment
                     os.mkdir(part, dir_fd=here)
                 os.fsync(here)
                 below = os.open(part, FOLDER_FLAGS, dir_fd=here)
