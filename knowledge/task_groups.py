@@ -1,4 +1,4 @@
-"""Task groups whose error is raised as itself."""
+"""Task groups that raise a task's own error instead of an exception group."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class PagePair:
 
     @property
     def size(self) -> int:
-        """The size of the step that compares them."""
+        """How much work it is to compare them, which decides whether another process does it."""
         one, other = len(self.page.text), len(self.other.text)
         tracked = sum(len(page.tracked_text or "") for page in (self.page, self.other))
         return comparison_size(one, other, read=one + other + tracked)

@@ -41,7 +41,7 @@ class NotOpen(KnowledgeError):
 
 
 class NoReason(KnowledgeError):
-    """A contradiction is dismissed only with a reason."""
+    """A contradiction can't be dismissed without a reason."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -178,7 +178,7 @@ def packed_intent(intent: Intent) -> bytes:
 
 
 def unpacked_intent(packed: bytes) -> Intent:
-    """Return the begun act."""
+    """Return the intent that `packed_intent` stored."""
     form = json.loads(unpack(packed))
     principal, tool, arguments_hash = form["actor"]
     entry = HistoryEntry(

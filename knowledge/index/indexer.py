@@ -102,7 +102,7 @@ class _IndexingRun:
     embedded: int = 0
     touched: int = 0
     beside: PreparingProcess | None = None
-    """The process that prepares documents, in a run that is long enough."""
+    """The second process that prepares documents; None in a run too short to profit from one."""
     no_vectors: str = ""
     """Why the embedder is no longer called in this run; the remaining pages are stored without vectors and get them later."""
 
@@ -639,7 +639,7 @@ def _turns_for_others() -> Iterator[None]:
 
 
 def _marked(run: _IndexingRun, outcome: Outcome) -> Outcome:
-    """Return `outcome`, with a stamp that no file has if its page is one of `new_marks`."""
+    """Return `outcome`; if its page is one of `new_marks`, with a stamp that no file has, so that it counts as changed."""
     if not isinstance(outcome, Prepared) or outcome.path not in run.new_marks:
         return outcome
     run.new_marks.discard(outcome.path)

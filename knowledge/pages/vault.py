@@ -164,7 +164,7 @@ class Vault:
         return FileRead(raw, stamp_of(status), revision_of(raw))
 
     def is_plain(self, path: str) -> bool:
-        """Return whether `path` and all folders above it are not links now."""
+        """Return whether neither `path` nor any folder above it is a link now."""
         absolute = self._absolute(path)
         return os.path.realpath(absolute) == absolute
 

@@ -132,7 +132,7 @@ class _KnownDirectory:
     key: str = ""
 
     def with_made(self, made: Mapping[str, str]) -> _KnownDirectory:
-        """Return it with the model's line, if any."""
+        """Return this directory with the model's line as its summary, if there is one."""
         return replace(self, summary=made.get(self.key) or self.summary) if self.key else self
 
 

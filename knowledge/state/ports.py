@@ -122,7 +122,7 @@ class StateStore(Protocol):
 
     @property
     def gives_back(self) -> bool:
-        """Whether `give_back` can; a database of an older program may have to be rewritten first."""
+        """Whether `give_back` has an effect; a database that an older program made may have to be rewritten first."""
         ...
 
     async def rewrite(self) -> bool:

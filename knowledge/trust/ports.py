@@ -307,7 +307,7 @@ class TrustRecords(Protocol):
         ...
 
     async def unfinished(self, *, now: datetime) -> bool:
-        """Return whether a proposal is due that no process handles. Cheap enough to ask every few seconds.
+        """Return whether a proposal has to be expired or carried out and no process is doing it. Cheap enough for every few seconds.
 
         That is a pending one that has expired, or an approved one (or an executed one without its result) that no process is
         running.

@@ -282,7 +282,7 @@ class SqlProposals:
         return int((await self._tables.read(_COUNT_OF, {"principal": principal}))[0][0])
 
     async def unfinished(self, *, now: datetime) -> bool:
-        """Return whether a proposal is due that no process handles."""
+        """Return whether a proposal has to be expired or carried out, and no process is doing it."""
         rows = await self._tables.read(_UNFINISHED, {"now": aware(now), "latest": latest_end(now, LONGEST_CLAIM_S)})
         return bool(rows[0][0])
 

@@ -144,7 +144,7 @@ class SqlTrustRegistry:
         return [Passkey(*with_moments(row, 5, 6)) for row in await self._tables.read(_PASSKEYS)]
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
-        """Record a use; False if there is no such passkey, or its count did not grow although it counts."""
+        """Record a use; False if there is no such passkey, or if its authenticator counts uses and the count did not grow."""
         values = {"id": passkey_id, "count": sign_count, "at": aware(at)}
         return bool(await self._tables.write((_USE, values)))
 

@@ -11,7 +11,7 @@ from knowledge.errors import BadCursor
 
 KEY_DIGITS = 12
 LARGEST_INTEGER = 2**63 - 1
-"""The limits of what databases can store."""
+"""The largest integer that databases can store."""
 
 
 def question(arguments: Mapping[str, object]) -> str:

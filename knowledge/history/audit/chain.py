@@ -95,7 +95,7 @@ class ChainCheck:
         self._shift = 0
 
     def follow(self, record: AuditRecord) -> Iterator[Broken]:
-        """Yield the breaks at the next record, and between the last one and it."""
+        """Yield the breaks in the next record, and between the previous record and it."""
         if record.seq <= self.seq:
             yield broken(record, f"comes after record {self.seq}: reordered or inserted")
         elif record.seq > self.seq + 1:

@@ -113,7 +113,7 @@ class EndpointEmbedder:
 
     @property
     def multilingual(self) -> bool:
-        """Whether a person declared it, or the model's name is known."""
+        """Whether a person declared the model multilingual, or its name is that of a known multilingual model."""
         return self._endpoint.multilingual
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

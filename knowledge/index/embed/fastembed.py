@@ -73,7 +73,7 @@ class FastembedModel:
         return np.stack([np.asarray(row, np.float32) for row in run(list(prepared), batch_size=BATCH)])
 
     def unavailable(self, reason: str, mend: str) -> EmbedderUnavailable:
-        """Return the error of this model."""
+        """Return the error that says why this model can't be used and what to do."""
         return EmbedderUnavailable(f"the model {self._model} through fastembed", reason, mend)
 
     def _load(self) -> FastembedText:

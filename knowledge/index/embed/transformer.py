@@ -66,7 +66,7 @@ class TransformerModel(Protocol[T]):
 
     @property
     def multilingual(self) -> bool:
-        """Whether its files, its list or its name say that it finds across languages."""
+        """Whether the model's files, fastembed's list or its name say that it finds across languages."""
         ...
 
     def prepare(self, texts: Sequence[str]) -> Sequence[T]:
@@ -82,7 +82,7 @@ class TransformerModel(Protocol[T]):
         ...
 
     def unavailable(self, reason: str, mend: str) -> EmbedderUnavailable:
-        """Return the error of this model."""
+        """Return the error that says why this model can't be used and what to do."""
         ...
 
 

@@ -41,7 +41,7 @@ LEAST_SHARED = 0.25
 SUBSTITUTED = 1.5
 """How much a word that replaces another weighs against the shared words."""
 ADDED = 0.35
-"""The same for a word that only one side has."""
+"""How much a word that only one side has weighs against the shared words."""
 PART_OF = 0.7
 """How much two terms with a common stem count, where 1 is a shared word: `timeout`, `timeouts`; `Frist`, `Kündigungsfrist`."""
 POLE_ALONE = 0.6
@@ -55,7 +55,7 @@ NEAR_BEFORE, NEAR_AFTER = 4, 3
 MOST_VALUES = 24
 """Figures compared per statement; a statement with more is data, not prose."""
 MOST_TERMS = 80
-"""The same for terms that the other side does not have."""
+"""Terms compared per statement that the other side does not have."""
 
 _PLACEHOLDERS = frozenset(
     ("-", "\u2013", "\u2014", "na", "n/a", "n. a.", "tbd", "todo", "?", "...", "none", "unknown", "unbekannt", "k. a.")

@@ -33,7 +33,7 @@ MOST_HOLDERS = 200
 MOST_NEAR = 24
 """New statements that each statement of the page is compared with: those that share the most words."""
 MOST_COMPARED = 1_000
-"""Pairs of sentences of two paragraphs."""
+"""The most pairs of sentences of two paragraphs that are compared."""
 SAMPLE = 50
 """Units from the beginning of a page that tell its language."""
 

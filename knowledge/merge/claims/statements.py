@@ -98,7 +98,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class StatementReading:
-    """The content of a statement, wherever it is."""
+    """What a statement says, independent of its place on a page."""
 
     text: str
     kind: str

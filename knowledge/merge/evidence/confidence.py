@@ -32,7 +32,7 @@ _LINES = re.compile(r":L?\d+(?:[-:]L?\d+)*$")
 
 
 class Weights(NamedTuple):
-    """The weight of each part; together 1."""
+    """The weight of each part of a confidence; they add up to 1."""
 
     recency: float = 0.4
     authority: float = 0.4

@@ -17,7 +17,7 @@ from knowledge.merge.setting import MergeSetting
 MOST_PAIRS = 20
 """The most pairs sent to the model for one piece of evidence."""
 MOST_OF_ONE = 6
-"""Pairs of one new statement."""
+"""The most pairs of one new statement."""
 MOST_NEW = 40
 MOST_COMPARED = 600
 """Statements of a page that are compared in meaning; of a longer page, those that share most words with something new."""

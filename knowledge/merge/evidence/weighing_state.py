@@ -219,7 +219,7 @@ class Weighing:
 
     @cached_property
     def incoming_keys(self) -> Counter[str]:
-        """How often each key of the incoming front matter came."""
+        """How often each key occurs in the incoming front matter."""
         return Counter(key_name(unit.text) for unit in self.incoming if unit.kind == "front")
 
     def home(self, unit: Unit) -> PageSection | None:

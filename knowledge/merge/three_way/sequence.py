@@ -58,7 +58,7 @@ class JoinedSequence(NamedTuple):
 Join = Callable[[AlignedNode, AlignedNode, AlignedNode], PartJoin]
 """Merges one part, given its base version, ours and theirs."""
 Rescue = Callable[[str, str, str], "Sequence[AlignedNode] | None"]
-"""A last try at joining parts that clash: base, ours, theirs."""
+"""A last attempt to merge parts that clash, given their base version, ours and theirs."""
 
 
 class SequenceMerge:

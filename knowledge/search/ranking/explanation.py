@@ -210,7 +210,7 @@ class Explainer:
         return found
 
     def parts(self, seq: int) -> dict[str, float]:
-        """Return what each part added to the rank score of a chunk, without zeros. They sum to it."""
+        """Return what each part added to the rank score of a chunk, without zeros. They add up to it."""
         ranking, made = self._ranking, self._ranking.made
         if seq in ranking.exact or made is None:
             return {EXACT: 1.0} if seq in ranking.exact else {}

@@ -117,7 +117,7 @@ class Ranking:
 
     @property
     def across_languages(self) -> bool:
-        """Whether vectors were searched that find across languages."""
+        """Whether the searched vectors are those of a multilingual embedder."""
         return self.embedded is not None and self.embedded.embedder.multilingual
 
 

@@ -48,7 +48,7 @@ ENOUGH_WORDS = 4
 LOOKED_AT = 8
 """How many shown chunks are searched for the question's words, and how many of the best are compared."""
 BEHIND = 5
-"""Index, from 0, of the chunk by words that the first one is compared with."""
+"""Index, from 0, in the ranking by words: the chunk whose score is compared with the first one's (`ScentSigns.gap`)."""
 
 FEWEST_OTHERS = 3
 FULL, HALF = 0.95, 0.5

@@ -28,7 +28,7 @@ class RankingWeights:
     pages: float = 0.4
     """The share of the words of the whole page in the score for words; the rest is for the words of the chunk."""
     names: float = 0.15
-    """Added to the chunks of the page whose title, aliases and path have the words of the question best."""
+    """Added to the chunks of the page whose title, aliases and path match the words of the question best."""
     feedback: float = 0.5
     """Added to the chunk that has most of the words that the first chunks share, if the first chunk has them too."""
     coverage: float = 0.2

@@ -16,7 +16,7 @@ from knowledge.errors import RerankerUnavailable
 from knowledge.wire.addresses import shown_address
 
 REFUSED = frozenset({400, 422})
-"""Statuses of a server that expects the other form."""
+"""HTTP statuses that mean that the server expects the other form of request."""
 
 
 def rerank_url(base: str) -> str:

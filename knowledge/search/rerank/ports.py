@@ -28,14 +28,14 @@ class RerankerChoice(Protocol):
 
     @property
     def is_on(self) -> bool:
-        """Whether there is one."""
+        """Whether a reranker was chosen."""
         ...
 
     @property
     def limit_s(self) -> float:
-        """How long a search may wait for it."""
+        """How many seconds a search may wait for the reranker."""
         ...
 
     def load(self) -> Reranker:
-        """Return it; raises `RerankerUnavailable`."""
+        """Return the reranker; raises `RerankerUnavailable`."""
         ...

@@ -183,7 +183,7 @@ UNSPACED: Final = {
     "違い": HOW, "왜": HOW, "어떻게": HOW, "ทำไม": HOW, "อย่างไร": HOW,
     "错误": PROBLEM, "报错": PROBLEM, "失败": PROBLEM, "不显示": PROBLEM, "エラー": PROBLEM, "できない": PROBLEM, "오류": PROBLEM,
 }  # fmt: skip
-"""The same for scripts without spaces between words, searched anywhere in the question."""
+"""The groups of words in scripts without spaces, which are searched for anywhere in the question."""
 PLACE_ENDINGS: Final = (
     "anleitung", "anleitungen", "handbuch", "leitfaden", "übersicht", "verzeichnis", "dokumentation", "doku", "ordner",
     "seite", "seiten", "liste", "protokoll", "handleiding", "overzicht", "lijst",

@@ -90,7 +90,7 @@ class MergeBasis:
 
     @property
     def size(self) -> int:
-        """Return the size of the step that merges."""
+        """How much work it is to merge, which decides whether another process does it."""
         # Base and page are often the same object, which is parsed only once.
         texts = {id(text): len(text) for text in (self.text, self.base, self.tracked_text) if text is not None}
         content = len(self.request.content)

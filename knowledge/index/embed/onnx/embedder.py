@@ -79,7 +79,7 @@ class OnnxModel:
 
     @property
     def multilingual(self) -> bool:
-        """Whether its model card has several languages, or its name is known."""
+        """Whether its model card lists several languages, or its name is that of a known multilingual model."""
         return self.files.multilingual
 
     def batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
@@ -141,7 +141,7 @@ class OnnxModel:
         )
 
     def unavailable(self, reason: str, mend: str = REMEDY) -> EmbedderUnavailable:
-        """Return the error of this model."""
+        """Return the error that says why this model can't be used and what to do."""
         return EmbedderUnavailable(f"the model {self.files.weights}", reason, mend)
 
 

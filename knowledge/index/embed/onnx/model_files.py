@@ -85,7 +85,7 @@ class ModelFiles:
     languages: tuple[str, ...]
     digest: str
     assumed: tuple[str, ...] = ()
-    """The properties that no file says, and that follow from the model's name or from what is usual."""
+    """The properties that no file states, and that were taken from the model's name or from what is usual."""
 
     @property
     def multilingual(self) -> bool:

@@ -119,7 +119,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         await self._line.finish(methodcaller("add", index, last))
 
     async def _serve(self, index: str, *, instead: bool) -> None:
-        """Let searches use `index` from now on, `instead` of the one that serves."""
+        """Give `index` the name that searches use; `instead`: another index has it, and the two swap names."""
         await self._line.finish(lambda line: line.swap(index, self._name, rename=not instead))
 
     async def _drop(self, names: Sequence[str]) -> None:

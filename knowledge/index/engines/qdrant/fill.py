@@ -34,7 +34,7 @@ from knowledge.state.ports import CodeRow, DocumentRecord, IndexPosition, IndexS
 from knowledge.task_groups import first_error
 
 ROWS = 2_000
-"""Rows between two marks."""
+"""Rows written between two updates of the mark."""
 POINTS = 256
 BYTES = 2_000_000
 """The most points, and roughly the most bytes, of a request."""

@@ -115,7 +115,7 @@ def restriction(docs: Collection[int] | None, filters: Filters | None) -> PointR
 
 
 def by_number(docs: Collection[int]) -> tuple[Condition, ...]:
-    """Return the condition that the document is one of these."""
+    """Return a condition that admits the documents with these numbers."""
     return ({"key": "doc", "match": {"any": sorted(docs)}},)
 
 

@@ -504,7 +504,7 @@ class Placer:
         return piece
 
     def line_after(self, piece: int) -> int:
-        """Return the last line of that piece; 0 before the first."""
+        """Return the number of the last line of that piece; 0 for an index below 0, the beginning of the page."""
         if piece < 0:
             return 0
         found = self.page.pieces[piece]
