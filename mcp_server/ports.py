@@ -47,6 +47,10 @@ class ListedTool(Protocol):
         """The level that a call usually needs."""
 
     @property
+    def read_only(self) -> bool:
+        """Whether it changes nothing anywhere."""
+
+    @property
     def input_schema(self) -> Mapping[str, Any]:
         """The JSON Schema of its arguments."""
 

@@ -32,8 +32,9 @@ class Phase:
     `prompt_again` name the templates for the first visit and for coming back.
 
     `automatic`: the server does the work when the phase is entered, and continues. The phase continues the conversation of
-    `speaker`; `fresh` begins a new one with each visit. `feedback` are the kinds of feedback that its prompt shows, from all
-    phases.
+    `speaker`; `fresh` begins a new one with each visit. `alone`: its work is not submitted together with that of the phases before
+    it, because it needs something that happens in between, such as a learner's answer. `feedback` are the kinds of feedback that
+    its prompt shows, from all phases.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Phase:
     automatic: bool = False
     speaker: str = ""
     fresh: bool = False
+    alone: bool = False
     feedback: tuple[FeedbackKind, ...] = ()
 
 

@@ -41,8 +41,9 @@ from agents.engine.progress.position import JourneyPosition, as_recorded
 from agents.engine.state import JourneyState
 from agents.engine.work.answers import refusals, repeated_questions, unanswerable, unanswered_in
 from agents.engine.work.form import MOST_PROBLEMS, blank, duplicate_ids, joined
+from agents.engine.work.several import Recorded, apart, by_phase, misplaced
 from agents.engine.work.validation_errors import answers, budget_excess, other_phase
-from agents.errors import BadStart, BadWork, NoSuchAgent, NotToDecide, StaleJourney
+from agents.errors import BadStart, BadWork, JourneyOver, NoSuchAgent, NotToDecide, StaleJourney
 from agents.prompts.prompt import prompt
 from agents.spec.schema.work_form import SchemaForm
 from agents.store.codec import first_event, state_of_log
@@ -65,6 +66,8 @@ class Submission:
     conversation: str = ""
     confidence: float | None = None
     reasoning: str = ""
+    follows: bool = False
+    """Whether it is a later part of a submission by phases, which had no prompt of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,10 @@ class Runner:
     async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record work, move to where its conditions lead, and return the new position.
 
+        Works by phase are judged and recorded one after the other, each as a step of its own. The submission ends with the first
+        that does not fit, that does not move the journey forward, at which a person is asked, or that is followed by a phase worked
+        on apart; `recorded_now` says how far it came.
+
         Retrying the same submission at the same version changes nothing and returns the same result.
 
         Raises:
@@ -216,19 +223,72 @@ class Runner:
         excess += submit_excess(submission.signals, submission.usage, submission.conversation)
         if excess:
             raise BadWork(journey, PRESENT, excess)
-        # Without the caller: any host may continue a journey, so it may also retry work whose answer another one lost.
-        key = step_key(journey, version, "", _content(submission))
-        # A retry names the version from before its first attempt, so it is answered before versions are compared.
-        here, repeated = await self._load(journey, key)
-        if repeated:
-            return here
+        here, repeated = await self._load(journey, _key(journey, version, submission))
+        if not repeated and by_phase(here.agent, submission.work):
+            return await self._submit_phases(journey, version, submission, by=by)
+        return here if repeated else await self._submit_to(here, version, submission, by=by)
+
+    async def _submit_phases(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
+        """Record the works of a submission that holds them by phase, until one of them ends it."""
+        left, recorded, why = dict(submission.work), list[str](), ""
+        phase, part = next(iter(left)), submission
+        since: int | None = None
+        while True:
+            work = left[phase]
+            part = replace(part, work=work if isinstance(work, dict) else {})
+            there, repeated = await self._load(journey, _key(journey, version, part))
+            wrong = () if repeated or recorded else misplaced(there.agent, there.state.phase, submission.work)
+            if since is None:
+                began = await self.store.journey(journey, version=version) if repeated else there.state
+                since = began.entered_seq
+            try:
+                here = (
+                    there if repeated else await self._submit_to(there, version, part, by=by, wrong=wrong, since=since)
+                )
+            except (BadWork, StaleJourney, JourneyOver) as error:
+                if not recorded:
+                    raise
+                # The recorded works stay recorded, so this is an answer that says how far it came, and no error.
+                why = str(error)
+                break
+            recorded.append(phase)
+            del left[phase]
+            if here.state.phase not in left or _ends(here, phase):
+                break
+            # A reported cost is that of the whole call. It is recorded with the first part.
+            phase, version = here.state.phase, here.state.version
+            part = replace(submission, usage=StepUsage(model=submission.usage.model), follows=True)
+        return replace(here, recorded_now=Recorded(tuple(recorded), tuple(left), why))
+
+    async def _submit_to(
+        self,
+        here: JourneyPosition,
+        version: int,
+        submission: Submission,
+        *,
+        by: str,
+        wrong: Sequence[str] = (),
+        since: int | None = None,
+    ) -> JourneyPosition:
+        """Record work on the present phase and return where it leads. `wrong` says why it cannot be work on it.
+
+        Conditions see the calls after the event `since`; by default those of the present visit.
+
+        Raises:
+            StaleJourney, BadWork, JourneyOver, WaitsForPerson: nothing is recorded.
+        """
+        key = _key(here.journey, version, submission)
         await self._require_newest(here, version)
-        require_active(journey, here.state)
+        require_active(here.journey, here.state)
+        if wrong:
+            raise BadWork(here.journey, here.state.phase, wrong)
         if here.phase.automatic:
             # The agent was changed while the journey was in this phase. The server does the work, whatever is submitted.
             return await self._record(here, (), (), key=key, by=by)
-        steps, notes = await self._phase_steps(here, submission)
-        return await self._record(here, steps, notes, key=key, by=by)
+        seen = here if since is None else replace(here, state=replace(here.state, entered_seq=since))
+        steps, notes = await self._phase_steps(seen, submission)
+        there = await self._record(here, steps, notes, key=key, by=by)
+        return replace(there, recorded_now=Recorded((here.state.phase,)))
 
     async def _phase_steps(
         self, here: JourneyPosition, submission: Submission
@@ -239,10 +299,7 @@ class Runner:
             BadWork: it does not fit.
         """
         work = self._joined(here, submission.work)
-        usage = submission.usage
-        if not (usage.tokens_in or usage.tokens_out):
-            shown, given = prompt(here.agent, here.state), canonical(dict(submission.work))
-            usage = StepUsage(count_tokens(shown), count_tokens(given), usage.model, counted=True)
+        usage = _usage(here, submission)
         judged = await self._judge.judged(here, work, submission.work, submission.signals, usage)
         await self._check_questions(here, work, judged)
         recorded = WorkRecorded(
@@ -392,6 +449,30 @@ def _messages(agent: Agent, step: Step) -> Sequence[Note]:
         text = agent.questions.get(step.phase) or f"{step.phase} is done; next is {step.target}"
         return (Speaking(text),)
     return ()
+
+
+def _ends(here: JourneyPosition, phase: str) -> bool:
+    """Return whether a submission by phases ends after work on `phase` that led here."""
+    state = here.state
+    back = bool(state.transition_history) and state.transition_history[-1].is_backward
+    asked = state.status != "active" or state.checkpoint is not None
+    return asked or back or apart(here.agent.graph, phase, state.phase)
+
+
+def _usage(here: JourneyPosition, submission: Submission) -> StepUsage:
+    """Return the reported cost of a submission, or else the tokens that the server counts."""
+    usage = submission.usage
+    if usage.tokens_in or usage.tokens_out:
+        return usage
+    shown = "" if submission.follows else prompt(here.agent, here.state)
+    given = canonical(dict(submission.work))
+    return StepUsage(count_tokens(shown), count_tokens(given), usage.model, counted=True)
+
+
+def _key(journey: str, version: int, submission: Submission) -> str:
+    # Without the caller: any host may continue a journey, so it may also retry work whose answer another one lost.
+    # A retry names the version from before its first attempt, so it is answered before versions are compared.
+    return step_key(journey, version, "", _content(submission))
 
 
 def _content(submission: Submission) -> Json:

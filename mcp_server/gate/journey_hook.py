@@ -13,15 +13,15 @@ from knowledge.errors import StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.caller import Call
 from mcp_server.late_module import LateModule
-from mcp_server.ports import GateServices
+from mcp_server.ports import GateServices, ListedTool
 
 if TYPE_CHECKING:
     from agents.engine import events
     from agents.engine.progress.position import JourneyPosition
-    from agents.prompts import prompt as prompts
+    from agents.prompts import ahead as prompts
 else:
     events = LateModule("agents.engine.events")
-    prompts = LateModule("agents.prompts.prompt")
+    prompts = LateModule("agents.prompts.ahead")
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -60,7 +60,7 @@ class JourneyHook:
         begun = JourneyCall(secrets.token_hex(4), tool, position.state.phase, self._clock())
         start = events.ToolStart(begun.id, tool, arguments_hash, begun.phase, summary)
         try:
-            require_in_phase(position, tool, [spec.name for spec in self._services.tools()])
+            require_in_phase(position, tool, self._services.tools())
         except AgentError as error:
             await self._note(call, start, events.ToolError(begun.id, tool, 0.0, str(error)[:LONGEST_ERROR]))
             raise
@@ -107,8 +107,10 @@ class JourneyHook:
             logger.warning("cannot record the end of a call in journey %s", call.journey, exc_info=True)
 
 
-def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]) -> None:
-    """Check that the journey's phase allows the tool now. `listed` are the tools of this server, for the message.
+def require_in_phase(position: JourneyPosition, tool: str, specs: Sequence[ListedTool]) -> None:
+    """Check that the journey's phase allows the tool now, or one of the phases that can be submitted with it.
+
+    `specs` are the tools of this server.
 
     Raises:
         ToolOutsidePhase, JourneyOver, WaitsForPerson: it doesn't.
@@ -120,7 +122,10 @@ def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]
     if state.over and (state.status == "cancelled" or tool not in phase.tools):
         raise JourneyOver(journey, state.status)
     if tool not in phase.tools:
-        raise ToolOutsidePhase(journey, phase.name, tool, prompts.tools_at(phase, listed))
+        listed, acting = [spec.name for spec in specs], [spec.name for spec in specs if not spec.read_only]
+        allowed = prompts.tools_here(position.agent, phase.name, listed, acting)
+        if tool not in allowed:
+            raise ToolOutsidePhase(journey, phase.name, tool, allowed)
     if state.status == "waiting":
         raise WaitsForPerson(journey, phase.name)
 

@@ -9,6 +9,7 @@ from agents.engine.agent import Agent
 from agents.engine.events import Json, canonical
 from agents.engine.graph import Phase
 from agents.engine.state import JourneyState
+from agents.engine.work.several import Recorded
 from agents.errors import PhaseGone
 
 
@@ -16,13 +17,15 @@ from agents.errors import PhaseGone
 class JourneyPosition:
     """A journey with its agent and state. `agents.prompts.prompt` makes a host's instructions from these.
 
-    `repeated`: the start was a retry, and this is the journey that the first call began.
+    `repeated`: the start was a retry, and this is the journey that the first call began. `recorded_now` is what the submission that
+    led here came to.
     """
 
     journey: str
     agent: Agent
     state: JourneyState
     repeated: bool = False
+    recorded_now: Recorded | None = None
 
     @property
     def phase(self) -> Phase:

@@ -65,6 +65,7 @@ class PhaseBlock(FileBlock):
     ask_in: Annotated[str, AfterValidator(_place)] = Field(default="", max_length=160)
     speaker: Annotated[str, AfterValidator(_speaker_name)] = ""
     fresh: bool = False
+    alone: bool = False
     feedback: Words[Annotated[FeedbackKind, known(KINDS, "has the unknown kind of feedback {}")]] = ()
     tools: Words[Annotated[str, known(lambda reading: reading.tools, "uses the unknown tool {}")]] = ()
     prompt: Json = None
@@ -128,6 +129,7 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentF
         prompt_again=again or prompt,
         speaker=block.speaker,
         fresh=block.fresh,
+        alone=block.alone,
         feedback=tuple(dict.fromkeys(block.feedback)),
         automatic=automatic,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import canonical, logged_form
 from agents.engine.work.questions import open_questions, within
 from agents.prompts import prompt as prompting
+from agents.prompts.ahead import ahead, outcome, tools_here
 from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question
 from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.schemas import Journey
@@ -15,6 +16,7 @@ from mcp_server.toolsets.journeys.schemas import Journey
 if TYPE_CHECKING:
     from agents.engine.events import Logged
     from agents.engine.progress.position import JourneyPosition
+    from agents.engine.work.several import Recorded
     from mcp_server.approvals.zulip.topic_questions import AskedIn
 
 
@@ -49,10 +51,12 @@ async def journey_answer(
 ) -> Journey:
     """Return the position as a host sees it; `lean`: without what it can do next. `asked` is where the question waits in Zulip."""
     state, agent, phase = position.state, position.agent, position.phase
+    recorded = position.recorded_now if after_submit else None
     # After work that was not enough, the host still has the schema and most of the prompt: it gets only what is missing.
-    stayed = after_submit and prompting.stayed(state)
+    stayed = after_submit and prompting.stayed(state) and not (recorded and len(recorded.phases) > 1)
     form = agent.forms.get(state.phase) if state.status == "active" and not lean and not stayed else None
-    listed = [spec.name for spec in services.tools()]
+    specs = services.tools()
+    listed, acting = [spec.name for spec in specs], [spec.name for spec in specs if not spec.read_only]
     return Journey(
         journey_id=position.journey,
         version=state.version,
@@ -60,13 +64,23 @@ async def journey_answer(
         state=state.status,
         phase=state.phase,
         visit=state.visit,
-        prompt="" if lean else prompting.incomplete(state) if stayed else prompting.prompt(agent, state),
+        prompt="" if lean else prompting.incomplete(state) if stayed else _instructions(position, recorded, acting),
         work_schema=form.schema if form else None,
         # Some agents name tools in their last phase, with which what the journey found can still be kept.
-        allowed_tools=prompting.tools_at(phase, listed) if state.status in ("active", "complete") and not lean else [],
+        allowed_tools=tools_here(agent, phase.name, listed, acting)
+        if state.status in ("active", "complete") and not lean
+        else [],
         checkpoint=await checkpoint(services, position, asked),
         conversation=state.conversation,
     )
+
+
+def _instructions(position: JourneyPosition, recorded: Recorded | None, acting: Sequence[str]) -> str:
+    """Return how far the submission came, the instructions for the present phase, and those for the phases after it."""
+    state, agent = position.state, position.agent
+    before = outcome(recorded) if recorded else ""
+    after = ahead(agent, state.phase, acting, before=recorded) if state.status == "active" else ""
+    return "\n\n".join(part for part in (before, prompting.prompt(agent, state), after) if part)
 
 
 async def checkpoint(

@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from agents.catalogue import cognitive_entries
 from agents.engine.agent import Called, Citation, Fate, Learning, Place, ProposalState, ScentLevel
-from agents.engine.events import ToolSuccess
+from agents.engine.events import PhaseChanged, ToolSuccess
 from agents.engine.evidence.learned import learning_pages, learnings_on
 from agents.engine.evidence.quote_check import quote_problem
 from agents.engine.state import JourneyState
@@ -99,8 +99,9 @@ class KnowledgeLook:
         except NoSuchJourney:  # it begins with automatic phases, which are not recorded yet
             return ()
         events = [logged.event for logged in log]
-        # A call may have begun in the phase before, and end in this one. An act that a person approved belongs to none.
-        here = ("", self._state.phase)
+        # A call may have begun in the phase before, and end in this one. An act that a person approved belongs to none. A submission
+        # for several phases comes after the calls for all of them, so its later phases look back to where its first one began.
+        here = {"", self._state.phase, *(e.source for e in events if isinstance(e, PhaseChanged))}
         return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess) and e.phase in here]
 
     async def proposal(self, proposal_id: str) -> Fate | None:

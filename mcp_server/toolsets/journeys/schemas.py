@@ -44,7 +44,8 @@ class SubmitArguments(Arguments):
     journey_id: JourneyId
     version: Version
     work: Annotated[
-        dict[str, Any], Field(description="Object of the form in work_schema; merged into the work already recorded.")
+        dict[str, Any],
+        Field(description="As in work_schema, merged into what is recorded; or {phase: work, ...}."),
     ]
     signals: Annotated[
         list[str], Field(max_length=20, description="Hints for the next phase, if the prompt names any.")

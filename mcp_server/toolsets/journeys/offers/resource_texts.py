@@ -183,6 +183,7 @@ def _phase(agent: Agent, phase: Phase) -> dict[str, Any]:
         "automatic": phase.automatic,
         "speaker": phase.speaker,
         "fresh": phase.fresh,
+        "alone": phase.alone,
         "feedback": list(phase.feedback),
         "budget": {"input": budget.tokens_in or None, "output": budget.tokens_out or None} if budget else None,
     }

@@ -132,6 +132,30 @@ async def test_a_journey_continues_although_its_server_is_killed_at_every_step(s
     await look_back(site, agent, course)
 
 
+@pytest.mark.parametrize(
+    ("agent", "most_submits"),
+    [("analysis", 7), pytest.param("deliver", 40, marks=(pytest.mark.external, pytest.mark.slow))],
+)
+async def test_phases_are_submitted_together(site: Site, agent: str, most_submits: int) -> None:
+    """Each phase is recorded as its own step, in order, with its documents."""
+    async with anew(site) as host:
+
+        def same() -> AbstractAsyncContextManager[Host]:
+            return _kept(host)
+
+        course = await lead(same, played(agent), together=True)
+    submits = sum(course.submits.values())
+    print(f"{agent}: {submits} submits for {len(course.phases)} phases, {course.tokens:,} tokens")  # noqa: T201 - the figures
+    assert submits <= most_submits
+    state, log = await site.record(course.journey)
+    assert state.status == "complete"
+    works = [
+        logged.event.phase for logged in log if isinstance(logged.event, WorkRecorded) and not logged.event.automatic
+    ]
+    assert list(dict.fromkeys(works)) == list(dict.fromkeys(course.phases))
+    assert set(built_in(agent).documents(state))
+
+
 @pytest.mark.external
 async def test_the_skill_of_six_is_led_to_its_end(site: Site) -> None:
     """The chain, agent by agent, with the memory agent after each."""

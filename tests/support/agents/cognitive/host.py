@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from tests.support.agents.cognitive.cast import Cast, acts
 from tests.support.agents.cognitive.scripts import Act
 from tests.support.hosts.writers import Refused
 
+NEXT, AS_BEFORE = "These phases come next.", "Next, as described before:"
 AROUND_TOKENS = 400
 """The fields of an answer beside the prompt and the schema."""
 TOKENS_IN, TOKENS_OUT, MODEL = 700, 90, "scripted"
@@ -49,13 +51,18 @@ class Course:
     visits: list[str] = field(default_factory=list)
     submits: dict[str, int] = field(default_factory=dict)
     waited: list[str] = field(default_factory=list)
+    tokens: int = 0
+    """Of all answers to the host that told it how to continue."""
     last: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], None] | None = None) -> Course:
+async def lead(
+    connecting: Connecting, played: Played, lose: Callable[[Host], None] | None = None, *, together: bool = False
+) -> Course:
     """Lead a journey to its end. With `lose`, every act has its own host and server, which is lost after its answer.
 
-    The next host gets from `journey_status` what the previous one got, and continues from there.
+    The next host gets from `journey_status` what the previous one got, and continues from there. `together`: it submits the phases
+    that the prompt describes ahead in one call.
     """
     course: Course | None = None
     todo: list[Act] = []
@@ -65,7 +72,7 @@ async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], No
                 begun = await host.call(
                     "journey_start", agent=played.agent, brief=played.brief, inputs=dict(played.inputs)
                 )
-                course = Course(begun["journey_id"], last=begun)
+                course = Course(begun["journey_id"], last=begun, tokens=_tokens(begun))
                 lost = lose is not None
             else:
                 lost = False
@@ -78,12 +85,38 @@ async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], No
                     here = f"{told['phase']} {told['visit']}"
                     assert here not in course.visits, (here, told["prompt"])
                     course.visits.append(here)
-                    course.phases.append(told["phase"])
-                    todo = list(acts(played.cast, told, played.inputs))
+                    todo, phases = list(acts(played.cast, told, played.inputs)), [told["phase"]]
+                    if together:
+                        todo, phases = _together(played, told, todo)
+                    course.phases += phases
                 course.last = await _make(host, course, todo.pop(0), told)
+                course.tokens += _tokens(course.last) if "prompt" in course.last else 0
                 lost = lose is not None
             if lose is not None:
                 lose(host)
+
+
+def _together(played: Played, told: Mapping[str, Any], first: list[Act]) -> tuple[list[Act], list[str]]:
+    """Return the calls for the present phase and those ahead, then one submit of their works; and these phases."""
+    phases, calls = [told["phase"]], [act for act in first if act.kind == "call"]
+    if [act.kind for act in first if act.kind != "call"] != ["submit"]:
+        return first, phases
+    works = {told["phase"]: first[-1].content}
+    for name in re.findall(r"^## ([\w.-]+)(?:: .*)?$", told["prompt"].partition(NEXT)[2], re.MULTILINE):
+        following = acts(played.cast, {**told, "phase": name}, played.inputs)
+        if [act.kind for act in following if act.kind != "call"] != ["submit"]:
+            break
+        calls += [act for act in following if act.kind == "call"]
+        works[name] = following[-1].content
+        phases.append(name)
+    return ([*calls, Act("submit", works)], phases) if len(phases) > 1 else (first, phases)
+
+
+def _own(prompt: str) -> str:
+    """Return a prompt without what it says about the phases ahead, which a host is told in full only once."""
+    for begins in (NEXT, AS_BEFORE):
+        prompt = prompt.partition(f"\n\n{begins}")[0]
+    return prompt
 
 
 def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
@@ -92,7 +125,8 @@ def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
         if name in before:
             assert told[name] == before[name], name
     if before.get("work_schema") is not None:  # else the work was not enough, and the answer is a short one
-        assert told["prompt"] == before["prompt"], "\n".join(
+        # The outcome of a submit for several phases comes before the instructions.
+        assert _own(before["prompt"]).endswith(_own(told["prompt"])), "\n".join(
             difflib.unified_diff(before["prompt"].splitlines(), told["prompt"].splitlines())
         )
         assert told["work_schema"] == before["work_schema"]
@@ -139,5 +173,9 @@ async def _base(host: Host, path: str) -> dict[str, str]:
 
 
 def costs(told: Mapping[str, Any]) -> int:
-    """Return the tokens of the prompt and schema with which a host continues."""
+    """Return the tokens of the prompt of the present phase and its schema, without the phases ahead, which have their own budgets."""
+    return _tokens({**told, "prompt": _own(told["prompt"])})
+
+
+def _tokens(told: Mapping[str, Any]) -> int:
     return count_tokens(told["prompt"]) + count_tokens(json.dumps(told["work_schema"], ensure_ascii=False))

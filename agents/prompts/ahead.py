@@ -1,0 +1,114 @@
+"""What comes after the present phase, for a host that submits the work of several phases at once. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from agents.engine.agent import Agent
+from agents.engine.events import Json
+from agents.engine.graph import Phase
+from agents.engine.work.form import DROP
+from agents.engine.work.several import Recorded, stretch
+from agents.prompts.prompt import COMMON, placeholders, render
+from knowledge.tokens import count_tokens
+
+AHEAD_TOKENS = 1_600
+"""Tokens of the phases described at once. Those that do not fit are described when the work gets there."""
+TOGETHER = (
+    'These phases come next. Submit their work with this one if you can: `work` is then {{"{first}": {{...}}, "{second}": {{...}}}}, '
+    "in this order. Each is judged and recorded by itself; the first that is not enough, or at which a person is asked, ends it."
+)
+TOLD = "Next, as described before: {names}. Submit their work together with this one if you can."
+OWN = "(what you record)"
+"""Stands in a text for the work of a phase that is still to be done."""
+
+
+def described(agent: Agent, phase: str, acting: Collection[str]) -> Sequence[Phase]:
+    """Return the phases after `phase` that `ahead` describes: as many of the stretch as fit, whatever the journey's texts are.
+
+    It ends before a phase with one of the tools `acting`: an act is made in its own phase, after the work before it is recorded.
+    """
+    found, left = list[Phase](), AHEAD_TOKENS
+    for following in stretch(agent, phase):
+        left -= count_tokens(_template(agent, following)) + count_tokens(form_text(agent.forms[following.name].schema))
+        if left < 0 or not set(acting).isdisjoint(following.tools):
+            break
+        found.append(following)
+    return found
+
+
+def tools_here(agent: Agent, phase: str, listed: Collection[str], acting: Collection[str]) -> Sequence[str]:
+    """Return the listed tools of the phase and of those described with it."""
+    phases = [agent.graph.phase(phase), *described(agent, phase, acting)]
+    return list(dict.fromkeys(name for one in phases for name in one.tools if name in listed))
+
+
+def ahead(agent: Agent, phase: str, acting: Collection[str], *, before: Recorded | None = None) -> str:
+    """Return instructions and forms of the phases that can be submitted with `phase`; "" if there are none.
+
+    `before` is the submission that led here: phases that were described with its first phase are only named.
+    """
+    phases = described(agent, phase, acting)
+    known = {one.name for one in described(agent, before.phases[0], acting)} if before else frozenset[str]()
+    told = [one.name for one in phases if one.name in known] if phase in known else []
+    new = [one for one in phases if one.name not in told]
+    parts = [TOLD.format(names=", ".join(told))] if told else []
+    if new:
+        parts.append(TOGETHER.format(first=phase, second=phases[0].name))
+        parts += [_shown(agent, one) for one in new]
+    return "\n\n".join(parts)
+
+
+def outcome(recorded: Recorded) -> str:
+    """Return how far a submission for several phases came; "" if it was for one phase."""
+    if len(recorded.phases) < 2 and not recorded.unused:
+        return ""
+    said = f"Recorded: {', '.join(recorded.phases)}."
+    if recorded.why:
+        said += f" {recorded.unused[0]} was not: {recorded.why}."
+    left = recorded.unused[1:] if recorded.why else recorded.unused
+    return f"{said} Not used: {', '.join(left)}." if left else said
+
+
+def form_text(schema: Mapping[str, Json]) -> str:
+    """Return a JSON schema of a work in short: `{parts: [{id, text, needs?: [string]}]}`; text is the usual type."""
+    return _form(schema, top=True)
+
+
+def _shown(agent: Agent, phase: Phase) -> str:
+    title = f"## {phase.name}" + (f": {phase.purpose}" if phase.purpose else "")
+    done = f"Enough when: {phase.exit}" if phase.exit else ""
+    template = _template(agent, phase)
+    text = render(template, dict.fromkeys(placeholders(template) - COMMON, OWN)).strip()
+    form = f"Work: {form_text(agent.forms[phase.name].schema)}"
+    return "\n".join(part for part in (title, done, text, form) if part)
+
+
+def _template(agent: Agent, phase: Phase) -> str:
+    return agent.texts.get(phase.prompt, "")
+
+
+def _form(schema: Json, *, top: bool = False) -> str:
+    if not isinstance(schema, Mapping):
+        return "anything"
+    if isinstance(values := schema.get("enum"), list):
+        return "|".join(str(value) for value in values)
+    if isinstance(fields := schema.get("properties"), Mapping):
+        needed = schema.get("required")
+        return "{" + ", ".join(_fields(fields, needed if isinstance(needed, list) else [], top=top)) + "}"
+    if isinstance(items := schema.get("items"), Mapping):
+        return f"[{_form(items)}]"
+    return str(schema.get("type", "anything"))
+
+
+def _fields(fields: Mapping[str, Json], needed: Collection[Json], *, top: bool) -> Sequence[str]:
+    found = []
+    for name, field in fields.items():
+        if top and name == DROP:
+            continue
+        form = _form(field)
+        said = field.get("description") if isinstance(field, Mapping) else None
+        # At the top, whether a field may be left out is up to the phase's conditions.
+        optional = "" if top or name in needed else "?"
+        found.append(f"{name}{optional}" + (f": {form}" if form != "string" else "") + (f" ({said})" if said else ""))
+    return found
