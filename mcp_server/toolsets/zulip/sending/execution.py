@@ -373,7 +373,8 @@ async def _conclude(services: ActServices, plan: MessagePlan, delivered: Deliver
     channel = plan.where.channel
     if answer.status == "done" and plan.parts and channel and plan.send_at is None:
         title = f"#{channel.name} > {plan.where.topic}"
-        await remember_mentions(services, plan.target, url=answer.url or plan.url, texts=plan.parts, title=title)
+        texts = [*plan.parts, f"[page](<{plan.page}>)"] if plan.page else plan.parts
+        await remember_mentions(services, plan.target, url=answer.url or plan.url, texts=texts, title=title)
     return answer
 
 

@@ -42,7 +42,7 @@ class MessagePlan:
     dry run, or nothing to do. `quotes` are the origins of text that the preview holds, such as the names of topics.
     `among_reviews`: it goes to the topic in which the server announces proposals. `notifies` says in words whom its mentions notify,
     `to_everybody` that it is everybody in the channel. `file` is uploaded first, and the last part ends with a link to it.
-    `send_at` is when Zulip is to send it; None for now.
+    `page` is the path of the page that it is, if it is one. `send_at` is when Zulip is to send it; None for now.
     """
 
     site: str
@@ -59,6 +59,7 @@ class MessagePlan:
     notifies: tuple[str, ...] = ()
     to_everybody: bool = False
     file: UploadedFile | None = None
+    page: str = ""
     send_at: datetime | None = None
 
     def texts(self, address: str) -> Sequence[str]:

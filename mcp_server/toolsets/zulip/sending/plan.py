@@ -94,6 +94,7 @@ async def plan_message(chat: Chat, arguments: SendArguments, page: Document | No
         notifies=notifies,
         to_everybody=bool(mentions.everybody) and where.channel is not None,
         file=file,
+        page=page.path if page is not None else "",
         send_at=send_at,
         note="; ".join(notes) or None,
         arguments_hash=ToolSpec.hash_of(arguments),

@@ -472,6 +472,8 @@ async def test_a_page_or_a_text_is_sent_as_a_file_and_approved_with_its_whole_te
         assert topics(here)["merge"] == [f"See:\n\n[deploy _old_.md](/user_uploads/{name})"]
         again = await here.call(SEND, **PLAIN, text="See:", file="kb:guides/deploy [old].md")
         assert (again["status"], len(world.files)) == ("unchanged", 1)
+        cited = (await here.call("kb_read", path="guides/deploy [old].md"))["cited_by"]
+        assert [one["origin"] for one in cited] == ["zulip:drawing"]
         await here.call(SEND, **PLAIN, text="1. a long list @**all**", file="list.md")
         assert list(world.files.values())[1] == b"1. a long list @**all**\n"
         assert topics(here)["merge"][1] == f"[list.md](/user_uploads/{list(world.files)[1]})"
