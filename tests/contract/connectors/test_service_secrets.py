@@ -111,8 +111,13 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
     ("plane_create_task", {"project": "KB", "name": "Call them", "description": WORDS}),
     ("plane_update_task", {"task": "KB-1", "priority": "low"}),
     ("plane_comment_task", {"task": "KB-1", "text": WORDS}),
+    ("plane_change_tasks", {"changes": [{"task": "KB-2", "priority": "low"}]}),
     ("zulip_send_message", {"channel": "drawing", "topic": "merge", "text": WORDS}),
+    ("zulip_send_message", {"channel": "drawing", "topic": "merge", "text": WORDS, "file": "words.txt"}),
+    ("zulip_send_message", {"channel": "drawing", "topic": "merge", "text": WORDS, "send_at": "2099-01-01T00:00Z"}),
     ("zulip_react", {"message_id": 0, "emoji": "eyes"}),
+    ("zulip_update", {"channel": "lobby", "subscribed": True}),
+    ("zulip_update", {"channel": "drawing", "topic": "merge", "resolved": True}),
 ]
 
 
@@ -330,7 +335,8 @@ async def test_a_journey_and_the_audit_log_hold_no_key(tmp_path: Path, capsys: p
         for verb in (["audit", "export"], ["audit", "search"], ["audit", "verify"]):
             await asyncio.to_thread(main, [*verb, *place])
         audited = capsys.readouterr()
-        assert all(tool in audited.out for tool, _ in WRITES)
+        # The records of a batch are those of its changes, each under the tool that makes it alone.
+        assert all(tool in audited.out for tool, _ in WRITES if tool != "plane_change_tasks")
         assert WORDS not in audited.out + audited.err
         await asyncio.to_thread(main, ["journeys", "show", journey, *place])
         shown = capsys.readouterr()
