@@ -43,6 +43,7 @@ LONGEST_LINE, MOST_SIGNS = 20_000, 300
 SIGN = re.compile(r"[\[\]*_`~<&\\]")
 PLAIN = re.compile(r"[^\W\d_][^\\`*_\[\]<>&~|#\n]*")
 """Text without any sign that means something in a line, and that begins with a letter, which begins no block."""
+ENTITY = re.compile(r"&(?=#?\w+;)")
 TAG_LIKE = re.compile(r"<(?=[A-Za-z/!?])")
 """Text that looks like HTML is always escaped: some viewers take HTML in Markdown for what it says."""
 TASK_BOX = re.compile(r"\[([ xX])\]( |$)")
@@ -441,7 +442,11 @@ def _joined(runs: Sequence[MarkedText], escape: Callable[[str], str]) -> str:
         shown = "".join(one.text for one in inner)
         plain = all(one.kind == "text" and not one.marks for one in inner)
         # Between angle brackets an address is read as it is, if it holds neither of them nor a blank.
-        if plain and outer == (shown, "") and re.fullmatch(r"https?://[!-;=?-~]+", shown):
+        if (
+            plain
+            and outer in ((shown, ""), (normal_address(shown), ""))
+            and re.fullmatch(r"https?://[!-;=?-~]+", shown)
+        ):
             out.append(f"<{shown}>")
         else:
             out.append(f"[{_joined(inner, escape)}]({_target(*outer)})")
@@ -473,6 +478,8 @@ def _target(address: str, title: str) -> str:
     if not re.fullmatch(r"[!-'*-;=?-\[\]-~]+", address):
         in_angles = re.sub(r"([<>\\])", r"\\\1", " ".join(address.split()))
         address = f"<{in_angles}>"
+    # Markdown decodes entities in a target, too.
+    address = ENTITY.sub(r"\\&", address)
     return f'{address} "{_fully_escaped(title)}"' if title else address
 
 
@@ -485,7 +492,7 @@ def _escaped(text: str) -> str:
     text = re.sub(r"([`*\[\]~])", r"\\\1", text)
     # Within a word an underscore marks nothing.
     text = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", text)
-    text = re.sub(r"&(?=#?\w+;)", r"\\&", text)
+    text = ENTITY.sub(r"\\&", text)
     text = TAG_LIKE.sub(r"\\<", text)
     # Signs that begin a heading, quote or list only at the start of a line.
     return re.sub(r"^(?=[#>+=|-])|^(\d+)(?=[.)])", r"\1\\", text)

@@ -94,6 +94,7 @@ def test_ordinary_markdown_comes_back_unchanged() -> None:
 
 @fast
 @example("~~~~|| a | b |\n|---|---|\n| c | d |\n")
+@example("https://x.y/z.&amp;[x](http://a.b)")
 @given(markdown)
 def test_any_markdown_keeps_its_words_and_settles_after_one_round(text: str) -> None:
     once = html_of(text)
