@@ -30,8 +30,8 @@ AT_ONCE = 500
 BATCH = 5_000
 ROWS_PER_COMMIT = 20_000
 SMALL_COMMITS = 3
-SMALL_ROWS = 256
-"""After three small commits the next one writes their rows again, up to 256, and replaces them.
+SMALL_ROWS = 600
+"""After three small commits the next one writes their rows again, up to 600, and replaces them.
 
 tantivy merges eight segments of less than 10,000 documents into one. Without this, every eighth changed file rewrote the
 whole index of the pages: 435 ms of a processor at 11,788 pages.
