@@ -121,6 +121,7 @@ def test_a_first_index_is_filled_too_and_its_price_is_measured_with_the_handbook
     assert person.json("embedder", "list")["in_use"].startswith("onnx:")
 
 
+@pytest.mark.external
 async def test_a_running_server_does_the_work_and_searches_continue(person: Person) -> None:
     async with open_app(person.settings) as app:
         with anyio.fail_after(20):
@@ -139,6 +140,7 @@ async def test_a_running_server_does_the_work_and_searches_continue(person: Pers
         assert answer.note is None
 
 
+@pytest.mark.external
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 def test_after_kill_9_it_continues_where_it_was(person: Person) -> None:
     write(person.kb, {f"many/{n}.md": f"# Page {n}\n\n{'roll back ' * 50} {n}\n" for n in range(400)})

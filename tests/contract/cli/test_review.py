@@ -196,6 +196,7 @@ def test_all_hosts_that_ask_for_the_same_are_listed_shown_and_frozen_together(an
     assert {row["principal"] for row in rows if row["frozen"]} == {f"{ME}@cursor", f"{ME}@zed"}
 
 
+@pytest.mark.external
 def test_a_proposal_with_a_changed_page_is_made_again_instead_of_approved_in_vain(ann: Person) -> None:
     page = ann.kb / "limits.md"
     page.write_text("# Limits\n\n## Size\n\nAn upload may be 64 MiB.\n", encoding="utf-8")

@@ -38,6 +38,9 @@ from tests.doubles import serving
 from tests.doubles.serving import Served, served
 from tests.support.runs.providers import IN_ONE, IN_PIECES, KINDS, Place, double_of
 
+pytestmark = pytest.mark.external
+"""Every peer with every kind of reply: too many cases for the default run."""
+
 BOMB_BYTES = 160_000_000
 MOST_MEMORY = 150_000_000
 """Above twice the largest accepted body, far below the bomb."""

@@ -199,6 +199,7 @@ async def test_fastembed_that_is_not_installed_is_said_with_the_extra(plain: Set
             await base.indexer.renew(lease.fence)
 
 
+@pytest.mark.external
 async def test_a_running_server_notices_the_embedder_that_the_configuration_file_names(
     plain: Settings, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ async def everything(place: Place, visitor: Visitor, text: str, name: str) -> se
     return held | await parts_of(visitor, [f"/proposals/{waiting.id}", "/decided", "/audit"])
 
 
+@pytest.mark.external
 async def test_no_text_of_others_becomes_an_element_or_an_attribute(tmp_path: Path) -> None:
     """Pages, names, intents, notes, briefs, and the parameters of addresses."""
     async with kept(tmp_path / "plain") as plain:
@@ -176,6 +177,7 @@ async def test_no_text_of_others_becomes_an_element_or_an_attribute(tmp_path: Pa
     assert found - ours == set()
 
 
+@pytest.mark.external
 async def test_garbage_in_any_form_is_refused_in_words(place: Place) -> None:
     """`level=\u00b2` and deeply nested JSON were internal errors."""
     waiting = await place.propose()

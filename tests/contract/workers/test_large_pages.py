@@ -158,6 +158,7 @@ async def test_a_large_write_of_evidence_that_leads_nowhere_is_still_taken_back(
         assert host.text("large.md") == LARGE
 
 
+@pytest.mark.external
 @pytest.mark.usefixtures("_only_elsewhere")
 async def test_a_large_page_is_compared_with_the_written_bytes_in_another_process(settings: Settings) -> None:
     claim = "The payment service retries a failed call 5 times."
