@@ -20,7 +20,7 @@ TOGETHER = (
 )
 TOLD = "Next, as described before: {names}. Submit their work together with this one if you can."
 OWN = "(what you record)"
-"""Stands in a text for the work of a phase that is still to be done."""
+"""Shown in place of the work of a phase that is still to be done."""
 
 
 def described(agent: Agent, phase: str, acting: Collection[str]) -> Sequence[Phase]:

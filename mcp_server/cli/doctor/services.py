@@ -181,7 +181,7 @@ def _reviewer(entry: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterabl
         mend = "correct ZULIP_REVIEWERS; `28` or `Ann|28` is a user's id, which their profile in Zulip shows"
         yield bad("zulip", visible(f"ZULIP_REVIEWERS: {why}"), mend)
     elif reviewer_name(entry) == folded(bearers[0].name):
-        found = f"ZULIP_REVIEWERS lists {entry} by name, and whoever takes that name in Zulip later could decide"
+        found = f"ZULIP_REVIEWERS lists {entry} by name, and anybody who takes that name in Zulip later could decide"
         yield note("zulip", visible(found), f"write {visible(bearers[0].name)}|{bearers[0].id}")
 
 

@@ -10,11 +10,12 @@ from mcp_server.connectors.page_mentions import related_pages, remember_mentions
 from mcp_server.connectors.plane.board import board_of
 from mcp_server.gate.caller import Call
 from mcp_server.ports import ActServices
-from mcp_server.toolsets.plane import TOOLSET, act_plan, task_queries, task_views
-from mcp_server.toolsets.plane.act_batch import plan_batch
-from mcp_server.toolsets.plane.act_batch_execution import carry_out_batch, recall_batch
-from mcp_server.toolsets.plane.act_execution import TOOLS, WINDOWS, still_there, task_act
-from mcp_server.toolsets.plane.act_model import TaskPlan, answered, changes, done_before, sentence
+from mcp_server.toolsets.plane import TOOLSET, task_queries, task_views
+from mcp_server.toolsets.plane.acts import plan as act_plan
+from mcp_server.toolsets.plane.acts.batch import plan_batch
+from mcp_server.toolsets.plane.acts.batch_execution import carry_out_batch, recall_batch
+from mcp_server.toolsets.plane.acts.execution import TOOLS, WINDOWS, still_there, task_act
+from mcp_server.toolsets.plane.acts.model import TaskPlan, answered, changes, done_before, sentence
 from mcp_server.toolsets.plane.schemas import (
     ChangesArguments,
     ChangesMade,

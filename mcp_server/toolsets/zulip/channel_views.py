@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from mcp_server.connectors.zulip.chat import Chat
+from mcp_server.connectors.zulip.inbox.unread import unread_places
 from mcp_server.connectors.zulip.model import Channel, ChatPlace
-from mcp_server.connectors.zulip.reading.unread import unread_places
 from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_name
 from mcp_server.toolsets.zulip.schemas import ChannelLine, Channels, PlaceLine
 

@@ -19,6 +19,9 @@ from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
 from mcp_server.toolsets.zulip import SEND, TOOLSET, UPDATE, channel_views, message_views, people_views
+from mcp_server.toolsets.zulip.messages.execution import message_act, with_deletions
+from mcp_server.toolsets.zulip.messages.model import MessagePlan, answered, changes, sent_before, sentence
+from mcp_server.toolsets.zulip.messages.plan import plan_message, plan_reaction
 from mcp_server.toolsets.zulip.schemas import (
     Channels,
     ChannelsArguments,
@@ -35,9 +38,6 @@ from mcp_server.toolsets.zulip.schemas import (
     SearchMessagesArguments,
     SendArguments,
 )
-from mcp_server.toolsets.zulip.sending.execution import message_act, with_deletions
-from mcp_server.toolsets.zulip.sending.model import MessagePlan, answered, changes, sent_before, sentence
-from mcp_server.toolsets.zulip.sending.plan import plan_message, plan_reaction
 from mcp_server.toolsets.zulip.updates import model as updates_model
 from mcp_server.toolsets.zulip.updates.execution import update_act
 from mcp_server.toolsets.zulip.updates.model import updated

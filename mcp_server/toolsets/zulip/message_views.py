@@ -15,11 +15,11 @@ from mcp_server.connectors.parallel import in_parallel
 from mcp_server.connectors.text.dates import in_utc
 from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.errors import Unclear
+from mcp_server.connectors.zulip.inbox.files import file_text, uploaded_path
+from mcp_server.connectors.zulip.inbox.replies import wait_for_messages
+from mcp_server.connectors.zulip.inbox.search_index import finds_inside, is_unspaced
 from mcp_server.connectors.zulip.message_time import LAST_ID, messages_since
 from mcp_server.connectors.zulip.model import ChatPlace, Message, MessageWindow
-from mcp_server.connectors.zulip.reading.files import file_text, uploaded_path
-from mcp_server.connectors.zulip.reading.replies import wait_for_messages
-from mcp_server.connectors.zulip.reading.search_index import finds_inside, is_unspaced
 from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link_to_topic, number_of, read_link
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import Anchor

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mcp_server.connectors.plane.model import CLEAR, PlaneTask, Project, TaskFields
 from mcp_server.connectors.plane.text.edit import edited, lost
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
-from mcp_server.toolsets.plane.act_execution import fields_of
-from mcp_server.toolsets.plane.act_model import (
+from mcp_server.toolsets.plane.acts.execution import fields_of
+from mcp_server.toolsets.plane.acts.model import (
     FieldName,
     TaskField,
     TaskPlan,
@@ -26,8 +26,8 @@ from mcp_server.toolsets.plane.act_model import (
     sentence,
     undo_of,
 )
-from mcp_server.toolsets.plane.act_tie_fields import ListChange, is_signed
-from mcp_server.toolsets.plane.readback import ReadbackDifference, difference, is_as_before, is_between, is_done
+from mcp_server.toolsets.plane.acts.readback import ReadbackDifference, difference, is_as_before, is_between, is_done
+from mcp_server.toolsets.plane.acts.tie_fields import ListChange, is_signed
 
 KB = Project("p-1", "KB", "Knowledge Base")
 AT = datetime(2026, 11, 20, 21, 1, 4, 576801, tzinfo=UTC)

@@ -17,8 +17,8 @@ from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, SERVICE
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.spec import ToolSpec
+from mcp_server.toolsets.zulip.messages.plan import prepared, require_topic, topic_notes
 from mcp_server.toolsets.zulip.schemas import ChatUpdateArguments
-from mcp_server.toolsets.zulip.sending.plan import prepared, require_topic, topic_notes
 from mcp_server.toolsets.zulip.updates.model import UpdatePlan, updated
 
 CHANGES = ("text", "delete", "resolved", "read", "subscribed")

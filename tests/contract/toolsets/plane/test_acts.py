@@ -15,7 +15,7 @@ from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.ports import ProposalVerdict
 from mcp_server.app.composition import listed
 from mcp_server.gate.host_registration import Principal, os_user
-from mcp_server.toolsets.plane.act_execution import SENT
+from mcp_server.toolsets.plane.acts.execution import SENT
 from tests.doubles.plane import MEL
 from tests.doubles.serving import (
     Fault,

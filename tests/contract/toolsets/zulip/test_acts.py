@@ -28,8 +28,8 @@ from mcp_server.connectors.zulip.evidence import fetch
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.zulip.handlers import plan_send, planned_sending, recall_send
+from mcp_server.toolsets.zulip.messages.execution import SendMessage
 from mcp_server.toolsets.zulip.schemas import MessageActed, SendArguments
-from mcp_server.toolsets.zulip.sending.execution import SendMessage
 from tests.doubles.serving import (
     Fault,
     after,

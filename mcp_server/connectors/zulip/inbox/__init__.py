@@ -1,0 +1,1 @@
+"""Waiting for messages, unread messages, and files."""

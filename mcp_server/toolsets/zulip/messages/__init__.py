@@ -1,0 +1,1 @@
+"""Messages and reactions: planned, shown, and sent once."""
