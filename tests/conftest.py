@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Check each JSON Schema once: every client checks those of all tools that it calls, which is half of what many tests do."""
+    """Let Ctrl-C end processes that tests start, and check each JSON Schema once.
+
+    Every client checks the schemas of all tools that it calls, which is half of what many tests do.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background commands ignore it, and so would everything that they start: tests that interrupt would wait forever.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     check, sound = Draft202012Validator.check_schema, set[str]()
 
     def check_once(schema: Any, *more: Any, **named: Any) -> None:
