@@ -223,10 +223,11 @@ class Runner:
         excess += submit_excess(submission.signals, submission.usage, submission.conversation)
         if excess:
             raise BadWork(journey, PRESENT, excess)
-        here, repeated = await self._load(journey, _key(journey, version, submission))
+        key = _key(journey, version, submission)
+        here, repeated = await self._load(journey, key)
         if not repeated and by_phase(here.agent, submission.work):
             return await self._submit_phases(journey, version, submission, by=by)
-        return here if repeated else await self._submit_to(here, version, submission, by=by)
+        return here if repeated else await self._submit_to(here, version, submission, key=key, by=by)
 
     async def _submit_phases(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record the works of a submission that holds them by phase, until one of them ends it."""
@@ -236,14 +237,17 @@ class Runner:
         while True:
             work = left[phase]
             part = replace(part, work=work if isinstance(work, dict) else {})
-            there, repeated = await self._load(journey, _key(journey, version, part))
+            key = _key(journey, version, part)
+            there, repeated = await self._load(journey, key)
             wrong = () if repeated or recorded else misplaced(there.agent, there.state.phase, submission.work)
             if since is None:
                 began = await self.store.journey(journey, version=version) if repeated else there.state
                 since = began.entered_seq
             try:
                 here = (
-                    there if repeated else await self._submit_to(there, version, part, by=by, wrong=wrong, since=since)
+                    there
+                    if repeated
+                    else await self._submit_to(there, version, part, key=key, by=by, wrong=wrong, since=since)
                 )
             except (BadWork, StaleJourney, JourneyOver) as error:
                 if not recorded:
@@ -266,6 +270,7 @@ class Runner:
         version: int,
         submission: Submission,
         *,
+        key: str,
         by: str,
         wrong: Sequence[str] = (),
         since: int | None = None,
@@ -277,7 +282,6 @@ class Runner:
         Raises:
             StaleJourney, BadWork, JourneyOver, WaitsForPerson: nothing is recorded.
         """
-        key = _key(here.journey, version, submission)
         await self._require_newest(here, version)
         require_active(here.journey, here.state)
         if wrong:

@@ -79,6 +79,8 @@ def _instructions(position: JourneyPosition, recorded: Recorded | None, acting: 
     """Return how far the submission came, the instructions for the present phase, and those for the phases after it."""
     state, agent = position.state, position.agent
     before = outcome(recorded) if recorded else ""
+    if before and prompting.stayed(state):
+        before += f" {state.phase} is not complete yet."
     after = ahead(agent, state.phase, acting, before=recorded) if state.status == "active" else ""
     return "\n\n".join(part for part in (before, prompting.prompt(agent, state), after) if part)
 

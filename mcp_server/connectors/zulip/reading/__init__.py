@@ -1,1 +1,0 @@
-"""Waiting for messages, unread messages, and files."""

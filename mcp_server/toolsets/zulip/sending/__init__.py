@@ -1,1 +1,0 @@
-"""Messages and reactions: planned, shown, and sent once."""
