@@ -9,7 +9,7 @@ channels, but no conversations).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,6 @@ from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.model import ChatPlace, Message, MessageWindow, Queue
 from mcp_server.connectors.zulip.text.place_names import topic_names
-from mcp_server.connectors.zulip.wire import MOST_MESSAGES
 
 LOOK_S = 15.0
 """How often the place is looked at without any event."""
@@ -73,35 +72,6 @@ async def wait_for_messages(
                 if message is not None and where.topic is not None:
                     where = replace(where, topic=message.topic)
     return window
-
-
-async def reply_to(chat: Chat, question: int, *, longest_s: float, by: Collection[int] = ()) -> Message | None:
-    """Return the first answer of a person to message `question`: the next message of an active person in its topic or conversation.
-
-    With `by` only these users, by id, can answer. The owner of the server's key and bots never answer. None if nobody answered
-    within `longest_s` seconds (0: look once); calling again continues, since nothing is stored here.
-
-    Raises:
-        Missing: the question was deleted, or may not be read.
-        ConnectorError: the messages cannot be read.
-    """
-    me, asked = await chat.me(), await chat.message(question)
-    people = {person.id for person in await chat.people() if person.active and not person.bot} - {me.id}
-    answering = people & set(by) if by else people
-
-    def counts(message: Message) -> bool:
-        return message.sender_id in answering and chat.allows(message)
-
-    window = await wait_for_messages(
-        chat,
-        await chat.place_of(asked),
-        question,
-        longest_s=longest_s,
-        limit=MOST_MESSAGES,
-        counts=counts,
-        beside=question,
-    )
-    return next(filter(counts, window.messages), None)
 
 
 def _is_enough(window: MessageWindow, counts: Callable[[Message], bool]) -> bool:
