@@ -23,6 +23,7 @@ from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.zulip import notice_cards as cards
 from mcp_server.approvals.zulip.notice_cards import Card, PostNotice, ReactionKey, key_of, text_digest
+from mcp_server.approvals.zulip.notice_record import ABOUT, POWERLESS, powerless_mark
 from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
 from mcp_server.approvals.zulip.reviewers import listed_reviewers, person_name
 from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
@@ -47,8 +48,6 @@ logger = logging.getLogger("knowledge_forge.notices")
 LEASE: Final = "zulip-notices"
 PRINCIPAL: Final = "knowledge-forge"
 TOOL: Final = "zulip_notice"
-ABOUT: Final = "notice:"
-"""The prefix of a proposal's id in the outbox key of its notice; the bare id is the key of the proposal's own act."""
 NEWEST = 200
 """Proposals whose notices are brought up to date when a process begins."""
 MOST_WATCHED = 500
@@ -246,6 +245,8 @@ class Notices:
             entry = await self._mark(entry, cards.listed_mark(self._reviewers))
         said = entry.marks.get(cards.SAYS)
         entry = await self._show(proposal, entry, number)
+        if entry.marks.get(POWERLESS) != (now := powerless_mark(self._powerless or ()))[POWERLESS]:
+            entry = await self._mark(entry, now)
         card = Card(proposal.id, entry.id, entry.marks)
         if card.touched:
             self._watched.pop(number, None)
@@ -283,8 +284,9 @@ class Notices:
         where = await self._where()
         newest = await self._client.messages(replace(where, topic=None), anchor="newest", before=1)
         after = newest.messages[-1].id if newest.messages else 0
-        marks = cards.first_marks(where, proposal.hash, self._reviewers)
-        act = PostNotice(self._client, where, await self._text(proposal), marks, after=after)
+        text = await self._text(proposal)
+        marks = cards.first_marks(where, proposal.hash, self._reviewers) | powerless_mark(self._powerless or ())
+        act = PostNotice(self._client, where, text, marks, after=after)
         if begun is not None and proposal.state != "pending":
             # Look it up, but do not post it again: the question is closed.
             found = await act.look(DeliveryAttempt(begun, outbox.mark))

@@ -17,6 +17,7 @@ from knowledge.writing.answers import OriginLine
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.approvals.views.present import CHANGED
+from mcp_server.approvals.zulip.notice_record import powerless_reviewers
 from mcp_server.presenters.proposal import (
     ProposalSummary,
     ending,
@@ -102,6 +103,7 @@ async def one(request: PageRequest) -> Response:
         "trusted": await request.services.taints.trusted(),
         "options": passkeys.signing_options(proposal, keys) if keys else "",
         "showing": showing,
+        "powerless": await powerless_reviewers(state.outbox, proposal.id) if proposal.open else (),
         "pieces": "",
     }
 

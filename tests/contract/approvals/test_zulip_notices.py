@@ -19,6 +19,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.values import reviewers
 from mcp_server.approvals.approvers import Approver
+from mcp_server.approvals.zulip.notice_record import powerless_reviewers
 from mcp_server.approvals.zulip.notices import LEASE
 from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
 from tests.doubles.serving import Fault, after, before, for_requests, served, status
@@ -341,6 +342,8 @@ async def test_where_addresses_are_hidden_reviewers_are_listed_by_name_or_id(
             "nobody that the bot sees has the address hamlet@zulip.com; where Zulip hides addresses from bots, list the"
         )
         assert hidden in caplog.text
+        outbox = here.person.app.base.state.outbox
+        assert await powerless_reviewers(outbox, proposal_id) == ("hamlet@zulip.com",)
         here.zulip.world.react(HAMLET, here.last, "check")
         done = await here.state_of(proposal_id, "executed")
         assert done.verdict is not None

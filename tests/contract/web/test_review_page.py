@@ -18,6 +18,7 @@ from knowledge.trust.ports import Note, Proposal, ProposalVerdict
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver
+from mcp_server.approvals.zulip.notice_record import ABOUT, powerless_mark
 from mcp_server.gate.host_registration import digest
 from mcp_server.gate.host_registration import enrol as enrol_host
 from mcp_server.gate.trust.scores import grant as give
@@ -306,6 +307,18 @@ async def test_a_waiting_proposal_is_listed_shown_completely_and_executed_once_a
     assert await place.score() == pytest.approx(2.1)
     assert waiting.id not in await visitor.look()
     assert waiting.id in await visitor.look("/decided")
+
+
+async def test_a_proposal_names_the_listed_reviewers_who_cannot_decide_in_zulip(place: Place) -> None:
+    waiting, outbox = await place.propose(), place.app.base.state.outbox
+    entry = OutboxEntry(
+        "kf-1", "knowledge-forge", "zulip_notice", "zulip:forge/reviews", "d", utc_now(), ABOUT + waiting.id
+    )
+    visitor = await place.visitor()
+    assert "ZULIP_REVIEWERS" not in await visitor.look(f"/proposals/{waiting.id}")
+    await outbox.begin(replace(entry, marks=powerless_mark(["ann@example.com", "<b>Bo"])), within=timedelta(0))
+    page = await visitor.look(f"/proposals/{waiting.id}")
+    assert "unable to decide in Zulip: <bdi>&lt;b&gt;Bo</bdi>, <bdi>ann@example.com</bdi>" in page
 
 
 async def test_rejecting_passes_on_the_reason_and_costs_the_host_score(place: Place) -> None:
