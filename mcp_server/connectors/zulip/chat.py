@@ -18,7 +18,7 @@ from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.errors import CHANNELS_SETTING, Deactivated, Unclear
 from mcp_server.connectors.zulip.model import Channel, ChatPlace, Message, Topic, ZulipGroup, ZulipServer, ZulipUser
-from mcp_server.connectors.zulip.text.links import link_to, link_to_topic, read_link
+from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link_to_topic, read_link
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word, topic_names
 from mcp_server.connectors.zulip.wire import SERVICE
 from mcp_server.ports import HasConnectors
@@ -256,6 +256,12 @@ class Chat:
     async def url_of_topic(self, channel: Channel, topic: str | None = None) -> str:
         """Return the address where a person sees the topic, or the channel."""
         return link_to_topic(self.site, await self.server(), channel, topic)
+
+    async def url_of_place(self, where: ChatPlace) -> str:
+        """Return the address where a person sees the channel, topic or conversation."""
+        if where.channel is not None:
+            return await self.url_of_topic(where.channel, where.topic)
+        return link_to_people(self.site, await self.server(), where.people)
 
     async def with_unique_names(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:
         """Return them with the address in the name of each that could be taken for another person, or for two.

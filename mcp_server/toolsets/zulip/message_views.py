@@ -20,7 +20,7 @@ from mcp_server.connectors.zulip.inbox.replies import wait_for_messages
 from mcp_server.connectors.zulip.inbox.search_index import finds_inside, is_unspaced
 from mcp_server.connectors.zulip.message_time import LAST_ID, messages_since
 from mcp_server.connectors.zulip.model import ChatPlace, Message, MessageWindow
-from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link_to_topic, number_of, read_link
+from mcp_server.connectors.zulip.text.links import link_to, number_of, read_link
 from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import Anchor
 from mcp_server.toolsets.zulip.channel_views import NOTHING_UNREAD
@@ -166,16 +166,13 @@ async def _read_when_there(chat: Chat, arguments: ReadMessagesArguments, key: st
 
 async def scheduled(chat: Chat) -> ReadMessages:
     """Return the bot's messages that Zulip has yet to send, the next one first. Their ids are not those of messages."""
-    server, me = await chat.server(), await chat.me()
+    me = await chat.me()
     lines, failed = list[MessageLine](), list[str]()
     for one in await chat.client.scheduled():
         where = await scheduled_place(chat, one)
         if where is None:
             continue
-        if where.channel is not None:
-            url = link_to_topic(chat.site, server, where.channel, where.topic)
-        else:
-            url = link_to_people(chat.site, server, where.people)
+        url = await chat.url_of_place(where)
         lines.append(MessageLine(one.id, place_name(where), me.name, one.at.isoformat(), one.text, (), url))
         failed += [str(one.id)] if one.failed else []
     notes = [SCHEDULED_IDS if lines else "no messages are scheduled"]

@@ -15,7 +15,7 @@ from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.model import Channel, ChatPlace, ZulipServer
-from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link_to_topic
+from mcp_server.connectors.zulip.text.links import link_to
 from mcp_server.connectors.zulip.text.mentions import mentions_in
 from mcp_server.connectors.zulip.text.message_parts import Unsplittable, split
 from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_name, topic_names
@@ -78,10 +78,6 @@ async def plan_message(chat: Chat, arguments: SendArguments, page: Document | No
         raise Unclear(f"a scheduled message has at most {server.longest_message} characters; shorten it, or use file")
     if len(parts) > 1:
         notes = [*notes, f"sent as {len(parts)} messages, because Zulip takes {server.longest_message} characters"]
-    if where.channel is not None:
-        url = link_to_topic(chat.site, server, where.channel, where.topic)
-    else:
-        url = link_to_people(chat.site, server, where.people)
     mentions = mentions_in(parts)
     notifies = tuple(mentions.sentences(await chat.people() if mentions.people else ()))
     notes += notifies
@@ -89,7 +85,7 @@ async def plan_message(chat: Chat, arguments: SendArguments, page: Document | No
         site=chat.site,
         where=where,
         place=place_name(where),
-        url=url,
+        url=await chat.url_of_place(where),
         parts=parts,
         notifies=notifies,
         to_everybody=bool(mentions.everybody) and where.channel is not None,

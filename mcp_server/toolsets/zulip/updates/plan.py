@@ -11,7 +11,7 @@ from mcp_server.connectors.text.dates import to_minute
 from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.model import Channel, ChatPlace, Message, ScheduledMessage
-from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link_to_topic
+from mcp_server.connectors.zulip.text.links import link_to, link_to_topic
 from mcp_server.connectors.zulip.text.mentions import mentions_in
 from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, SERVICE
@@ -164,16 +164,11 @@ async def _cancellation(chat: Chat, arguments: ChatUpdateArguments) -> UpdatePla
     if found is None or where is None:
         remedy = "zulip_read_messages(anchor='scheduled') lists them; it may be sent already"
         raise Missing(SERVICE, f"scheduled message {number}", remedy)
-    server = await chat.server()
-    if where.channel is not None:
-        url = link_to_topic(chat.site, server, where.channel, where.topic)
-    else:
-        url = link_to_people(chat.site, server, where.people)
     return UpdatePlan(
         site=chat.site,
         kind="cancel",
         where=where,
-        url=url,
+        url=await chat.url_of_place(where),
         what=f"cancel the message scheduled for {to_minute(found.at)} to {_shown(where)}",
         before=found.text,
         after=None,
@@ -318,18 +313,13 @@ async def _marking(chat: Chat, arguments: ChatUpdateArguments, *, read: bool) ->
     if not read and message is None:
         raise Unclear("to mark as unread, give message_id: that message and all after it become unread")
     ids = await marked(chat, where, message.id if message else 0, read=not read)
-    server = await chat.server()
-    if where.channel is not None:
-        url = link_to_topic(chat.site, server, where.channel, where.topic)
-    else:
-        url = link_to_people(chat.site, server, where.people)
     state = "read" if read else "unread"
     more = f"at most {MOST_MESSAGES:,} at once; the same call marks more" if len(ids) == MOST_MESSAGES else ""
     plan = UpdatePlan(
         site=chat.site,
         kind="read",
         where=where,
-        url=url,
+        url=await chat.url_of_place(where),
         what=f"mark {len(ids):,} message{'' if len(ids) == 1 else 's'} in {_shown(where)} as {state} for yourself",
         before=not read,
         after=read,
