@@ -320,7 +320,7 @@ async def test_reviewers_whose_reaction_would_decide_nothing_are_reported_one_by
     ]
     settings["ZULIP_REVIEWERS"] = "ann"
     notes = [one for one in await site.findings("zulip", **settings) if one.health == "note"]
-    assert "whoever takes that name in Zulip later could decide" in notes[0].found
+    assert "anybody who takes that name in Zulip later could decide" in notes[0].found
     assert notes[0].mend == f"write Ann|{world.user('Ann').id}"
 
 
