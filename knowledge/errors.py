@@ -35,12 +35,13 @@ class NoSuchPath(KnowledgeError):
 
 
 class NoSuchSection(KnowledgeError):
-    """The document has no such heading; `sections` lists the headings it has."""
+    """The document has no such heading; `sections` lists the headings it has, the most similar first."""
 
     def __init__(self, path: str, section: str, sections: Sequence[str]) -> None:
         self.path, self.section, self.sections = path, section, tuple(sections)
-        shown = _listed(sections, "; ") or "no headings at all"
-        super().__init__(f"{_ends(path)} has no section {_short(section)}; it has: {shown}")
+        shown = _listed(sections, "; ", room=240) or "no headings at all"
+        has = "the most similar are" if shown.endswith("; ...") else "it has"
+        super().__init__(f"{_ends(path)} has no section {_short(section)}; {has}: {shown}")
 
 
 class AmbiguousName(KnowledgeError):

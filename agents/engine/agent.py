@@ -58,7 +58,7 @@ class Look(Protocol):
     """
 
     async def cited(self, citation: Citation) -> str:
-        """Return "" if the quote is really in that section of that page, apart from white space; else the reason in one sentence.
+        """Return "" if the quote is really in that section of that page, apart from typography; else the reason in one sentence.
 
         The sentence never repeats text of the page.
         """

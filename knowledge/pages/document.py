@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from knowledge.pages.markdown.blocks import Block, Scan, scan
 from knowledge.pages.markdown.inline import inline_tags, link_targets, plain, without_code
 from knowledge.pages.markdown.language import detect, normal_language
 from knowledge.pages.markdown.telling_sentence import telling_sentence
+from knowledge.pages.markdown.typography import ascii_punctuation
 from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, LONGEST_PATH, PageLink, parent
 
 SUMMARY_CHARACTERS = 200
@@ -71,6 +73,10 @@ class Document:
     blocks: tuple[Block, ...] = field(default=(), repr=False, compare=False)
 
 
+_ATTRIBUTES = re.compile(r"\s*\{:?\s*((?:[#.][^\s{}]+\s*)+)\}\s*#*\s*$")
+"""The attributes that many site generators take at the end of a heading: `{#id .class}`."""
+_WORDS = re.compile(r"\w+")
+LONGEST_COMPARED = 200
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
 _NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
@@ -136,11 +142,12 @@ def find_section(document: Document, name: str) -> Heading:
 def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
     """Return the heading that `name` means, among the headings of the page at `path`.
 
-    A name is the heading's text, its path `A > B` (or the end of one), its line of `#`s, or its anchor. Case and white space
-    are ignored. A match of the whole path wins over headings whose paths only end the same.
+    A name is the heading's text, its path `A > B` (or the end of one), its line of `#`s, or its anchor. Case, white space, markup,
+    typographic punctuation and the attributes in `{#id}` are ignored where nothing matches exactly. A match of the whole path wins
+    over headings whose paths only end the same.
 
     Raises:
-        NoSuchSection: no heading matches; carries those of the page.
+        NoSuchSection: no heading matches; carries those of the page, the most similar first.
         AmbiguousName: several match, and their paths do not tell them apart.
     """
     wanted = _folded(name.lstrip("#"))
@@ -155,10 +162,17 @@ def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
     is_anchor = name.startswith("#") and not name.startswith(("##", "# "))
     if by_anchor is not None and (not found or is_anchor):
         return by_anchor
+    if not found and wanted:
+        paths = [_bare(HEADING_SEPARATOR.join(heading.path)) for heading in headings]
+        bare = _bare(name.lstrip("# "))
+        found = [h for h, path in zip(headings, paths, strict=True) if path == bare] or (ending(bare) if bare else [])
     if not found:
-        found = ending(_folded(plain(name.lstrip("# "))))
+        by_id = name.strip().strip("{}").lstrip("#").casefold()
+        found = [
+            h for h in headings if (own := _ATTRIBUTES.search(h.text)) and f"#{by_id}" in own[1].casefold().split()
+        ]
     if not found or not wanted:
-        raise NoSuchSection(path, name, [HEADING_SEPARATOR.join(heading.path) for heading in headings])
+        raise NoSuchSection(path, name, _most_similar(headings, name))
     if len(found) > 1:
         anchors = {heading.line: anchor for anchor, heading in _anchors(headings).items()}
         shown = [f"{HEADING_SEPARATOR.join(h.path)} (#{anchors[h.line]}, line {h.line})" for h in found]
@@ -168,6 +182,27 @@ def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
 
 def _folded(text: str) -> str:
     return HEADING_SEPARATOR.join(" ".join(part.split()) for part in text.split(">")).casefold().strip()
+
+
+def _bare(text: str) -> str:
+    """Return a heading's path for comparison: only its words and plain punctuation, without a closing colon or full stop."""
+    parts = [plain(_ATTRIBUTES.sub("", part).strip().lstrip("#")) for part in ascii_punctuation(text).split(">")]
+    return HEADING_SEPARATOR.join(part.rstrip(" .:#").casefold() for part in parts).strip()
+
+
+def _most_similar(headings: Sequence[Heading], name: str) -> list[str]:
+    """Return the paths of the headings, those first that are most like the name: by words in common, then by spelling."""
+    asked = _bare(name[:LONGEST_COMPARED])
+    wanted = set(_WORDS.findall(asked))
+    compared = difflib.SequenceMatcher(autojunk=False)
+    compared.set_seq2(asked.rpartition(HEADING_SEPARATOR)[2])
+
+    def likeness(heading: Heading) -> tuple[int, float]:
+        own = _bare(heading.text[:LONGEST_COMPARED])
+        compared.set_seq1(own)
+        return len(wanted.intersection(_WORDS.findall(own))), compared.quick_ratio()
+
+    return [HEADING_SEPARATOR.join(heading.path) for heading in sorted(headings, key=likeness, reverse=True)]
 
 
 def _anchors(headings: Sequence[Heading]) -> dict[str, Heading]:

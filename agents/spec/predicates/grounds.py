@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ValidationInfo
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
-from agents.engine.evidence.quote_check import LEAST_CHARACTERS, contains_quote
+from agents.engine.evidence.quote_check import LEAST_CHARACTERS, contains_quote, quoted_parts
 from agents.engine.work.gaps import citations_in
 from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, either, met_unless, some_items, unmet
 from agents.spec.yaml.block import Some
@@ -101,13 +101,15 @@ class _Texts:
 
     def __init__(self, texts: Iterator[str]) -> None:
         # A memory document is both a document of the journey and the work of another agent: it is searched once.
-        distinct = dict.fromkeys(text for text in texts if says_something(text))
-        self._joined, self._complete = BETWEEN.join(distinct), {same(text) for text in distinct}
+        self._distinct = list(dict.fromkeys(text for text in texts if says_something(text)))
+        self._joined, self._complete = BETWEEN.join(self._distinct), {same(text) for text in self._distinct}
 
     def have(self, words: str) -> bool:
         """Return whether one of the texts contains the words, or equals them: a text too short to quote may be copied in full."""
-        # Words with the separator in them could match across two texts.
-        return BETWEEN.strip() not in words and (contains_quote(self._joined, words) or same(words) in self._complete)
+        # Words with the separator in them could match across two texts, and so could the parts around an ellipsis.
+        apart = len(quoted_parts(words)) > 1
+        there = any(contains_quote(text, words) for text in (self._distinct if apart else [self._joined]))
+        return BETWEEN.strip() not in words and (there or same(words) in self._complete)
 
 
 def _words(item: Json, name: str) -> list[str]:

@@ -730,6 +730,7 @@ async def test_words_may_come_from_all_that_the_journey_was_given_and_not_from_i
     assert not await stands("Who looks after them?"), "a question is not the person's word"
     assert not await stands("There the swarm left"), "its own work is its word for itself"
     assert not await stands("Only our janitor does\n\0\nThey were hungry"), "words of two texts stand nowhere"
+    assert not await stands("Only our janitor ... They were hungry"), "an ellipsis joins no two texts"
 
 
 async def test_a_short_text_may_be_copied_whole() -> None:
