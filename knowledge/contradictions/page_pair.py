@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.history.ports import Tracked
-from knowledge.merge.claims.claim import claims_of, most_likely_language, plain_text
+from knowledge.merge.claims.claim import claims_of, most_likely_language, plain_text, unread_statements
 from knowledge.merge.claims.contradiction import SAMPLE, STATING, FoundContradiction, contradictions
 from knowledge.merge.claims.statements import StatementReading, likeness, read_statement, sentences
 from knowledge.merge.document.dated_log import dated_heading, dated_item, is_dated_name, is_log
@@ -35,6 +36,8 @@ COPIED, COPIED_WORDS = 2, 8
 OF_A_COPY, OF_SAMPLES, SWAPPED, REPEATED = 0.6, 0.5, 0.8, 0.8
 """Factors that lower how sure a contradiction is: between such pages; if a statement is a sample or follows from an example; if each
 statement has a word that the other lacks; if one is already in a surer pair. They only move it down the list."""
+_WORD = re.compile(r"[^\s\u3002\uff01\uff1f]+[\u3002\uff01\uff1f]*|[\u3002\uff01\uff1f]+")
+"""A word with its markup. Chinese and Japanese sentences end without a blank."""
 _ONLY_A_LINK = re.compile(r"\[[^\[\]]*\]\([^()\s]*\)\.?")
 _FOLLOWS = re.compile(
     r"(?:therefore|thus|hence|for example|for instance|e\.g\.|in this (?:case|example)|daher|zum beispiel)\b",
@@ -245,9 +248,19 @@ def _name(path: str) -> str:
 
 def _as_written(said: str, text: str) -> str:
     """Return a statement as its unit writes it, with markup, so that the recorded text can be found in the page again."""
-    written = [text[span.start : span.end] for span in sentences(text)]
-    # The two ways of splitting sentences differ slightly.
-    return next((one for one in written if said in plain_text(one)), text)
+    written = (text[span.start : span.end] for span in sentences(text))
+    sentence = next((one for one in written if said in plain_text(one)), "")
+    if sentence and len(unread_statements(sentence)) == 1:
+        return sentence
+    # Two ways of splitting sentences differ here, so the statement's own words are looked for: where they first end, and the last
+    # start before that.
+    parts = list(_WORD.finditer(text))
+    end = bisect_left(parts, 1, key=lambda part: said in plain_text(text[: part.end()]))
+    if end == len(parts):
+        return said
+    stop = parts[end].end()
+    start = bisect_left(parts, 1, hi=end, key=lambda part: said not in plain_text(text[part.end() : stop]))
+    return text[parts[start].start() : stop]
 
 
 def _is_clear_alone(found: FoundContradiction) -> bool:

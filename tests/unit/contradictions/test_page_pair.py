@@ -101,6 +101,33 @@ def test_a_side_is_the_sentence_as_its_page_has_it() -> None:
     assert texts == {"The [image cache](a.md) of the shop holds **500** pictures.", CACHE.format(900).strip()}
 
 
+@pytest.mark.parametrize(
+    ("paragraph", "sentences"),
+    [
+        (  # the comparison takes "2." for the beginning of a date, as in "2. Mai", and reads on
+            "Ask Ada. The *image cache* of the shop holds 500 pictures on disk `2`. Look there.\nAsk Ben.\n",
+            "The *image cache* of the shop holds 500 pictures on disk `2`. Look there.",
+        ),
+        (  # a small letter ends no sentence for the other reading; code does for the comparison
+            "Ask Ada first.\nThe **image cache** of the shop holds 500 pictures. `b` is small. Ask Ben. `It` is so. So.\n",
+            "The **image cache** of the shop holds 500 pictures. `b` is small.",
+        ),
+        (  # each line of a quote is a statement
+            "> [!NOTE]\n> Ask Ada first\n> The **image cache** of the shop holds 500 pictures\n> and it is full\n",
+            "The **image cache** of the shop holds 500 pictures",
+        ),
+    ],
+)
+def test_a_side_is_no_whole_paragraph_where_its_sentences_can_be_read_in_two_ways(
+    paragraph: str, sentences: str
+) -> None:
+    other = CACHE.format(900).strip()
+    if "disk" in paragraph:
+        other = "The image cache of the shop holds 900 pictures on disk 2."
+    (contradiction,) = of(paragraph, other + "\n")
+    assert {contradiction.existing.text, contradiction.new.text} == {sentences, other}
+
+
 def test_a_key_of_templated_pages_belongs_to_each_of_them() -> None:
     pages = [
         page(f"{name}-policy.md", f"# Roles\n\n**Policy owner:** {who}\n")
