@@ -231,7 +231,7 @@ class DatabaseUnavailable(StorageError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"cannot use {path} now ({reason}); nothing was changed, try again")
+        super().__init__(f"cannot use {path} now ({reason}); nothing was changed; try again")
 
 
 class OutcomeUnknown(DatabaseUnavailable):
@@ -281,7 +281,7 @@ class LeaseLost(StorageError):
 
     def __init__(self, name: str, fence: int) -> None:
         self.fence = fence
-        super().__init__(f"the lease {name} has moved on from fence {fence}")
+        super().__init__(f"the lease {name} has a newer holder than fence {fence}")
 
 
 class UnknownIntent(StorageError):
@@ -331,8 +331,8 @@ class TooManyPending(KnowledgeError):
     def __init__(self, principal: str, most: int) -> None:
         self.principal = principal
         super().__init__(
-            f"{principal} has {most} proposals waiting for a person, the most allowed; wait until some are "
-            "decided, or withdraw one with proposal_withdraw"
+            f"{principal} has {most} pending proposals, the most allowed; wait until some are decided, or withdraw one with "
+            "proposal_withdraw"
         )
 
 
@@ -341,7 +341,7 @@ class OverQuota(KnowledgeError):
 
     MOST_CHARS = 600
     USES: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "pending": ("has {} of proposals waiting for a person", "{}"),
+        "pending": ("has {} of pending proposals", "{}"),
         "proposed": ("has proposed {} in the last 24 hours", "{} a day"),
         "started": ("has started {} in the last minute", "{} a minute"),
         "journeyed": ("has stored {} in journeys in the last 24 hours", "{} a day"),
@@ -449,7 +449,9 @@ class TooMuchWaiting(KnowledgeError):
 
     def __init__(self, what: str, others: int, waited_s: float = 0) -> None:
         found = (
-            f"it waited {waited_s:.0f} s for its turn" if waited_s else f"{others} of your large texts are not done yet"
+            f"it waited {waited_s:.0f} s for its turn"
+            if waited_s
+            else f"{others} of your large texts are still being processed"
         )
         super().__init__(
             f"{what} was not started: {found}. Nothing was changed. Send large texts one at a time, and try again"

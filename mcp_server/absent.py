@@ -17,7 +17,7 @@ class NotConfigured(KnowledgeError):
 
     def __init__(self, service: str) -> None:
         self.service = service
-        super().__init__(f"{service} is not configured here; `knowledge-forge doctor` says how")
+        super().__init__(f"{service} is not configured here; run `knowledge-forge doctor` to see how to configure it")
 
 
 def no_dispatcher() -> OutboxDispatcher:

@@ -87,7 +87,7 @@ class PageComparer:
                 # These would meet every page. Skipping them all would look as if nothing contradicted the page.
                 raise
             except KnowledgeError as error:
-                log.info("contradictions between %s and %s are not looked for: %s", page.path, path, error)
+                log.info("%s and %s are not compared for contradictions: %s", page.path, path, error)
         known = await self._on_record(page.path) if found else frozenset()
         return [one for name, one in found.items() if name not in known]
 

@@ -78,7 +78,7 @@ def measured_from(rows: object) -> list[Measured]:
     if not isinstance(rows, list) or not rows:
         raise ValueError("it has no measured queries")
     if any(not isinstance(row, Mapping) or row.keys() != Measured.__dataclass_fields__.keys() for row in rows):
-        raise ValueError("its queries have other fields than this version measures")
+        raise ValueError("its queries have fields other than those that this version measures")
     try:
         return TypeAdapter(list[Measured]).validate_python(rows)
     except ValidationError as error:

@@ -91,11 +91,11 @@ def refuse_repeated(queries: Sequence[LabelledQuery], name: str) -> None:
         BadQuerySet: it is empty, or an id is used twice.
     """
     if not queries:
-        raise BadQuerySet(name, 1, "there is no query in it")
+        raise BadQuerySet(name, 1, "it has no queries")
     first: dict[str, int] = {}
     for query in queries:
         if query.id in first:
-            raise BadQuerySet(name, query.line, f"the id {query.id!r} was used in line {first[query.id]} already")
+            raise BadQuerySet(name, query.line, f"the id {query.id!r} was already used in line {first[query.id]}")
         first[query.id] = query.line
 
 

@@ -27,7 +27,7 @@ def read_trec(queries: str, queries_name: str, qrels: str, qrels_name: str) -> l
     judged, lines = _read_qrels(qrels, qrels_name)
     asked = _read_texts(queries, queries_name)
     if missing := sorted(judged.keys() - {query.id for query in asked}):
-        reason = f"query {missing[0]!r} is judged, but {queries_name} does not have it"
+        reason = f"query {missing[0]!r} is judged, but is not in {queries_name}"
         raise BadQuerySet(qrels_name, lines[missing[0]], reason)
     found = [
         LabelledQuery(query.id, query.query, judged[query.id], line=query.line) for query in asked if query.id in judged
@@ -74,14 +74,14 @@ def _read_qrels(text: str, name: str) -> tuple[dict[str, tuple[Relevant, ...]], 
         if grade > 0:
             judged[query] = (*known, Relevant(document, grade=grade))
     if not judged:
-        raise BadQuerySet(name, 1, "there is no judgement in it")
+        raise BadQuerySet(name, 1, "it has no judgements")
     return judged, lines
 
 
 def _judgement(columns: Sequence[str], name: str, line: int) -> tuple[str, str, float]:
     if len(columns) not in (3, 4):
         raise BadQuerySet(
-            name, line, f"{len(columns)} columns: there must be `id 0 document grade` or `id document grade`"
+            name, line, f"it has {len(columns)} columns; write `id 0 document grade` or `id document grade`"
         )
     try:
         return columns[0], clean_path(columns[-2]), float(columns[-1])

@@ -208,7 +208,7 @@ class IndexingService:
             except Exception as error:  # the vectors in use stay, and the next try may succeed
                 if not isinstance(error, EmbedderUnavailable):
                     log.exception("embedding stopped")
-                self._trouble("vectors", f"passages wait for their vectors: {error}")
+                self._trouble("vectors", f"passages that still have no vectors: {error}")
                 await anyio.sleep(wait_s)
                 wait_s = min(wait_s * 2, LONGEST_RETRY_S)
                 continue

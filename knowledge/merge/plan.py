@@ -85,7 +85,7 @@ def _edited(
     weight = confidence_in(evidence, now=setting.now, rules=setting.rules)
     before, after = units(current), units(joined.cut)
     removed = sum(change.kind == "removed" for change in joined.changes)
-    note = f"{removed} blocks that your text leaves out are removed; kb_revert restores them"
+    note = f"{removed} blocks that your text omits are removed; kb_revert restores them"
     return MergePlan(
         text=joined.text,
         form=incoming.form,
@@ -143,7 +143,7 @@ def _verdicts(
         reason = f"{reason}; {weight}{against}; an edit is always written"
         found.append(BlockVerdict(change.section, word, reason, weight, existing))
     for conflict in joined.conflicts:
-        reason = "you and somebody else both changed this since your base; the page keeps its current text"
+        reason = "you and somebody else both changed this since your base revision; the page keeps its current text"
         found.append(BlockVerdict(conflict.section, "conflict", reason, weight))
     if len(found) > MOST_VERDICTS:
         rest = f"and {len(found) - MOST_VERDICTS} more blocks, see the diff"

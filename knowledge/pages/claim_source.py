@@ -86,7 +86,7 @@ def trusted_place(text: str) -> str:
     kind, locator = _split(place)
     if kind in SERVICES and not locator.strip("#/ "):
         if ":" in place:
-            raise ValueError(f"{place!r} names nothing in {kind}; {kind} alone means all of it")
+            raise ValueError(f"{place!r} does not name a place in {kind}; {kind} alone means all of it")
         return kind
     if kind == "plane" and "/" not in locator:
         return f"plane:{locator.upper()}"

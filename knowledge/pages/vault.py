@@ -129,7 +129,9 @@ class Vault:
             # Listing needs the folder's read bit; reaching something in it, such as `.`, needs its search bit.
             status = os.stat(os.path.join(self._root, "."))  # noqa: PTH116, PTH118  Path would drop the dot
         except FileNotFoundError as error:
-            raise VaultUnavailable(self._root, "there is no such folder; create it or name another (--kb)") from error
+            raise VaultUnavailable(
+                self._root, "there is no such folder; create it, or name another one with --kb"
+            ) from error
         except NotADirectoryError as error:
             raise VaultUnavailable(self._root, "it is a file; name the folder that holds the documents") from error
         except PermissionError as error:

@@ -77,7 +77,7 @@ def left(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
         at=at,
         actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id, "joined": True}),
         proposal=proposal_id,
-        decision=f"{principal} no longer asks; it still waits for others",
+        decision=f"{principal} withdrew its request; others still ask for the same change",
         outcome="withdrawn",
     )
 

@@ -120,7 +120,9 @@ class Transaction:
                                 await self._accounted(paths, leftovers, self._patience())
                             except KnowledgeError:  # the caller has to hear the outcome of the act itself
                                 log.warning(
-                                    "cannot record what somebody saved at %s meanwhile", paths[0], exc_info=True
+                                    "cannot record the version of %s that somebody saved meanwhile",
+                                    paths[0],
+                                    exc_info=True,
                                 )
             # Staged files are removed without the locks, so that others may write the pages again.
             with anyio.CancelScope(shield=True):

@@ -207,7 +207,7 @@ async def replace_when_damaged(index: SqliteIndexStore) -> None:
     while True:
         await anyio.sleep(DAMAGE_CHECK_S)
         if index.damaged:
-            logger.warning("a search met damage in the index; it is being rebuilt")
+            logger.warning("a search found the index damaged; it is being rebuilt")
             try:
                 await index.rebuild("a search met damage")
             except StorageError:

@@ -163,7 +163,7 @@ class Sender:
         """Return the request for httpx. Not built by the client, which would add headers, cookies and credentials of its own."""
         if not all(value.isascii() and value.isprintable() for value in self.place.headers.values()):
             service = self.place.service
-            raise ConnectorError(service, f"the key for {service} has characters that no key has; set it again")
+            raise ConnectorError(service, f"the key for {service} has characters that a key can't have; set it again")
         file, bounds, silence_s = request.file, self._bounds, request.patience_s or self._bounds.silence_s
         waits = {"connect": bounds.connect_s, "pool": bounds.connect_s, "read": silence_s, "write": bounds.silence_s}
         return httpx.Request(

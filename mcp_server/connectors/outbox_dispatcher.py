@@ -64,7 +64,7 @@ class CallAbandoned(KnowledgeError):
     """The process of this call was believed dead, and the call was recorded as never sent; then the process came back."""
 
     def __init__(self) -> None:
-        super().__init__("the call was given up meanwhile, because its process was believed dead; nothing was sent")
+        super().__init__("the call was given up meanwhile, because its process seemed to have died; nothing was sent")
 
 
 class TargetBusy(KnowledgeError):
@@ -72,7 +72,7 @@ class TargetBusy(KnowledgeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "another call is changing the same thing and takes long; nothing was sent. Try again in a moment"
+            "another call has been changing the same thing for too long; nothing was sent. Try again in a moment"
         )
 
 

@@ -337,7 +337,9 @@ class Gate:
         except Exception:
             if known is None or needed > Trust.READ or asked_at - at > REMEMBERED_S:
                 raise
-            logger.warning("state database unreachable: %s can read with the trust level it had", principal.id)
+            logger.warning(
+                "state database unreachable: %s can still read, with its last known trust level", principal.id
+            )
             return known
         self._remembered[principal.id] = (grant, asked_at)
         return grant

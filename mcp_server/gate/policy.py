@@ -90,7 +90,7 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: s
         return Allow()
     if grant.frozen:
         return Refuse(
-            f"{tool} is refused: {grant.principal} is frozen until a person lifts it (knowledge-forge trust thaw)"
+            f"{tool} is refused: {grant.principal} is frozen until a person unfreezes it (knowledge-forge trust thaw)"
         )
     held = grant.level
     if level < Trust.PROPOSE or held < Trust.PROPOSE:

@@ -65,7 +65,7 @@ class Taints:
         except StorageError:
             if len(self._unwritten) > MOST_UNWRITTEN:
                 raise
-            logger.warning("the database is unreachable: what %s reads is recorded later", principal)
+            logger.warning("the database is unreachable: the sources that %s reads are recorded later", principal)
 
     async def saw(self, principal: str, texts: Iterable[tuple[str, str]]) -> None:
         """Record the sentences that the caller is shown. `texts` are pairs of source and text."""

@@ -29,7 +29,7 @@ class TwiceTheSameKey(KnowledgeError):
 
     def __init__(self, path: Sequence[str]) -> None:
         self.path = tuple(path)
-        super().__init__(f"{'.'.join(path)} is there twice; remove one of them")
+        super().__init__(f"{'.'.join(path)} occurs twice; remove one of them")
 
 
 def members(text: str, path: Sequence[str]) -> dict[str, object]:

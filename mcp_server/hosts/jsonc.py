@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _REFUSED = {
-    '"': "a text that does not end, or has a control character",
+    '"': "a string that does not end, or has a control character",
     "/": "a comment that does not end, or a stray '/'",
     "NaN": "NaN is not a JSON value",
     "Infinity": "Infinity is not a JSON value",

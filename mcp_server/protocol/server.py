@@ -107,7 +107,7 @@ class TextTemplates(ResourceManager):
         # Parts of an address are always text, so the schema is known without one.
         arguments = {name: kind for name, kind in fn.__annotations__.items() if name != "return"}
         if args or any(kind not in {"str", str} for kind in arguments.values()):
-            raise TypeError(f"the function for {uri_template} must take strings only")
+            raise TypeError(f"the function for {uri_template} must accept only strings")
         schema = {
             "type": "object",
             "properties": {name: {"type": "string"} for name in arguments},
@@ -224,7 +224,9 @@ class ForgeServer(MCPServer[Any]):
         given = without_surrogates(arguments or {})
         problems = [f"{one!r} is missing" for one, required in takes.items() if required and one not in given]
         listed = ", ".join(takes) or "none"
-        problems += [f"there is no argument {one[:60]!r}; it takes {listed}" for one in given if one not in takes]
+        problems += [
+            f"there is no argument {one[:60]!r}; the arguments are {listed}" for one in given if one not in takes
+        ]
         if problems:
             raise MCPError(INVALID_PARAMS, short(f"prompt {name}: {'; '.join(problems)}"))
         if name in offered:

@@ -72,7 +72,7 @@ async def _indexed(step: _IndexingStep) -> IndexedPages:
     store = await SqliteIndexStore.open(step.index)
     try:
         if store.rebuilt:
-            raise DatabaseUnavailable(str(step.index), f"it was damaged ({store.rebuilt}) and is built again")
+            raise DatabaseUnavailable(str(step.index), f"it was damaged ({store.rebuilt}) and is being rebuilt")
         keyword = keywords.keyword_engine(step.keyword)
 
         async def opened() -> KeywordIndex:

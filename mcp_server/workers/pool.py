@@ -145,7 +145,7 @@ class Workers:
                 # An idle or retired worker exits by itself, perhaps at this moment. A fresh one has no reason to.
                 if gone.before and worker.requests > 1:
                     continue
-                why = f"it ended the worker process (status {gone.code}), usually because memory ran out"
+                why = f"the worker process ended (status {gone.code}), usually because memory ran out"
                 if sys.platform != "win32" and gone.code == -signal.SIGXCPU:
                     why = f"it takes more than {self._cpu_s} s of processor time"
                 raise TooMuchWork(what, why) from None

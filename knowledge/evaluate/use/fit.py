@@ -109,9 +109,7 @@ def fit(labels: Sequence[UseLabel], tried: Sequence[RankingWeights], quality: ND
     elif gain.low <= 0:
         refused = "the gain may be chance, because its interval includes 0"
     elif chance > MOST_CHANCE:
-        refused = (
-            f"the gain may be chance: with {len(tried)} candidates, the luckiest looks as good in {chance:.0%} of cases"
-        )
+        refused = f"the gain may be chance: with {len(tried)} candidates, the best looks this good by luck in {chance:.0%} of cases"
     elif gain.mean < LEAST_GAIN:
         refused = f"the gain is less than {LEAST_GAIN}"
     return FittedWeights(tried[0], tried[best], len(labels), pages, gain, seen, chance, agreeing, refused)

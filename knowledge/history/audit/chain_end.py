@@ -34,7 +34,7 @@ def _append_in_sqlite(c: apsw.Connection, head: str, tail: str) -> list[Row]:
     digest = digest_of(previous, body)
     c.execute("INSERT OR IGNORE INTO audit VALUES (?, ?, ?)", (seq + 1, body, digest))
     if not c.changes():
-        raise CorruptDatabase(c.filename, "there are records behind the end of the audit chain")
+        raise CorruptDatabase(c.filename, "there are records after the end of the audit chain")
     c.execute("UPDATE chain_end SET seq = ?, digest = ?", (seq + 1, digest))
     return []
 

@@ -61,5 +61,5 @@ async def inspect(ledger: Ledger, *, noted: tuple[int, bytes] | None = None) -> 
     for new in check.finish(end):
         note(new)
     if noted is not None and noted[0] > check.seq:
-        note(Broken(noted[0], "was noted, and is missing: the chain was cut off together with its end"))
+        note(Broken(noted[0], "was noted earlier and is missing: the end of the chain was cut off"))
     return Inspection(count, end, tuple(found), others)

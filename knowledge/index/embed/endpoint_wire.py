@@ -90,7 +90,7 @@ def _ordered(data: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     if all(index is None for index in indexes):
         return list(data)
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(len(data))):
-        raise MalformedReply("the `index` of its vectors does not count them")
+        raise MalformedReply("the `index` of its vectors does not number them from 0")
     return sorted(data, key=lambda item: item["index"])
 
 

@@ -85,7 +85,7 @@ class FastembedModel:
         described = next((known[model] for model in known if model.casefold() == self._model.casefold()), None)
         if described is None:
             listed = ", ".join(list(known)[:SHOWN_MODELS])
-            mend = f"set FORGE_EMBEDDER=fastembed:MODEL to a model that it knows ({listed} and {len(known) - SHOWN_MODELS} more)"
+            mend = f"set FORGE_EMBEDDER=fastembed:MODEL to a model that it has ({listed} and {len(known) - SHOWN_MODELS} more)"
             raise self.unavailable("it does not know that model", mend)
         self.multilingual = finds_across(self._model, str(described.get("description", "")))
         provided = self._folder / self._model.replace("/", "--")

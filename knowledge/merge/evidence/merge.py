@@ -98,7 +98,10 @@ def _weigh_unit(w: Weighing, number: int, unit: Unit) -> None:
 def _name_dropped_dates(w: Weighing, dates: Sequence[str]) -> None:
     """Mention the dropped dates in the note and in the verdicts of written text."""
     shown = ", ".join(dates)[:120]
-    w.note = f"the page is not a log: text dated {shown} is placed by its subject, without the date (a log sets `append: true`)"
+    w.note = (
+        f"the page is not a log, so text dated {shown} is placed by its subject, without the date "
+        "(a log has `append: true` in its front matter)"
+    )
     for number, verdict in enumerate(w.verdicts):
         if verdict.verdict in ("integrate", "update"):
             reason = f"{verdict.reason}; its date ({shown}) is left out"

@@ -486,7 +486,11 @@ class Weighing:
 
 def dismissed(dismissal: Dismissal) -> str:
     """Return why a statement is not written after a person has dismissed its contradiction, as `Weighing.retain` says it."""
-    kept = "kept the existing text" if dismissal.ruling == "existing" else "said that both hold, but only one fits here"
+    kept = (
+        "kept the existing text"
+        if dismissal.ruling == "existing"
+        else "you answered that both hold, but only one fits here"
+    )
     why = f" ({quoted(dismissal.reason)})" if dismissal.reason else ""
     return f"{dismissal.by} {kept} on {dismissal.at:%Y-%m-%d}{why}"
 

@@ -118,7 +118,7 @@ def _note(directory: str, part: _Part) -> str:
         names = [repr(path) for path in part.folded if len(path) <= LONGEST_NAMED][:MOST_NAMED]
         more = len(part.folded) - len(names)
         parts = [*names, *([f"{more} more" if names else f"{more} directories"] if more else [])]
-        notes.append(f"too large to be opened here, map them on their own: {', '.join(parts)}")
+        notes.append(f"too large to show here; call kb_map for each of them: {', '.join(parts)}")
     return "; ".join(notes)
 
 

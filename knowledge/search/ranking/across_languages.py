@@ -28,6 +28,6 @@ def scent_across(scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *
 def note_on(gap: LanguageGap) -> str:
     """Return the note of an answer whose embedder does not find across languages."""
     return (
-        f"{gap.in_words}, and the embedder in use finds only within one language. Ask in {gap.page_languages}, or use a "
+        f"{gap.in_words}, and the current embedder works only within one language. Ask in {gap.page_languages}, or use a "
         "multilingual model: knowledge-forge embedder use MODEL"
     )

@@ -130,7 +130,7 @@ class Explainer:
             f"passages by words: {len(ranking.keyword)}",
             f"passages by meaning{embedder}: {len(ranking.vectors)}",
             joined,
-            *([f"the first passages are put in the order of {ranking.reranker}"] if ranking.reranker else []),
+            *([f"the first passages were reordered by {ranking.reranker}"] if ranking.reranker else []),
             *ranking.notes,
         ]
         filters = self._scope.filters
@@ -151,7 +151,7 @@ class Explainer:
             completions=question.completions,
             engines=engines,
             filters="; ".join(filter(None, (named, admitted))) or "none",
-            weights="fitted to the use of this knowledge base" if fitted else "default",
+            weights="fitted to how this knowledge base is used" if fitted else "default",
         )
 
     async def hits(self, shown: Sequence[int]) -> list[HitExplanation]:
@@ -331,7 +331,7 @@ class Explainer:
         rows, scores = self._ranking.rows, self._ranking.scores
         path, score, theirs = rows[next_].path, scores.get(next_, 0.0), self.parts(next_)
         if seq in self._ranking.exact:
-            return f"above {path} because its name is what was asked for"
+            return f"above {path} because its name matches the question"
         ahead = {part: value - theirs.get(part, 0.0) for part, value in one.parts.items()}
         best = next(best for best in self._ranking.ranked if rows[best].doc == rows[seq].doc)
         if best != seq:
@@ -378,10 +378,10 @@ def _plain(part: str) -> str:
         MEANING: "its meaning",
         FEEDBACK: "words that the first passages share",
         PRESENT: "how many of the question's words it has",
-        NEIGHBOURS: "words that are neighbours in the question too",
+        NEIGHBOURS: "words that are neighbours in the question, too",
         BY_WORDS: "its place by words",
         BY_MEANING: "its place by meaning",
-        EXACT: "its name, which is what was asked for",
+        EXACT: "its name, which matches the question",
         RERANKED: "its place in the order of the reranker",
     }[part]
 

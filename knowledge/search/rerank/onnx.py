@@ -77,7 +77,7 @@ class OnnxReranker:
                 outputs = {given.name: given.shape for given in session.get_outputs()}
                 one = [name for name, shape in outputs.items() if len(shape) == 2 and shape[1] == 1]
                 if not one:
-                    reason = f"none of its outputs ({', '.join(outputs)}) is one number for each pair, so it is no cross-encoder"
+                    reason = f"none of its outputs ({', '.join(outputs)}) is one number for each pair, so it is not a cross-encoder"
                     raise RerankerUnavailable(str(self.files.weights), reason)
                 self._output, self._session = one[0], session
         assert self._tokenizer is not None  # noqa: S101 - set with the session

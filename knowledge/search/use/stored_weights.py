@@ -70,7 +70,7 @@ def stored_record(folder: Path) -> WeightsRecord | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        log.warning("%s is not used, and search has its usual weights: %s", file, error)
+        log.warning("%s is not used, and search uses the default weights: %s", file, error)
         return None
 
 
@@ -113,5 +113,5 @@ def _checked(found: Mapping[str, Any]) -> RankingWeights:
             or not 0 <= value <= HIGHEST
             or math.isnan(value)
         ):
-            raise ValueError(f"the weight {name} is {value!r}, which is no number from 0 to {HIGHEST:.0f}")
+            raise ValueError(f"the weight {name} is {value!r}, which is not a number from 0 to {HIGHEST:.0f}")
     return RankingWeights(**{name: float(value) for name, value in values.items()})

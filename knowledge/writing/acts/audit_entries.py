@@ -60,7 +60,7 @@ def restoring(path: str, joined: bytes) -> PageAct[None]:
         return ActWork({path: joined}, None, source="unknown", outcome="restored")
 
     actor = Actor(SERVER, RESTORING, revision_of(joined))
-    return PageAct(actor, (path,), work, intent="restore what a stale save removed")
+    return PageAct(actor, (path,), work, intent="restore text that a stale save removed")
 
 
 def _file_change(change: StagedChange, moved_from: str | None) -> FileChange:

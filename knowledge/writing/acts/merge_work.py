@@ -38,8 +38,8 @@ from knowledge.writing.requests import MergeRequest
 
 MOST_DIFF = 6_000
 TAKEN_AS_SNIPPET = (
-    "taken as something new to be placed, because it does not begin as the page does and keeps less than half of its words; "
-    "to change existing text, name the section, or send the whole page with its first heading"
+    "treated as new text to be placed, because it does not begin like the page and keeps less than half of its words; to "
+    "change existing text, name the section, or send the whole page with its first heading"
 )
 
 WHOLE_OR_PART = (
@@ -48,11 +48,11 @@ WHOLE_OR_PART = (
     'section="*"; to add to it, name the section'
 )
 RELATION_UNSURE = (
-    "some statements are not written, because they may be other versions of statements on the page; send this call again with "
+    "some statements are not written, because they may be other versions of statements on the page; repeat this call with "
     "`answers` to `questions`: same, replaces, both (both hold) or contradicts"
 )
 PLACE_UNSURE = (
-    "some text is not written, because its place would be a guess; send this call again with the arguments of one of `places`, "
+    "some text is not written, because its place would be a guess; repeat this call with the arguments of one of `places`, "
     "or with the right heading above the text"
 )
 

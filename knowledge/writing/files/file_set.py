@@ -194,7 +194,7 @@ def require_nameable(path: str) -> None:
     """
     for part in path.split("/"):
         if part.endswith((".", " ")):
-            raise InvalidPath(path, f"{part!r} ends in a dot or a blank, which Windows drops")
+            raise InvalidPath(path, f"{part!r} ends in a dot or a space, which Windows drops")
         if part.split(".")[0].rstrip().lower() in _RESERVED:
             raise InvalidPath(path, f"{part!r} is the name of a device on Windows")
 
@@ -227,7 +227,7 @@ def read_open(file: int, path: str) -> FoundPage:
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "something that is not a regular file"
-        raise UnwritableDocument(path, f"{kind} is there", "use another path, or move that away")
+        raise UnwritableDocument(path, f"{kind} is there", "use another path, or move it away")
     raw, status = read_steadily(file, path)
     return FoundPage(raw, revision_of(raw), status)
 
@@ -241,7 +241,7 @@ _REASONS = {
     errno.EIO: ("the disk reports an error", "check the disk before you try again"),
     errno.ENAMETOOLONG: ("its name is too long for this file system", "use a shorter one"),
     errno.ENOTDIR: ("a file is where a folder should be", "use another path, or move that file away"),
-    errno.ELOOP: ("a link was put in its way", "try again"),
+    errno.ELOOP: ("a link was put in its place", "try again"),
 }
 
 

@@ -205,9 +205,9 @@ class Recovery:
             except ProposalSettled as error:
                 # Somebody ended the proposal, for example as failed. The act has happened, so it is recorded without it.
                 log.warning(
-                    "the act %s was found done when proposal %s had ended without it", intent.id, error.proposal
+                    "the act %s was found to be done, but proposal %s had ended without it", intent.id, error.proposal
                 )
-                note = f"{entry.decision or 'approved'}; found done when proposal {error.proposal} had ended without it"
+                note = f"{entry.decision or 'approved'}; found to be done, but proposal {error.proposal} had ended without it"
                 await self._ledger.commit(replace(entry, proposal=None, decision=note), intent_id=intent.id)
         except UnknownIntent:
             log.info("the act %s was ended by another process", intent.id)

@@ -320,7 +320,7 @@ class Swap:
             with named_errors(change.path):
                 if change.raw is not None and len(change.raw) > LARGEST_BYTES:
                     size = f"{len(change.raw) / 2**20:.0f} MiB"
-                    reason = f"it would be {size}, at most {LARGEST_BYTES // 2**20} MiB are read"
+                    reason = f"it would be {size}, but at most {LARGEST_BYTES // 2**20} MiB can be read"
                     raise UnwritableDocument(change.path, reason, "split it")
                 real = self._files.real(change.path)
                 # A link was put into the path after it was decided that this file may change.

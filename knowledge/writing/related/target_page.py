@@ -215,7 +215,7 @@ def new_page_path(path: str) -> str:
     """
     cleaned = clean_path(path)
     if not cleaned:
-        raise InvalidPath(path, "it names the root; name a page")
+        raise InvalidPath(path, "it is the root folder; name a page")
     new_name(cleaned)
     return cleaned if is_markdown(cleaned) else cleaned + MARKDOWN_SUFFIXES[0]
 

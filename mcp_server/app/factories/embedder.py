@@ -43,7 +43,7 @@ logger = logging.getLogger("knowledge_forge")
 STATIC = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """The identity of `StaticEmbedder`. A test compares them; loading it here would slow down every start."""
 LOOK_S = 30.0
-WORDS_MEANWHILE = "pages are getting vectors from the embedder that is set now; until then they are found by keywords"
+WORDS_MEANWHILE = "pages are getting vectors from the configured embedder; until then they are found by keywords"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class LiveSettings:
         try:
             self.now = with_current_embedder(before)
         except BadSetting as error:
-            logger.warning("the embedder stays as it was: %s", error)
+            logger.warning("the embedder was not changed: %s", error)
         return self.now != before
 
     def _stamp(self) -> tuple[int, int] | None:
@@ -171,7 +171,7 @@ class _EmbedderLoader:
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, WORDS_MEANWHILE)
         used = self._prefixes_of(name)
         if used is None:
-            reason = "it was used with other prefixes than are set now"
+            reason = "it was used with other prefixes than the settings have now"
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, WORDS_MEANWHILE)
         prefix = used.question if asking else used.passage
         if name.kind == "endpoint":

@@ -87,6 +87,6 @@ class EndpointEmbedders:
             if (await self._index.space()).position.generation == space.position.generation:
                 break
         if not same:
-            reason = "it returns other vectors than those in the index"
+            reason = "its vectors differ from those in the index"
             remedy = "is another model behind FORGE_EMBEDDER_URL? Name it in FORGE_EMBEDDER, or run knowledge-forge index --rebuild"
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, remedy)

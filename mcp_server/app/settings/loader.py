@@ -243,7 +243,7 @@ def _configuration_file(environ: Mapping[str, str]) -> Path | None:
 def _require_private(name: str, file: Path, kind: str) -> None:
     """Raise if another account could have written the file."""
     if exposed := others_could_replace(file):
-        raise BadSetting(name, str(file), f"{kind} that other accounts can change is not read: {exposed}")
+        raise BadSetting(name, str(file), f"{kind} is not read, because other accounts can change it: {exposed}")
 
 
 def _ignored_file(file: Path | None, cwd: Path | None) -> tuple[str, ...]:

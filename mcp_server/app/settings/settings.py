@@ -82,7 +82,7 @@ class Settings:
         "FORGE_ENROLMENT",
         values.secret,
         "The secret that tells the server which host this is; `knowledge-forge enroll NAME` prints it.",
-        shown="none: the host is not registered (`unenrolled`). A wrong secret stops the start",
+        shown="none: the host is not registered (`unenrolled`). With a wrong secret the server does not start",
         secret=True,
     )
     database_url: str | None = setting(
@@ -105,7 +105,8 @@ class Settings:
         "FORGE_EMBEDDER",
         values.embedder,
         (
-            "What turns text into vectors: `static`, `onnx:PATH` (a model's folder) or `fastembed:MODEL` on this machine, or "
+            "The embedder, which turns text into vectors: `static`, `onnx:PATH` (a model's folder) or `fastembed:MODEL` on "
+            "this machine, or "
             "`endpoint:MODEL` at FORGE_EMBEDDER_URL. `knowledge-forge embedder use` sets it."
         ),
         default="static",
@@ -143,13 +144,13 @@ class Settings:
     embedder_multilingual: bool | None = setting(
         "FORGE_EMBEDDER_MULTILINGUAL",
         values.flag,
-        "Whether the model finds a text by a question in another language. Set it if the model's files and name don't say.",
+        "Whether the model matches a question with texts in other languages. Set it if the model's files and name don't say.",
         shown="what the model's files, fastembed's list or a known name say, otherwise false",
     )
     embedder_threads: int | None = setting(
         "FORGE_EMBEDDER_THREADS",
         values.threads,
-        "Threads that embed passages with `onnx` or `fastembed`. On Linux they give way to other programs.",
+        "Threads that embed passages with `onnx` or `fastembed`. On Linux they run at a lower priority than other programs.",
         shown="all cores on Linux, half of them elsewhere",
     )
     embedder_encoding: str = setting(
@@ -183,7 +184,7 @@ class Settings:
     reranker_ms: int = setting(
         "FORGE_RERANKER_MS",
         values.milliseconds,
-        "Milliseconds that a search waits for the reranker. After that it answers without, and a note says so.",
+        "Milliseconds that a search waits for the reranker. After that it answers without reranking, and a note says so.",
         default=2_000,
     )
     meili_url: str | None = setting(
@@ -226,7 +227,7 @@ class Settings:
     qdrant_write_consistency: int = setting(
         "FORGE_QDRANT_WRITE_CONSISTENCY",
         values.copies,
-        "The number of those copies that must have a write before it counts.",
+        "The number of copies that must confirm a write.",
         default=1,
     )
     qdrant_on_disk: bool = setting(
@@ -258,7 +259,7 @@ class Settings:
         "PLANE_PROJECTS",
         values.names,
         "The only projects that may be used, comma-separated, by identifier or name.",
-        shown="all that the key can see",
+        shown="everything that the key can see",
     )
     plane_read_only: bool = setting(
         "PLANE_READ_ONLY", values.flag, "List only the tools that read Plane.", default=False
@@ -289,7 +290,7 @@ class Settings:
         "ZULIP_CHANNELS",
         values.names,
         "The only channels that may be used, comma-separated; `direct` is direct messages.",
-        shown="all that the bot can see, and direct messages",
+        shown="everything that the bot can see, and direct messages",
     )
     zulip_read_only: bool = setting(
         "ZULIP_READ_ONLY", values.flag, "List only the tools that read Zulip.", default=False
@@ -372,7 +373,7 @@ class Settings:
         "FORGE_MODEL_PRICES",
         values.prices,
         (
-            "What a million tokens cost, in your currency, comma-separated: `PATTERN=IN/OUT[/CACHED[/WRITTEN]]`, for "
+            "The price of a million tokens, in your currency, comma-separated: `PATTERN=IN/OUT[/CACHED[/WRITTEN]]`, for "
             "example `some-model-*=3/15/0.30/3.75`. The first pattern that fits the model counts."
         ),
         default=(),
@@ -405,7 +406,7 @@ class Settings:
     run_cost: Decimal | None = setting(
         "FORGE_RUN_COST",
         values.money,
-        "The most money for one run, in the currency of the prices, which it needs.",
+        "The most money for one run, in the currency of FORGE_MODEL_PRICES, which must be set.",
         shown="no limit",
     )
     run_day_tokens: int | None = setting(
@@ -420,14 +421,14 @@ class Settings:
     run_day_cost: Decimal | None = setting(
         "FORGE_RUN_DAY_COST",
         values.money,
-        "The most money in any 24 hours for all runs, in the currency of the prices, which it needs.",
+        "The most money in any 24 hours for all runs, in the currency of FORGE_MODEL_PRICES, which must be set.",
         shown="no limit",
     )
     model_helps: tuple[str, ...] = setting(
         "FORGE_MODEL_HELPS",
         values.helps,
         (
-            "What else the model helps with, comma-separated: `routes`, `contradictions`, `summaries`. Questions and "
+            "Other tasks that the model helps with, comma-separated: `routes`, `contradictions`, `summaries`. Questions and "
             "pages are then sent to it."
         ),
         default=(),
@@ -442,14 +443,14 @@ class Settings:
     quota_pending: int = setting(
         "FORGE_QUOTA_PENDING",
         values.size,
-        "The most data of one host's proposals that may wait for approval at a time, for example `50 MB`.",
+        "The maximum size of one host's pending proposals, for example `50 MB`.",
         default=_QUOTAS.pending_bytes,
         shown="50 MB",
     )
     quota_proposed: int = setting(
         "FORGE_QUOTA_PROPOSED",
         values.size,
-        "The most data that one host may propose in any 24 hours, whatever is decided on it.",
+        "The most data that one host may propose in any 24 hours, including proposals that were already decided.",
         default=_QUOTAS.proposed_bytes,
         shown="200 MB",
     )

@@ -112,9 +112,9 @@ def toolsets(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if name not in TOOLSETS:
-            raise ValueError(f"{name!r} is not a toolset; known are {', '.join(TOOLSETS)}")
+            raise ValueError(f"{name!r} is not a toolset; choose from {', '.join(TOOLSETS)}")
     if not names:
-        raise ValueError(f"it is empty; known are {', '.join(TOOLSETS)}")
+        raise ValueError(f"it is empty; choose from {', '.join(TOOLSETS)}")
     return names
 
 
@@ -150,7 +150,7 @@ def reranker(text: str) -> str | None:
 def milliseconds(text: str) -> int:
     """Return a time limit in milliseconds, from 50 to 60,000."""
     if not text.strip().isdecimal() or not 50 <= int(text) <= 60_000:
-        raise ValueError(f"{text!r} is no whole number from 50 to 60000")
+        raise ValueError(f"{text!r} is not a whole number from 50 to 60000")
     return int(text)
 
 
@@ -190,7 +190,8 @@ def schema(text: str) -> str:
     """Return the name of a schema that this server can have to itself."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", text) or text.startswith("pg_") or text == "public":
         raise ValueError(
-            f"{text!r} cannot be a schema of its own: use up to 63 lower-case letters, digits and _, not pg_..., not public"
+            f"{text!r} cannot be the name of this knowledge base's schema: use up to 63 lower-case letters, digits and _, "
+            "but not pg_... or public"
         )
     return text
 
@@ -228,7 +229,7 @@ def key(text: str) -> str:
     """Return a key. A refused key is not repeated."""
     # Keys are sent in HTTP headers, which hold visible ASCII.
     if not re.fullmatch(r"[!-~]+", text.strip()):
-        raise ValueError("it is empty, or contains characters that no key has")
+        raise ValueError("it is empty, or contains characters that a key can't have")
     return text.strip()
 
 
@@ -244,7 +245,7 @@ def public_url(text: str) -> str:
     # The page's own links begin at the root.
     if found.count("/") > len("//"):
         raise ValueError(
-            "it has a path; the review page needs a host name of its own, for example https://forge.example.com"
+            "it has a path; the review page needs its own host name, for example https://forge.example.com"
         )
     return found
 
@@ -320,7 +321,7 @@ def webhooks(text: str) -> tuple[WebhookTarget, ...]:
     if not targets:
         raise ValueError(f"it is empty; write {_WEBHOOK}, or remove the setting")
     if doubles := {one.name for one in targets if sum(one.name == other.name for other in targets) > 1}:
-        raise ValueError(f"two receivers are called {min(doubles)}; give each a name of its own")
+        raise ValueError(f"two receivers are called {min(doubles)}; give each its own name")
     return targets
 
 
@@ -384,7 +385,7 @@ def helps(text: str) -> tuple[str, ...]:
     found = names(text)
     for name in found:
         if name not in HELPS:
-            raise ValueError(f"it names something that a model can't help with; known are {', '.join(HELPS)}")
+            raise ValueError(f"it names something that a model can't help with; choose from {', '.join(HELPS)}")
     return found
 
 

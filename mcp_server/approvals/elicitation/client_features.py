@@ -27,5 +27,7 @@ async def may_ask(ctx: ServerRequestContext[Any, Any], who: Principal, state: St
     try:
         return can_ask(ctx) and await forms_count(state, who)
     except StorageError:
-        logger.warning("cannot read whether forms of %s count, so none is shown there", who.id, exc_info=True)
+        logger.warning(
+            "cannot read whether forms in %s count as approval, so no form is shown there", who.id, exc_info=True
+        )
         return False

@@ -28,7 +28,7 @@ MOST_CHANGES = 5
 """Changes of one page that are named."""
 TOO_SLOW = "computing it takes too long"
 NOT_HERE = "its tool is not listed here"
-NOTHING_LEFT = "what it asks for is already on the page, or the page has changed so that nothing is left to do"
+NOTHING_LEFT = "the requested change is already on the page, or the page has changed so that nothing is left to do"
 
 
 async def present(executor: ProposalExecutor, proposal: Proposal, *, patience_s: float = PATIENCE_S) -> Present | None:

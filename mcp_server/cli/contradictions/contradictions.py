@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(path="", dismissed=False, limit=20)
     listing = actions["list"]
     listing.add_argument("path", nargs="?", default="", metavar="PATH", help="only on this page or in this directory")
-    listing.add_argument("--dismissed", action="store_true", help="those that were dismissed, with the reason")
+    listing.add_argument("--dismissed", action="store_true", help="list dismissed ones, with the reason")
     listing.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     dismissing.add_argument(
         "--keep-existing",
         action="store_true",
-        help="the existing claim is right, and the new one is not to be written (default: both hold)",
+        help="the existing claim is right, so the new one must not be written (default: both hold)",
     )
 
 
@@ -90,14 +90,14 @@ async def _dismiss(args: argparse.Namespace, settings: Settings) -> int:
         print_disagreements([disagreement(flag)])
         what = "keep the existing claim" if args.keep_existing else "say that both hold"
         if await keyboard.line(f"to {what}, type the number of the contradiction: ") != str(flag.id):
-            say("nothing was changed: the number typed is not this contradiction's")
+            say("nothing was changed: that is not the number of this contradiction")
             return NOT_DONE
         ruling: Ruling = "existing" if args.keep_existing else "both"
         done = await contradictions.dismiss(args.id, ruling, by=f"{os_user()} (terminal)", reason=args.reason)
     if settings.json:
         print_json(as_json(disagreement(done)))
     else:
-        print(f"{args.id} is dismissed; to take that back: knowledge-forge contradictions reopen {args.id}")
+        print(f"{args.id} is dismissed; to undo this: knowledge-forge contradictions reopen {args.id}")
     return 0
 
 

@@ -170,7 +170,7 @@ async def _size(base: KnowledgeBase) -> DoctorFinding:
     largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
     found = size_text(size) + (f"; most of it: {largest}" if largest else "")
     if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
-        return note("size", found, "knowledge-forge state shows what uses it; state compact frees it")
+        return note("size", found, "knowledge-forge state shows what uses the space; state compact frees it")
     return ok("size", found)
 
 
@@ -179,7 +179,7 @@ async def _folder(folder: Path) -> DoctorFinding | None:
     if exposed := others_could_read(folder):
         return bad("folder", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend)
     if exposed := others_could_replace(folder):
-        found = f"{exposed.problem}, and so could replace {folder} by another folder"
+        found = f"{exposed.problem}, and so could replace {folder} with another folder"
         return note("folder", found, exposed.mend)
     return None
 
@@ -278,9 +278,9 @@ async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
     waits = f"{_counted(asking, 'asks', 'ask')} a person, {_counted(suspended, 'waits', 'wait')} for a decision"
     parts = [waits] if asking or suspended else []
     parts += [f"{_counted(running)} running"] if running else []
-    parts += [f"{_counted(adrift)} of them not run by any process"] if adrift else []
+    parts += [f"{_counted(adrift)} of them without a process that works on them"] if adrift else []
     mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
-    mends += ["a server with its model resumes it; or run: knowledge-forge runs resume ID"] if adrift else []
+    mends += ["a server with the same model resumes it; or run: knowledge-forge runs resume ID"] if adrift else []
     return DoctorFinding("runs", "note" if mends else "ok", ", ".join(parts), "; ".join(mends)) if parts else None
 
 
@@ -296,9 +296,9 @@ async def _agents(base: KnowledgeBase) -> DoctorFinding | None:
     problems = await catalogue.all_problems()  # first: it also reads what a list alone does not
     team = await catalogue.team()
     if problems:
-        found = f"{counted(len(problems), 'mistake')} in the team's own: {_few([str(one) for one in problems])}"
+        found = f"{counted(len(problems), 'mistake')} in the team's agents: {_few([str(one) for one in problems])}"
         return bad("agents", found, "knowledge-forge agents check")
-    return ok("agents", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
+    return ok("agents", f"the team's agents: {', '.join(agent.name for agent in team)}") if team else None
 
 
 async def _review(base: KnowledgeBase) -> DoctorFinding:
@@ -337,7 +337,7 @@ async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
         return note("index", found, "a running server fills it; or run: knowledge-forge index")
     progress = await base.index.progress()
     if late := await stale(base, besides=pages.unreadable):
-        found = f"{counted(progress.done, 'page')} in it; stale or missing: {late}"
+        found = f"{counted(progress.done, 'page')} indexed; stale or missing: {late}"
         return note("index", found, "a running server catches up automatically; or run: knowledge-forge index")
     return ok("index", f"{counted(progress.done, 'page')}, up to date")
 
@@ -394,11 +394,9 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
     progress = await base.index.renewal()
     if progress is None and space.wanted.same_vectors(wanted):
         return None
-    mend = "a running server does it in the background; or run: knowledge-forge index"
+    mend = "a running server makes them in the background; or run: knowledge-forge index"
     if not space.wanted.same_vectors(wanted):
-        found = (
-            f"the index has vectors of {space.identity.embedder or 'nothing yet'}, the settings want {wanted.embedder}"
-        )
+        found = f"the index has vectors of {space.identity.embedder or 'nothing yet'}, but the settings name {wanted.embedder}"
         return note("vectors", found, mend)
     done, total = (progress.done, progress.total) if progress else (0, 0)
     found = f"{done} of {total} passages have vectors of {space.wanted.embedder}"

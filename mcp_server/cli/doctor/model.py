@@ -96,20 +96,22 @@ async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]])
 def _answers(model: ConfiguredModel, reply: ModelReply, access: ModelAccess) -> DoctorFinding:
     usage = reply.usage
     took = (
-        f"{usage.input} tokens in, {usage.output} out" if usage.known else "it does not say how many tokens that took"
+        f"{usage.input} tokens in, {usage.output} out"
+        if usage.known
+        else "it does not report how many tokens that took"
     )
     cost = model.cost(access.name.model, usage)
     took += f", a cost of {cost:f}" if cost is not None else ""
     found = f"{visible(model.name)} answers (one question: {took})"
     if not reply.uses and reply.stop == "end":
         mend = "name a model that supports tools in FORGE_MODEL, or start its server with tools enabled"
-        return note(WHAT, f"{found}, but did not call the tool that it was asked to call: runs need that", mend)
-    helps = f"; beside runs it helps with {listed(access.helps)}" if access.helps else ""
+        return note(WHAT, f"{found}, but did not call the tool that it was asked to call, which runs need", mend)
+    helps = f"; it also helps with {listed(access.helps)}" if access.helps else ""
     return ok(WHAT, f"{found}{' and calls tools' if reply.uses else ''}{helps}")
 
 
 def _about(access: ModelAccess, settings: Settings) -> Iterable[DoctorFinding]:
     if settings.toolsets is not None and "runs" not in settings.toolsets:
         found = "the tools of runs are not listed, although a language model is configured"
-        yield note(WHAT, found, "add runs to FORGE_TOOLSETS, or leave that out")
+        yield note(WHAT, found, "add runs to FORGE_TOOLSETS, or unset it")
     yield from unencrypted(WHAT, access.address or "", access.address_setting)

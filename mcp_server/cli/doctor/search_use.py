@@ -16,7 +16,7 @@ from mcp_server.app.knowledge_base import KnowledgeBase
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.result import DoctorFinding, note, ok
 
-RESET = "knowledge-forge eval --from-use --reset returns to the program's weights"
+RESET = "knowledge-forge eval --from-use --reset returns to the default weights"
 
 
 async def ranking(base: KnowledgeBase) -> DoctorFinding:
@@ -32,8 +32,8 @@ async def ranking(base: KnowledgeBase) -> DoctorFinding:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             was_reset = False
         if not was_reset:
-            return note("ranking", f"{file} cannot be read, so search has the program's weights", "delete the file")
-    return ok("ranking", "search has the program's weights")
+            return note("ranking", f"{file} cannot be read, so search uses the default weights", "delete the file")
+    return ok("ranking", "search uses the default weights")
 
 
 async def use(base: KnowledgeBase, settings: Settings) -> DoctorFinding:

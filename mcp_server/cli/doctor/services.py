@@ -50,7 +50,7 @@ async def services_examined(settings: Settings, *, sleep: Sleep = anyio.sleep) -
                 findings += await _looked(service, settings, stack, sleep)
             else:
                 findings.append(
-                    note(service, "it is configured, and this version can't check it", "call one of its tools")
+                    note(service, "it is configured, but this version can't check it", "call one of its tools")
                 )
     return [*findings, *_unlisted(settings), *_open_to_others(settings)]
 
@@ -75,7 +75,7 @@ def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:
     for service in settings.services:
         if settings.toolsets is not None and service not in settings.toolsets:
             found = "its tools are not listed, although it is configured"
-            yield note(service, found, f"add {service} to FORGE_TOOLSETS, or leave that out")
+            yield note(service, found, f"add {service} to FORGE_TOOLSETS, or unset it")
 
 
 def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
@@ -181,7 +181,7 @@ def _reviewer(entry: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterabl
         mend = "correct ZULIP_REVIEWERS; `28` or `Ann|28` is a user's id, which their profile in Zulip shows"
         yield bad("zulip", visible(f"ZULIP_REVIEWERS: {why}"), mend)
     elif reviewer_name(entry) == folded(bearers[0].name):
-        found = f"ZULIP_REVIEWERS lists {entry} by name, and anybody who takes that name in Zulip later could decide"
+        found = f"ZULIP_REVIEWERS lists {entry} by name, so anybody who takes that name in Zulip later could decide"
         yield note("zulip", visible(found), f"write {visible(bearers[0].name)}|{bearers[0].id}")
 
 

@@ -71,12 +71,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     using.add_argument(
         "--dimensions", metavar="N", type=integer(8, 8192), help="ask the endpoint for vectors of this length"
     )
-    using.add_argument("--question-prefix", metavar="TEXT", help="what the model expects before a question")
-    using.add_argument("--passage-prefix", metavar="TEXT", help="what the model expects before a passage")
+    using.add_argument("--question-prefix", metavar="TEXT", help="the text that the model expects before a question")
+    using.add_argument("--passage-prefix", metavar="TEXT", help="the text that the model expects before a passage")
     using.add_argument(
         "--multilingual",
         choices=("yes", "no"),
-        help="whether the model finds a text by a question in another language, if its files and name don't say",
+        help="whether the model matches a question with texts in other languages, if its files and name don't say",
     )
     using.add_argument("--later", action="store_true", help="leave the passages to a running server or to `index`")
     using.add_argument("--yes", action="store_true", help="don't ask")
@@ -150,7 +150,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
                 waiting = await _filled(base, later=args.later)
             except anyio.get_cancelled_exc_class():
                 say(
-                    "stopped; the choice and the vectors made so far stay, and a server or knowledge-forge index continues"
+                    "stopped; the choice and the vectors made so far are kept, and a server or knowledge-forge index continues"
                 )
                 raise
     if settings.json:
@@ -162,7 +162,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         print(f"{visible(choice.offer.setting)} is set in {choice.file}")
         print(waiting or "all passages have their vectors, and searches use them now")
         if choice.offer is not STATIC:
-            print("to take it back: knowledge-forge embedder use static")
+            print("to undo this: knowledge-forge embedder use static")
     return 0 if not waiting or args.later else NOT_DONE
 
 
@@ -227,8 +227,8 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
     if names:
         listed = ", ".join(sorted(names))
         raise WronglyAsked(
-            f"{listed} is set in the environment, which wins over {settings.file_place}; remove it there, and from the "
-            "entry of each host that sets it, and try again"
+            f"{listed} is set in the environment, which takes precedence over {settings.file_place}; remove it there, and "
+            "from the entry of each host that sets it, and try again"
         )
     fields = {key: _read(key, value) for key, value in values.items()}
     if args.key_file:
@@ -287,7 +287,7 @@ async def _agreed(args: argparse.Namespace, question: str) -> bool:
 _ACROSS = {
     True: "finds pages by questions in other languages",
     False: "finds pages by questions in their own language only",
-    None: "nothing says whether it finds across languages; if it does, use --multilingual yes",
+    None: "nothing says whether it works across languages; if it does, use --multilingual yes",
 }
 
 
@@ -330,7 +330,7 @@ def _print_estimate(found: EmbeddingEstimate) -> None:
         print(
             f"  {'disk':<10} {size_in_words(found.disk_bytes)} for the vectors, beside the old ones until all are made"
         )
-    print(f"  {'meanwhile':<10} searches use the vectors of before; what is done stays if this is stopped")
+    print(f"  {'meanwhile':<10} searches use the earlier vectors; if you stop this, the vectors made so far are kept")
 
 
 def _duration(seconds: float) -> str:
@@ -349,7 +349,7 @@ async def _filled(base: KnowledgeBase, *, later: bool) -> str:
         if later:
             return "passages get their vectors from the next server, or now with: knowledge-forge index"
         done = await bring_up_to_date(base, lease, vectors=True)
-        return f"passages still wait for their vectors: {done.waiting}" if done.waiting else ""
+        return f"passages that still have no vectors: {done.waiting}" if done.waiting else ""
 
 
 async def _noticed(base: KnowledgeBase) -> str:
@@ -370,5 +370,5 @@ async def _noticed(base: KnowledgeBase) -> str:
 
 ACTIONS: Mapping[str, tuple[str, Action]] = {
     "list": ("list the embedders that can be used, with size, licence and languages", _list),
-    "use": ("change to another embedder; `static` takes it back", _use),
+    "use": ("change to another embedder; `static` returns to the default", _use),
 }

@@ -58,7 +58,7 @@ def local_offer(path: Path) -> EmbedderOffer:
     try:
         files = find_model(path)
     except UnusableModel as error:
-        raise WronglyAsked(f"{path} is no model that can be used: {error}") from error
+        raise WronglyAsked(f"{path} is not a model that can be used: {error}") from error
     except OSError as error:
         raise WronglyAsked(f"{path} cannot be read: {error.strerror}") from error
     return EmbedderOffer(

@@ -134,7 +134,7 @@ def consequence(state: JourneyState, word: Decided, steps: Sequence[Step]) -> st
     """Return the effect of a person's decision: `steps`, before any work is checked again."""
     moves = [step for step in steps if isinstance(step, PhaseChanged)]
     if word.decision == "modify" and word.changes is not None:
-        return f"the work of {word.phase} is changed as given and checked again"
+        return f"the work of {word.phase} is changed as requested and checked again"
     if moves:
         way = "returns" if moves[-1].is_backward else "moves"
         end = " and is complete" if any(isinstance(step, Completed) for step in steps) else ""

@@ -78,7 +78,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         if not settings.json:
             print(f"  takes      {measured_ms} ms for {MEASURED} passages, as measured here, for every search")
             if measured_ms > new.reranker_ms:
-                print(f"  too slow   a search waits only {new.reranker_ms} ms for it: set FORGE_RERANKER_MS higher")
+                print(f"  too slow: a search waits only {new.reranker_ms} ms for it; set FORGE_RERANKER_MS higher")
         if not await _agreed(args):
             return NOT_DONE
     await anyio.to_thread.run_sync(change_file, file, values)
@@ -87,8 +87,8 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         return 0
     print(f"{visible(new.reranker or OFF)} is set in {file}")
     if new.reranker:
-        print("to see what it is worth: knowledge-forge eval, with it and without")
-        print("to take it back: knowledge-forge reranker use off")
+        print("to measure its effect: knowledge-forge eval, with it and without")
+        print("to undo this: knowledge-forge reranker use off")
     return 0
 
 
@@ -124,8 +124,8 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping
         raise WronglyAsked("this account has no configuration folder; set FORGE_CONFIG to a file of yours")
     if names := {f"FORGE_{key.upper()}" for key in values} & set(settings.in_environment):
         raise WronglyAsked(
-            f"{', '.join(sorted(names))} is set in the environment, which wins over {settings.file_place}; remove it there, "
-            "and from the entry of each host that sets it, and try again"
+            f"{', '.join(sorted(names))} is set in the environment, which takes precedence over {settings.file_place}; "
+            "remove it there, and from the entry of each host that sets it, and try again"
         )
     fields: dict[str, object] = {}
     for key, value in values.items():
@@ -179,5 +179,5 @@ async def _measured_ms(settings: Settings) -> int:
 
 ACTIONS: Mapping[str, tuple[str, Action]] = {
     "show": ("show the reranker in use", _show),
-    "use": ("change to another reranker; `off` takes it back", _use),
+    "use": ("change to another reranker; `off` searches without one", _use),
 }

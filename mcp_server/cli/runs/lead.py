@@ -90,7 +90,7 @@ class NoModel(WronglyAsked):
         else:
             problem = f"{visible(str(settings.model))} cannot be asked"
             keys = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[settings.model.company]
-        own = "" if keys == "ANTHROPIC_API_KEY" else "; your own server is set with OPENAI_BASE_URL and may need no key"
+        own = "" if keys == "ANTHROPIC_API_KEY" else "; for your own server set OPENAI_BASE_URL; it may need no key"
         super().__init__(f"{problem}; its key is read from {keys}, or from FORGE_MODEL_KEY_FILE{own}")
 
 

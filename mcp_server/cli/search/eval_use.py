@@ -82,7 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fit", action="store_true", help="with --from-use: try other ranking weights")
     parser.add_argument("--apply", action="store_true", help="with --fit: store them, after you agree at the terminal")
-    parser.add_argument("--reset", action="store_true", help="with --from-use: return to the program's ranking weights")
+    parser.add_argument("--reset", action="store_true", help="with --from-use: return to the default ranking weights")
     parser.add_argument("--forget", action="store_true", help="with --from-use: delete the recorded questions")
 
 
@@ -100,11 +100,13 @@ def wanted(args: argparse.Namespace) -> bool:
     if args.queries is not None:
         raise WronglyAsked("give either QUERIES or --from-use")
     if other := [name for name in ("qrels", "compare", "at_least") if getattr(args, name) is not None]:
-        raise WronglyAsked(f"--{other[0].replace('_', '-')} is about a query set, so it does not go with --from-use")
+        raise WronglyAsked(
+            f"--{other[0].replace('_', '-')} applies to a query set, so it can't be used with --from-use"
+        )
     if args.apply and not args.fit:
         raise WronglyAsked("--apply stores what --fit finds: use --from-use --fit --apply")
     if len({*own} - {"apply"}) > 1:
-        raise WronglyAsked(f"--{own[0]} and --{own[-1]} do not go together")
+        raise WronglyAsked(f"--{own[0]} and --{own[-1]} can't be used together")
     return True
 
 
@@ -224,7 +226,9 @@ async def _applied(fitted: FittedWeights, settings: Settings) -> bool:
     )
     record = WeightsRecord(fitted.best, utc_now().isoformat(timespec="seconds"), os_user(), reason)
     store(_state_dir(settings), record)
-    say("Stored. Running servers use them from the next search on; eval --from-use --reset returns to the program's.")
+    say(
+        "Stored. Running servers use them from the next search on; eval --from-use --reset returns to the default weights."
+    )
     return True
 
 
@@ -233,7 +237,7 @@ def _reset(settings: Settings) -> int:
     if settings.json:
         print_json({"reset": done})
     else:
-        print("Search has the program's weights again." if done else "Search already has the program's weights.")
+        print("Search uses the default weights again." if done else "Search already uses the default weights.")
     return 0
 
 
@@ -338,12 +342,12 @@ def _show_nothing(report: UseReport, settings: Settings) -> None:
     elif report.gone:
         print(f"{asked}. The pages used afterwards no longer exist, so there is nothing to measure.")
     else:
-        print(f"{asked}. No page was used within ten minutes after one, so there is nothing to measure.")
+        print(f"{asked}. No page was used within ten minutes after a question, so there is nothing to measure.")
 
 
 def _show_averages(found: UseSummary) -> None:
     below = found.below_first
-    columns = [f"\n{found.labels} questions, by how much each use says", "mean", "95 % interval"]
+    columns = [f"\n{found.labels} questions, by how strong the evidence of each use is", "mean", "95 % interval"]
     if below is not None:
         columns += [f"used below\nplace 1: {below.labels}", "95 % interval"]
     table = plain_table(*columns)
@@ -360,7 +364,7 @@ def _interval_cells(interval: Interval) -> tuple[str, str]:
 def _show_fit(fitted: FittedWeights) -> None:
     console, gain = stdout_console(), fitted.gain
     if gain is None:
-        console.print(f"\n[yellow]The weights in use stay: {escape(fitted.refused)}.[/]")
+        console.print(f"\n[yellow]The weights are not changed: {escape(fitted.refused)}.[/]")
         return
     table = plain_table("\nranking weights", "in use", "best fit")
     used, best = asdict(fitted.used), asdict(fitted.best)
@@ -374,6 +378,6 @@ def _show_fit(fitted: FittedWeights) -> None:
         f"{fitted.agreeing} of {FOLDS} choices agree."
     )
     if fitted.refused:
-        console.print(f"[yellow]The weights in use stay: {escape(fitted.refused)}.[/]")
+        console.print(f"[yellow]The weights are not changed: {escape(fitted.refused)}.[/]")
     else:
         console.print("[green]The best fit is better. eval --from-use --fit --apply stores it.[/]")

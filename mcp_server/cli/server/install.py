@@ -82,7 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     forms.add_argument("--allow-forms", dest="forms", action="store_const", const=True, help=allows)
     forbids = "don't count forms, without asking"
     forms.add_argument("--no-forms", dest="forms", action="store_const", const=False, help=forbids)
-    trusts = f"trust a place without asking: {', '.join(PLACE_FORMS)}"
+    trusts = f"trust a place without being asked: {', '.join(PLACE_FORMS)}"
     parser.add_argument("--trust-place", dest="places", metavar="PLACE", action="append", help=trusts)
 
 

@@ -116,11 +116,11 @@ def _from_address(asked: str, hosts: Iterable[str], base_path: str, workspace: s
     except ValueError:
         raise BadReference(asked, "is not an address") from None
     if host not in {known.casefold() for known in hosts}:
-        raise BadReference(asked, "is an address of another site")
+        raise BadReference(asked, "is an address on another site")
     # Unquoted after the split: an encoded slash belongs to a name, and must not make it a path.
     parts = [unquote(part) for part in address.path.removeprefix(base_path).split("/") if part]
     if parts[:1] != [workspace]:
-        raise BadReference(asked, "is an address of another workspace")
+        raise BadReference(asked, "is an address in another workspace")
     match parts[1:]:
         case ["browse", key]:
             return key

@@ -78,7 +78,7 @@ async def read_all(
             ended_early = got.total is not None and len(found) < got.total
             return _incomplete(items, got.total, "the pages ended early") if ended_early else Listing(items)
         if len(found) == before:
-            return _incomplete(items, got.total, "a page had nothing new although more were announced")
+            return _incomplete(items, got.total, "a page had nothing new, although more were promised")
         if got.next_cursor in cursors or got.next_cursor == cursor:
             return _incomplete(items, got.total, "the pages led in a circle")
         cursors.add(got.next_cursor)

@@ -78,7 +78,7 @@ def _remedy(reply: ServiceReply, what: str) -> str:
     detail = reply.body.get("detail") if isinstance(reply.body, Mapping) else None
     # A bad key is a 403 with the word "token" in it (err_bad_key); no key at all is a 401 (err_no_key_401).
     if reply.status == 401 or "token" in str(detail).casefold():
-        return "PLANE_API_KEY has to be a personal access token that is still valid"
+        return "PLANE_API_KEY must be a personal access token that is still valid"
     # Plane answers the same for a workspace or project that does not exist: err_workspace_missing,
     # err_project_items_missing_project.
     return f"there is no {what}, or the key's owner is not a member there; guests can only read"

@@ -26,8 +26,8 @@ class TargetGone(ConnectorError):
         self.name = name
         super().__init__(
             SERVICE,
-            f"the receiver {name} answered that it takes no more webhooks (410); nothing was done, and nothing more is sent there "
-            f"until the server restarts. A person corrects or removes it in {SETTING}",
+            f"the receiver {name} answered that it accepts no more webhooks (410); nothing was done, and nothing more is "
+            f"sent there until the server restarts. A person corrects or removes it in {SETTING}",
         )
 
 
@@ -72,4 +72,4 @@ def require_accepted(reply: ServiceReply, name: str) -> None:
     if reply.status in (401, 403):
         remedy = f"nothing was done; compare the secret of {name} in {SETTING} with the receiver's"
         raise Denied(f"the receiver {name}", reply.status, "it does not accept the signature", remedy)
-    raise ServiceRefused(f"the receiver {name}", reply.status, "it does not take this message")
+    raise ServiceRefused(f"the receiver {name}", reply.status, "it does not accept this message")

@@ -32,7 +32,7 @@ _CHANNEL_MARKS = re.compile(r"#?\*\*(?P<marked>[^*>]+)\*\*|#?(?P<bare>.*)", re.D
 _PERSON_MARKS = re.compile(r"@?_?\*\*(?P<marked>[^*]+)\*\*|@?(?P<bare>.*)", re.DOTALL)
 _TOPIC_PART = re.compile(r"/topic/[^/]*")
 """The part of an address that is a topic's name; Zulip finds a message without it."""
-_OUT_OF_REACH = "it may be deleted, or outside of what the bot and ZULIP_CHANNELS reach"
+_OUT_OF_REACH = "it may be deleted, or in a place that the bot or ZULIP_CHANNELS does not cover"
 
 
 class Chat:

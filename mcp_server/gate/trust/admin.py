@@ -150,7 +150,7 @@ def _require_enrolled(hosts: Sequence[Enrolment], arguments: Mapping[str, Any]) 
 async def _allow_forms(state: StateStore, arguments: Mapping[str, Any], verdict: ProposalVerdict) -> None:
     """Let the host's forms approve, unless a person turned them off after this was approved."""
     digest = _require_enrolled(await state.enrolments(), arguments).secret_digest
-    note = Note(verdict.by, "host.forms", str(arguments["host"]), verdict.at, "forms count as the person's word")
+    note = Note(verdict.by, "host.forms", str(arguments["host"]), verdict.at, "forms count as the person's approval")
     await state.trust.allow_forms(arguments["host"], digest, allowed=True, note=note)
     # `allow_forms` also returns False if forms were allowed already, so only the stored state says whether a later no stands.
     if not _require_enrolled(await state.enrolments(), arguments).forms:

@@ -266,7 +266,7 @@ class ProtocolTasks:
         if chain and chain[-1].state == "pending":
             return await self._waiting_for_decision(replace(task, poll_ms=WAITING_MS), chain[-1], forms=forms)
         if why := await self._services.runs.day.spent():
-            return replace(task, poll_ms=WAITING_MS, message=f"it waits until there is room: {why}")
+            return replace(task, poll_ms=WAITING_MS, message=f"it waits until a limit allows more: {why}")
         return replace(task, message=run_presenter.progress_of(run, run.frames[-1]) if run.frames else "starting")
 
     async def _result_of(self, run: Run) -> Mapping[str, Any]:

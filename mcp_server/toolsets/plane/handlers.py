@@ -33,7 +33,7 @@ from mcp_server.toolsets.plane.schemas import (
 from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
 
-NOTHING = "nothing is left to be changed; nothing was sent"
+NOTHING = "nothing is left to change; nothing was sent"
 
 
 async def list_projects(services: ActServices, _call: Call, arguments: ProjectsArguments) -> Projects:

@@ -389,10 +389,10 @@ def _note(found: Iterable[_FoundTasks], later: Sequence[str], unnamed: Iterable[
     aged = {one.read.project.key: one.read.listing.aged_s for one in found if one.read.listing.aged_s is not None}
     if aged:
         notes.append(
-            f"{', '.join(aged)}: as {max(aged.values()):.0f} s ago, because Plane accepts no more requests for now"
+            f"{', '.join(aged)}: data from {max(aged.values()):.0f} s ago, because Plane accepts no more requests for now"
         )
     if missing := ", ".join(unnamed):
-        notes.append(f"{missing}: some names of people or labels could not be read; call again for them")
+        notes.append(f"{missing}: some names of people or labels could not be read; call again to get them")
     if changed:
         notes.append(CHANGED.format(changed))
     return "; ".join(notes) or None

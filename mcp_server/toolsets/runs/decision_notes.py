@@ -14,7 +14,7 @@ LONGEST_NOTE, LONGEST_ERROR, LONGEST_RESULT = 2_000, 2_000, 4_000
 """Characters. These texts are never left out of the history to save room."""
 MOST_FOLLOWED = 50
 
-GONE = "it is no longer on record and no decision is known. Assume it was not done"
+GONE = "it is no longer on record, and its decision is unknown. Assume it was not done"
 NOT_DONE = "nothing was done"
 REFUSED = "Do not try to get the same result in another way"
 
@@ -40,7 +40,7 @@ def became(chain: Sequence[Proposal]) -> str:
     last, replaced = chain[-1], ""
     if len(chain) > 1:
         why = f" ({one_line(chain[0].error, LONGEST_ERROR)})" if chain[0].error else ""
-        replaced = f"proposal {last.id} replaced it{why}; the outcome of that one: "
+        replaced = f"proposal {last.id} replaced it{why}; the outcome of that proposal: "
     # The person's own words, marked as theirs and in quotes that they cannot close.
     note = last.verdict.note if last.verdict else ""
     said = f". The person says: “{one_line(note, LONGEST_NOTE)}”" if note.strip() else ""
@@ -63,7 +63,7 @@ def _outcome(last: Proposal) -> str:
         case "rejected":
             return f"a person rejected it, so {NOT_DONE}. {REFUSED}"
         case "expired":
-            return f"nobody decided about it in time, so {NOT_DONE}"
+            return f"nobody decided on it in time, so {NOT_DONE}"
         case "withdrawn":
             return f"it was withdrawn, so {NOT_DONE}"
         case "superseded":

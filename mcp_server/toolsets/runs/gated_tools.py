@@ -31,7 +31,7 @@ WITHHELD = frozenset(("agent_run", "agent_trace", "journey_decide", "proposal_wi
 """Tools that a run may not call: it starts no other run, has no person whose decision it could relay, and must not withdraw a
 waiting proposal.
 """
-OVERTAKEN = "it was not called here: another process led the run meanwhile"
+OVERTAKEN = "it was not called here: another process had taken over the run"
 CANCELLED = "it was not called: the run was cancelled"
 UNTRUSTED = "untrusted"
 """The first field of a result with untrusted text; no answer of a tool has it."""
@@ -86,7 +86,7 @@ class GatedTools:
             raise
         except Exception:
             # Whatever broke here, the call may have been sent: it must not count as not done, nor end the run.
-            logger.exception("the outcome of %s cannot be found out", call.key)
+            logger.exception("the outcome of %s cannot be determined", call.key)
             return None
 
     async def _run(self) -> Run:

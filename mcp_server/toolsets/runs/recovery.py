@@ -32,15 +32,16 @@ OVERLAP = timedelta(days=1)
 
 ANSWER_LOST = "Its answer was lost because the process that called it died. It changes nothing: call it again if it is still needed"
 NOT_DONE = "It was not done: the process that called it died first. Call it again if it still makes sense"
-FAILED_THERE = "It was certainly not done: it was tried once and failed. Call it again if it still makes sense"
+FAILED_THERE = "It was not done: the only attempt failed. Call it again if it still makes sense"
 INCOMPLETE = (
     "The process that called it died during the call, and the result is missing or incomplete. It may still come. "
-    "The same call again looks "
-    "first, and then does once what is missing"
+    "Repeat the same call: it looks first, and does only what is missing"
 )
-NOT_ANSWERED = "It is not known whether it was done: {why}. The same call again looks first, and does it once"
-REPEATABLE = "It is not known whether it was done, because the process that called it died. The same call again has its effect once"
-TAKEN_BACK = "It was written, found wrong, and undone: the page is as it was"
+NOT_ANSWERED = (
+    "It is not known whether it was done: {why}. Repeat the same call: it looks first, and does this only once"
+)
+REPEATABLE = "It is not known whether it was done, because the process that called it died. Repeating the call does not do it twice"
+TAKEN_BACK = "It was written, did not read back correctly, and was undone: the page is unchanged"
 FROM_RECORD = "the process that called it died before it could answer; this is what the audit record says"
 
 

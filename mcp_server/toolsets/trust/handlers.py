@@ -43,7 +43,7 @@ class OthersAsk(KnowledgeError):
     def __init__(self, proposal: str) -> None:
         self.proposal = proposal
         super().__init__(
-            f"{proposal} was not withdrawn: another host asks for the same change too, so a person still decides on it"
+            f"{proposal} was not withdrawn: another host asks for the same change, so a person still decides on it"
         )
 
 

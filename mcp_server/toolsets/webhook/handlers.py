@@ -143,8 +143,8 @@ def _act(services: ActServices, plan: PlannedWebhook) -> ServiceAct[WebhookSent]
         if delivered.status == "unsure":
             minutes = LONGEST_IN_FLIGHT.total_seconds() / 60
             why = (
-                f"{plan.target.name} may have received it. The same call sends it again as {entry.id}, at the latest "
-                f"{minutes:.0f} minutes after it was sent; a receiver that knows this id drops the copy"
+                f"{plan.target.name} may have received it. The same call sends it again as {entry.id}, if need be "
+                f"{minutes:.0f} minutes after the first attempt; a receiver that knows this id drops the copy"
             )
             return plan.answered("unsure", entry.id, why)
         if delivered.status == "unchanged":

@@ -12,9 +12,9 @@ from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_name
 from mcp_server.toolsets.zulip.schemas import ChannelLine, Channels, PlaceLine
 
 MOST_PLACES = 200
-NO_CHANNELS = "there are no channels that may be used"
+NO_CHANNELS = "there are no channels that you may use"
 NOTHING_UNREAD = (
-    "nothing unread there: the bot is up to date, or gets no messages of a channel that it is not subscribed to"
+    "nothing is unread there: the bot has read everything, or gets no messages because it is not subscribed"
 )
 INCOMPLETE = "older unread messages are not counted: Zulip lists the newest 50,000"
 

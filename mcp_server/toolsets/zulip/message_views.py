@@ -43,16 +43,16 @@ SCHEDULED_IDS = "not sent yet: zulip_update(scheduled_id=..., delete=true) cance
 ENDS = ("newest", "oldest", "first_unread")
 NOTHING = "no messages there"
 HIDDEN = "older messages are hidden by the organisation's plan"
-MORE_OLDER, NO_OLDER = "next_cursor continues with older ones", "there are no older ones"
-MORE_NEWER, NO_NEWER = "next_cursor continues with newer ones", "there are no newer ones"
+MORE_OLDER, NO_OLDER = "next_cursor continues with older messages", "there are no older messages"
+MORE_NEWER, NO_NEWER = "next_cursor continues with newer messages", "there are no newer messages"
 INSIDE_NOT = "this Zulip's search finds no words inside text without spaces, such as Chinese, Japanese or Thai"
 INSIDE_MAYBE = "Zulip's search usually finds no words inside text without spaces, such as Chinese, Japanese or Thai"
 INSIDE_REMEDY = "messages may be missing here, so read the topic or search for words that stand alone"
 FILE, MORE_OF_FILE = "file", "next_cursor continues the text"
 WAIT_AGAIN = "next_cursor with wait_seconds continues to wait"
-NO_NEWER_YET = f"there are no newer ones yet; {WAIT_AGAIN}"
+NO_NEWER_YET = f"there are no newer messages yet; {WAIT_AGAIN}"
 CANNOT_WAIT = (
-    "wait_seconds waits for newer messages, and this cursor continues with older ones: leave the cursor out, and give the id of "
+    "wait_seconds waits for newer messages, and this cursor continues with older messages: leave the cursor out, and give the id of "
     "the last message you know as anchor"
 )
 
@@ -113,7 +113,7 @@ async def _read_file(chat: Chat, arguments: ReadMessagesArguments, path: str, ke
     _require_clear(arguments)
     where = await _where(chat, arguments)
     if where is None:
-        raise Unclear("name the channel (and topic) or the people of the message with the file, too")
+        raise Unclear("also name the channel (and topic) or the people of the message that has the file")
     kind, at = unseal(arguments.cursor, key, str, int) if arguments.cursor else (FILE, 0)
     start = int(at)
     found = await file_text(chat, path, where)
@@ -282,7 +282,7 @@ def _require_clear(arguments: ReadMessagesArguments) -> None:
         raise Unclear("a topic is read in its channel: name that, too")
     if arguments.since is not None:
         if arguments.anchor != "newest":
-            raise Unclear("since begins at a point in time and anchor at a message: give one of them")
+            raise Unclear("since begins at a time and anchor at a message: give only one of them")
         if arguments.channel is None and not arguments.people:
             raise Unclear("since needs a channel or people")
 
@@ -352,5 +352,8 @@ async def _messages(chat: Chat, messages: Sequence[Message], cursor: str | None,
         more = f" and {len(cut) - 10} more" if len(cut) > 10 else ""
         verb = "are" if len(cut) > 1 else "is"
         ids = ", ".join(cut[:10]) + more
-        notes = [*notes, f"{ids} {verb} cut after {share} characters: read one with its id as anchor and limit 1"]
+        notes = [
+            *notes,
+            f"{ids} {verb} cut after {share} characters: to read one in full, pass its id as anchor and limit 1",
+        ]
     return ReadMessages(lines, cursor, tainted=bool(lines), note="; ".join(notes) or None)

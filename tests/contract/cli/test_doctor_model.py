@@ -60,7 +60,7 @@ async def test_a_working_model_is_reported_with_the_cost_of_asking(site: Site, v
     assert found.health == "ok"
     assert found.found == (
         f"{vendor}:some-model answers (one question: 100 tokens in, 20 out, a cost of 0.003) and calls tools; "
-        "beside runs it helps with routes"
+        "it also helps with routes"
     )
     assert len(site.model.asked) == 1
 
@@ -123,7 +123,7 @@ async def test_an_unreachable_server_is_reported_with_its_address(site: Site) ->
 async def test_runs_left_out_of_the_toolsets_are_reported(site: Site) -> None:
     site.model.will(ASKED, uses("ready"))
     _, left_out = await site.findings(FORGE_TOOLSETS="knowledge")
-    assert left_out.mend == "add runs to FORGE_TOOLSETS, or leave that out"
+    assert left_out.mend == "add runs to FORGE_TOOLSETS, or unset it"
 
 
 async def test_the_doctor_reports_the_model_and_a_key_file_that_others_can_read(site: Site) -> None:

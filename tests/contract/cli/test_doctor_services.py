@@ -109,7 +109,7 @@ async def test_receivers_of_webhooks_are_named_by_their_host_and_not_contacted(s
 async def test_a_service_without_a_check_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(cast("dict[str, object]", services.CHECKS), "zulip")
     (found,) = await site.findings("zulip")
-    assert (found.health, found.found) == ("note", "it is configured, and this version can't check it")
+    assert (found.health, found.found) == ("note", "it is configured, but this version can't check it")
 
 
 async def test_half_a_configuration_is_reported_with_the_missing_half(site: Site) -> None:
@@ -143,7 +143,7 @@ async def test_a_server_that_starts_and_lists_its_tools_contacts_neither(site: S
 async def test_a_toolset_that_is_left_out_is_reported(site: Site) -> None:
     ok, left_out = await site.findings("plane", FORGE_TOOLSETS="knowledge", PLANE_PROJECTS="KB")
     assert ok.health == "ok"
-    assert left_out.mend == "add plane to FORGE_TOOLSETS, or leave that out"
+    assert left_out.mend == "add plane to FORGE_TOOLSETS, or unset it"
 
 
 @pytest.mark.parametrize(("mode", "notes"), [(0o600, []), (0o640, ["plane", "zulip"]), (0o604, ["plane", "zulip"])])

@@ -162,8 +162,8 @@ def test_options_that_do_not_go_together_are_refused(ann: Person) -> None:
     refused(ann.here("eval", "set.jsonl", "--from-use"), 2, "either QUERIES or --from-use")
     refused(ann.here("eval", "set.jsonl", "--fit"), 2, "--fit needs --from-use")
     refused(ann.here("eval", "--from-use", "--apply"), 2, "--fit --apply")
-    refused(ann.here("eval", "--from-use", "--fit", "--reset"), 2, "do not go together")
-    refused(ann.here("eval", "--from-use", "--at-least", "0.5"), 2, "--at-least is about a query set")
+    refused(ann.here("eval", "--from-use", "--fit", "--reset"), 2, "can't be used together")
+    refused(ann.here("eval", "--from-use", "--at-least", "0.5"), 2, "--at-least applies to a query set")
 
 
 def test_weights_change_only_at_a_terminal(ann: Person) -> None:
@@ -231,8 +231,8 @@ def test_weights_that_fit_better_are_offered_stored_by_a_person_and_taken_back(
     )
     assert ann.json("search", query)["hits"][0]["path"] == page
 
-    assert "program's weights again" in ann.here("eval", "--from-use", "--reset").stdout
-    assert "already has" in ann.here("eval", "--from-use", "--reset").stdout
+    assert "default weights again" in ann.here("eval", "--from-use", "--reset").stdout
+    assert "already uses" in ann.here("eval", "--from-use", "--reset").stdout
     assert ann.json("eval", "--from-use")["summary"] == fitted["summary"]
     assert ann.json("search", query)["hits"][0]["path"] != page
 
@@ -259,7 +259,7 @@ def test_a_running_server_uses_new_weights_from_the_next_search_on(ann: Person) 
 
 def test_the_doctor_names_the_weights_in_use_and_what_is_recorded(ann: Person) -> None:
     findings = {one["what"]: one for one in ann.json("doctor", FORGE_QUESTIONS_KEPT="off")}
-    assert findings["ranking"]["found"] == "search has the program's weights"
+    assert findings["ranking"]["found"] == "search uses the default weights"
     assert findings["use"]["found"] == "no questions yet; none are recorded (FORGE_QUESTIONS_KEPT)"
     assert not (ann.state / USE_FILE).exists()
     (ann.state / WEIGHTS_FILE).write_text("{", encoding="utf-8")
@@ -285,7 +285,7 @@ def test_use_without_a_reason_offers_no_weights(ann: Person, monkeypatch: pytest
     asked = at_a_terminal(monkeypatch)
     done = ann.here("eval", "--from-use", "--fit", "--apply")
     assert done.returncode == 1
-    assert "The weights in use stay" in re.sub(r"\s+", " ", done.stdout)
+    assert "The weights are not changed" in re.sub(r"\s+", " ", done.stdout)
     assert asked == []
     assert not (ann.state / WEIGHTS_FILE).exists()
 

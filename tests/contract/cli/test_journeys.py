@@ -394,7 +394,7 @@ def test_each_decision_does_what_was_announced(ann: Person) -> None:
         assert done.stdout == f"{words[0]} was recorded; {journey} is at {outcome}\n"
     submit(ann, journey, TREE)
     done = at_terminal(ann, "yes\n", "decide", journey, "modify", "--changes", json.dumps(better))
-    assert "modify: the work of DECOMPOSE is changed as given and checked again" in done.stderr
+    assert "modify: the work of DECOMPOSE is changed as requested and checked again" in done.stderr
     assert 'your changes: {"questions":[{' in done.stderr
     assert done.stdout == f"modify was recorded; {journey} is at version 7, active in ANSWER\n"
     assert state_of(ann, journey).work["DECOMPOSE"].content == {**TREE, **better}

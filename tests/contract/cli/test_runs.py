@@ -162,7 +162,10 @@ def test_the_doctor_says_which_runs_wait_and_which_nobody_leads(ann: RunPerson) 
     assert ann.modelless.here("runs", "answer", left, "all", "--leave").returncode == ACHIEVED
     (runs,) = [one for one in json.loads(ann.modelless.here("doctor", "--json").stdout) if one["what"] == "runs"]
     assert runs["health"] == "note"
-    assert runs["found"] == "1 asks a person, 1 waits for a decision, 1 running, 1 of them not run by any process"
+    assert (
+        runs["found"]
+        == "1 asks a person, 1 waits for a decision, 1 running, 1 of them without a process that works on them"
+    )
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------

@@ -332,7 +332,7 @@ async def test_an_invalid_address_is_reported(address: str) -> None:
 async def test_a_key_that_no_header_can_carry_is_reported_without_it() -> None:
     place = ServiceAddress("Plane", "http://127.0.0.1:9", "PLANE_BASE_URL", {"X-API-Key": f"{KEY}\n"}, (KEY,))
     async with clients() as made:
-        with pytest.raises(ConnectorError, match="characters that no key has") as raised:
+        with pytest.raises(ConnectorError, match="characters that a key can't have") as raised:
             await Sender(place, made.kept, sleep=asyncio.sleep, monotonic=lambda: 0.0).send(READ)
     assert KEY not in str(raised.value)
 

@@ -91,7 +91,7 @@ async def test_another_embedder_takes_over_while_searches_go_on_and_other_proces
         for base in (app.base, other, alone):
             assert (await ask(base)).note is None, "searched with the old vectors, by all"
         found = {finding.what: finding for finding in await doctor.examine(plain)}
-        assert "the settings want static" in found["vectors"].found
+        assert "but the settings name static" in found["vectors"].found
         assert all(body["input"] != [QUESTION] for body in server.requests)
         gate.set()
         swapped = await settled(app.base, "endpoint:words/1")
@@ -165,7 +165,7 @@ async def test_another_model_behind_the_same_address_is_noticed_and_not_compared
         async with open_base(settings) as base:
             note = (await ask(base)).note
         assert note is not None
-        assert "other vectors than those in the index" in note
+        assert "vectors differ from those in the index" in note
         assert "--rebuild" in note
 
 
@@ -311,7 +311,7 @@ ENDPOINT = {"FORGE_EMBEDDER": "endpoint:m", "FORGE_EMBEDDER_URL": "http://localh
         (ENDPOINT | {"FORGE_EMBEDDER_URL": "http://host:99999999/v1?secret"}, "is not like https://"),
         (ENDPOINT | {"FORGE_EMBEDDER_DIMENSIONS": "4"}, "from 8 to 8192"),
         (ENDPOINT | {"FORGE_EMBEDDER_ENCODING": "int8"}, "is not one of: float, base64"),
-        (ENDPOINT | {"FORGE_EMBEDDER_KEY": "secret with blanks"}, "no key has"),
+        (ENDPOINT | {"FORGE_EMBEDDER_KEY": "secret with blanks"}, "a key can't have"),
         (ENDPOINT | {"FORGE_EMBEDDER_KEY_FILE": "/nowhere/secret-is-not-here"}, "cannot be read as a key"),
     ],
 )

@@ -53,7 +53,9 @@ async def test_a_models_finding_goes_to_a_person_with_both_sides_and_the_rest_is
         assert answer["status"] == "partial"
         assert one.writer.text(PAGE) == TEXT + "\n## Owners\n\nAnna looks after the ledger.\n"
         (flag,) = [block for block in answer["blocks"] if block["verdict"] == "flag"]
-        assert "openai:some-model says both cannot be true: they differ in what is used or done" in flag["reason"]
+        assert (
+            "according to openai:some-model, both cannot be true: they differ in what is used or done" in flag["reason"]
+        )
         (found,) = (await one.call("kb_contradictions"))["contradictions"]
         assert (found["kind"], found["existing"]["text"], found["new"]["text"]) == ("model", GO, RUST)
         assert (found["existing"]["source"], found["new"]["source"]) == ("user", SOURCE)

@@ -376,7 +376,7 @@ async def test_a_run_waiting_for_the_daily_limit_says_so_by_its_handle(tmp_path:
         await at.forms.ask("tasks/update", taskId=run, inputResponses=answers)
         told = await at.forms.ask("tasks/get", taskId=run)
         assert told["status"] == "working"
-        assert told["statusMessage"].startswith("it waits until there is room: all runs together used 120 tokens")
+        assert told["statusMessage"].startswith("it waits until a limit allows more: all runs together used 120 tokens")
 
 
 async def test_a_call_that_answers_a_run_is_its_own_task_and_both_end_the_same(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ async def test_a_run_that_a_person_helped_does_not_end_when_the_limit_is_reached
         last = there.frames[-1]
         assert isinstance(last, Control)
         assert (answer["status"], there.iterations, last.signal) == ("running", 2, "left")
-        assert last.detail.startswith("it waits until there is room: all runs together used 240 tokens")
+        assert last.detail.startswith("it waits until a limit allows more: all runs together used 240 tokens")
         assert answer["note"].startswith("The run is waiting because a limit is used up")
         unbounded(host.app)
         await Keeper(host.app.services, runs).look()

@@ -63,7 +63,7 @@ async def test_a_cross_encoder_reads_question_and_passage_together(model: Path) 
 
 async def test_a_model_that_gives_no_number_for_a_pair_is_refused_with_the_reason(tmp_path: Path) -> None:
     embedder = write_transformer(tmp_path / "embedder", words_of(QUESTION))
-    with pytest.raises(RerankerUnavailable, match="no cross-encoder"):
+    with pytest.raises(RerankerUnavailable, match="not a cross-encoder"):
         await open_reranker(embedder).scores(QUESTION, PASSAGES)
     with pytest.raises(RerankerUnavailable, match="there is no folder"):
         open_reranker(tmp_path / "nothing")
@@ -84,7 +84,7 @@ async def test_an_explanation_says_what_the_reranker_moved(plain: Settings, mode
     found = await answer(replace(plain, reranker=f"onnx:{model}"), explain=True)
     assert found.explanation is not None
     told = json.dumps(found.explanation)
-    assert "the first passages are put in the order of pairs" in told
+    assert "the first passages were reordered by pairs" in told
     assert "place by reranker" in told
 
 

@@ -93,7 +93,7 @@ async def test_one_host_does_not_take_all_workers(settings: Settings, monkeypatc
         await until(lambda: len(told) == 2)
         assert len(workers()) <= 1
         tasks.cancel_scope.cancel()
-    assert all("4 of your large texts are not done yet" in one for one in told)
+    assert all("4 of your large texts are still being processed" in one for one in told)
 
 
 async def test_no_worker_is_left_when_the_server_ends(settings: Settings) -> None:

@@ -105,7 +105,7 @@ async def test_a_page_of_one_sentence_is_edited_like_any_other(host: Writer) -> 
     assert answer["blocks"][0]["reason"].startswith("replaces the text you read")
     assert host.text("small.md") == "The build takes 12 minutes."
     other = await host.merge("small.md", "Ask Ben about the cache.", base_revision=answer["revision"])
-    assert "taken as something new" in other["note"]
+    assert "treated as new text" in other["note"]
     assert "12 minutes" in host.text("small.md")
 
 

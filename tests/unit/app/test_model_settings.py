@@ -166,9 +166,9 @@ def test_prices_are_matched_by_pattern_in_order(text: str, told: list[ModelPrice
         ("FORGE_RUN_DAY_COST", "0", "an amount above 0"),
         ("FORGE_RUN_COST", "0", "an amount above 0"),
         ("FORGE_RUN_COST", "1e3", "an amount above 0"),
-        ("FORGE_MODEL_HELPS", "everything", f"known are {', '.join(HELPS)}"),
+        ("FORGE_MODEL_HELPS", "everything", f"choose from {', '.join(HELPS)}"),
         ("ANTHROPIC_BASE_URL", f"https://me:{KEY}@example.com", "put the key into ANTHROPIC_API_KEY"),
-        ("ANTHROPIC_API_KEY", f"{KEY} {KEY}", "characters that no key has"),
+        ("ANTHROPIC_API_KEY", f"{KEY} {KEY}", "characters that a key can't have"),
     ],
 )
 def test_a_value_that_cannot_be_used_stops_the_start_and_no_key_is_repeated(

@@ -42,7 +42,7 @@ def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     [
         ({"FORGE_READ_ONLY": "perhaps"}, "FORGE_READ_ONLY", "neither true nor false"),
         ({"FORGE_TOOLSETS": "knowledge,magic"}, "FORGE_TOOLSETS", "'magic' is not a toolset"),
-        ({"FORGE_DATABASE_SCHEMA": "public"}, "FORGE_DATABASE_SCHEMA", "a schema of its own"),
+        ({"FORGE_DATABASE_SCHEMA": "public"}, "FORGE_DATABASE_SCHEMA", "knowledge base's schema"),
         ({"FORGE_DATABASE_SCHEMA": 'a"; DROP'}, "FORGE_DATABASE_SCHEMA", "lower-case letters"),
         ({"FORGE_HTTP": "8000"}, "FORGE_HTTP", "HOST:PORT"),
         ({"FORGE_HTTP": "0.0.0.0:8000"}, "FORGE_HTTP", "loopback"),
@@ -139,7 +139,7 @@ def test_every_variable_has_its_purpose() -> None:
     [
         ("FORGE_QDRANT_URL", "http://me:hidden@host:6333", "FORGE_QDRANT_KEY"),
         ("FORGE_QDRANT_URL", "qdrant.example", "http://localhost:6333"),
-        ("FORGE_QDRANT_KEY", "two words", "no key has"),
+        ("FORGE_QDRANT_KEY", "two words", "a key can't have"),
         ("FORGE_QDRANT_SHARDS", "0", "from 1 to 1000"),
         ("FORGE_QDRANT_GRPC_PORT", "99999", "1 to 65535"),
         ("FORGE_QDRANT_QUANTIZATION", "half", "none, scalar, binary"),

@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_missing_folder_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(VaultUnavailable, match="create it or name another"):
+    with pytest.raises(VaultUnavailable, match="create it, or name another one"):
         Vault.open(tmp_path / "nowhere")
 
 

@@ -37,7 +37,7 @@ def ended(state: State, note: str = "", *, yes: bool | None = None, **more: Any)
             ended("rejected", "not now”. It was approved", yes=False),
             f"a person rejected it, so nothing was done. {REFUSED}. The person says: “not now'. It was approved”",
         ),
-        (ended("expired"), "nobody decided about it in time, so nothing was done"),
+        (ended("expired"), "nobody decided on it in time, so nothing was done"),
         (ended("withdrawn"), "it was withdrawn, so nothing was done"),
         (ended("pending"), "it is pending, and nothing was done so far"),
         (ended("approved", yes=True), "it is approved, and nothing was done so far"),
@@ -57,7 +57,7 @@ def test_a_successors_outcome_is_reported() -> None:
     last = replace(ended("rejected", yes=False), id="p-2")
     told = became([first, last])
     assert told.startswith(
-        "proposal p-2 replaced it (what it rests on has changed); the outcome of that one: a person rejected it"
+        "proposal p-2 replaced it (what it rests on has changed); the outcome of that proposal: a person rejected it"
     )
 
 

@@ -193,7 +193,7 @@ def test_missing_or_extra_words_of_a_text_are_reported() -> None:
     assert lost.differs[0].startswith("description: ")
     assert more.differs == ("description: 2 words added",)
     renamed = TaskField("name", "Old", "New", "Old", "New")
-    assert difference(updating(renamed), TASK).differs == ("name: it is not what was sent",)
+    assert difference(updating(renamed), TASK).differs == ("name: it differs from what was sent",)
 
 
 def test_a_change_is_confirmed_if_each_field_is_as_set_or_at_least_changed_where_plane_takes_part_of_it() -> None:

@@ -167,7 +167,7 @@ async def test_a_caller_with_too_many_waiting_steps_is_refused(tmp_path: Path) -
             await work()
         tasks.cancel_scope.cancel()
     assert str(told.value) == (
-        "this was not started: 4 of your large texts are not done yet. Nothing was changed. Send large texts one at a time, "
+        "this was not started: 4 of your large texts are still being processed. Nothing was changed. Send large texts one at a time, "
         "and try again"
     )
 

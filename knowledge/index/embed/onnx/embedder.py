@@ -137,7 +137,7 @@ class OnnxModel:
             if sizes == 2 and name != "pooler_output":
                 return name, True
         raise self.unavailable(
-            f"none of its outputs ({', '.join(outputs) or 'none of numbers'}) holds vectors of texts"
+            f"none of its outputs ({', '.join(outputs) or 'none of numbers'}) is a vector for each text"
         )
 
     def unavailable(self, reason: str, mend: str = REMEDY) -> EmbedderUnavailable:

@@ -61,5 +61,5 @@ def session_of(files: ModelFiles) -> onnxruntime.InferenceSession:
     except Exception as error:  # the library raises its own types and the system's
         raise UnusableModel(f"{files.weights.name} cannot be loaded ({type(error).__name__})") from error
     if odd := {given.name for given in session.get_inputs()} - KNOWN_INPUTS:
-        raise UnusableModel(f"it needs the input {', '.join(sorted(odd))}, which only texts cannot give")
+        raise UnusableModel(f"it needs the input {', '.join(sorted(odd))}, which text alone cannot provide")
     return session

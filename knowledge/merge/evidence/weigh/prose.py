@@ -270,9 +270,7 @@ def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator
             for old in prose_statements(w):
                 dismissed = w.dismissal(old.reading.text, new.reading.text) is not None
                 if old.reading.text == doubt.existing and not dismissed and may_doubt(w, old, new, target):
-                    reason = (
-                        f"{doubt.by} says both cannot be true: they differ in {doubt.about} ({doubt.sure:.2f} sure)"
-                    )
+                    reason = f"according to {doubt.by}, both cannot be true: they differ in {doubt.about} ({doubt.sure:.2f} sure)"
                     yield old, StatementRelation("contradict", MODEL, "".join(old.section[-1:]), reason, doubt.sure)
 
 

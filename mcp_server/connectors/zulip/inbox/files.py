@@ -59,13 +59,15 @@ async def file_text(chat: Chat, path: str, where: ChatPlace) -> FileText:
             raise
         content = None
     if content is None or len(content) > LARGEST_BYTES:
-        raise Unclear(f"{name[:60]!r} is larger than {LARGEST_BYTES:,} bytes, which is the most that is read")
+        raise Unclear(f"{name[:60]!r} is larger than {LARGEST_BYTES:,} bytes, the most that can be read")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = None
     if text is None or _CONTROL.search(text):
-        raise Unclear(f"{name[:60]!r} ({len(content):,} bytes) is not text in UTF-8, and only that can be read here")
+        raise Unclear(
+            f"{name[:60]!r} ({len(content):,} bytes) is not UTF-8 text, the only kind of file that can be read here"
+        )
     return FileText(name, text, message)
 
 

@@ -239,7 +239,7 @@ def _as_recorded(known: OutboxEntry, problem: str) -> Outcome:
     if known.fate == "done":
         key = json.loads(known.result or "{}").get("key")
         return {"status": "done", **({"key": key} if key else {})}
-    return {"status": "unsure", "note": f"it was begun, and cannot be looked up now: {problem}"}
+    return {"status": "unsure", "note": f"it was started, and cannot be looked up now: {problem}"}
 
 
 def _made(outcomes: Sequence[Outcome]) -> ChangesMade:
@@ -253,5 +253,5 @@ def _made(outcomes: Sequence[Outcome]) -> ChangesMade:
         status = "unchanged"
     note = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     if counts[NOT_SENT] or counts["unsure"]:
-        note += "; the same call again does what is missing, once"
+        note += "; repeat the same call: it does only what is missing"
     return ChangesMade(status, None, outcomes, "", note)

@@ -108,7 +108,7 @@ class CreateTask:
             except ReplyLost:
                 raise
             except ConnectorError as error:
-                raise PartlyDone(f"the task was created, but not tied to all that was named: {error}") from error
+                raise PartlyDone(f"the task was created, but these could not be connected to it: {error}") from error
         return self._result(made)
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
@@ -168,7 +168,7 @@ class UpdateTask:
         except ConnectorError as error:
             if not sent:
                 raise
-            raise PartlyDone(f"a part of it was done, then: {error}") from error
+            raise PartlyDone(f"part of it was done, then: {error}") from error
         return self._result()
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
@@ -334,7 +334,7 @@ async def _answer(board: Board, plan: TaskPlan, delivered: Delivered, *, read_ba
         # `why` says that the look-up changed nothing; in this note that would seem to be about the act itself.
         why = delivered.why.partition("; nothing was ")[0]
         where = plan.url or f"project {plan.project.key}"
-        note = f"{why}; look at {where} to see whether it was done. The same call again looks first, and does it once"
+        note = f"{why}; look at {where} to see whether it was done. Repeat the same call: it looks first, and does this only once"
         return answered(plan, "unsure", note)
     result = delivered.result or {}
     key = result.get("key") or plan.key

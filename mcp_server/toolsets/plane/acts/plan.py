@@ -129,7 +129,7 @@ async def _comment_change(board: Board, project: Project, task: PlaneTask, argum
         raise Unfit("the comment would be empty; to delete it, set delete")
     remarks = mentions.remarks(comment.html, html)
     if was == will_be and not remarks:
-        return replace(plan, halted=answered(plan, "unchanged", "the comment has this text already; nothing was sent"))
+        return replace(plan, halted=answered(plan, "unchanged", "the comment already has this text; nothing was sent"))
     field = TaskField("comment", comment.html, html, was, will_be, lost(comment.html, html))
     return replace(plan, fields=(field,), quotes=True, remarks=remarks)
 
@@ -160,7 +160,7 @@ async def plan_update(board: Board, call: Call, arguments: UpdateArguments, find
         arguments_hash=ToolSpec.hash_of(arguments),
     )
     if not fields:
-        return replace(plan, halted=answered(plan, "unchanged", "the task has these values already; nothing was sent"))
+        return replace(plan, halted=answered(plan, "unchanged", "the task already has these values; nothing was sent"))
     # The date that stays is the task's own.
     days: dict[str, object] = {"start": _iso(task.starts), "due": _iso(task.due)}
     _require_order(days | {one.name: one.after for one in fields})

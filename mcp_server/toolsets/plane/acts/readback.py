@@ -109,7 +109,7 @@ def difference(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> Readbac
             loses = lost(str(one.before or ""), task.html or "")
             differing += [f"{one.name}: {loses}"] if loses else []
         elif value != one.after and one.name == "name":
-            differing.append("name: it is not what was sent")
+            differing.append("name: it differs from what was sent")
         elif value != one.after:
             shown = plan.names.get(value, value) if isinstance(value, str) else "none"
             differing.append(f"{one.name}: {shown}, not {one.will_be or 'none'}")
@@ -123,4 +123,4 @@ def text_difference(name: str, sent: str, stored: str) -> tuple[str, ...]:
     """Return in words how the stored text differs from the one that was sent; nothing if both read the same."""
     if markdown_of(sent) == markdown_of(stored):
         return ()
-    return tuple(f"{name}: {words}" for words in differs(sent, stored)) or (f"{name}: it is not what was sent",)
+    return tuple(f"{name}: {words}" for words in differs(sent, stored)) or (f"{name}: it differs from what was sent",)

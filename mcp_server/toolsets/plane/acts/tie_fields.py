@@ -80,13 +80,15 @@ async def resolved(
     names = {folded(name) for name in known}
     if clash := next((one for one in signed if folded(one) in names), None):
         shown = one_line(clash, LONGEST_SHOWN)
-        raise Unfit(f"{what}: {shown!r} is a name here, so the sign is ambiguous; give ids, or the whole list by ids")
+        raise Unfit(
+            f"{what}: {shown!r} is a name here, so the sign is ambiguous; use ids, or give the whole list by ids"
+        )
     if len(signed) < len(entries):
         raise Unfit(f"{what} mixes names with and without a sign; give the whole list, or only +name and -name")
     added = [await find(one.strip()[1:]) for one in signed if one.strip()[0] == "+"]
     removed = [await find(one.strip()[1:]) for one in signed if one.strip()[0] == "-"]
     if {one.id for one in added} & {one.id for one in removed}:
-        raise Unfit(f"{what} adds and removes the same one")
+        raise Unfit(f"{what} both adds and removes the same value")
     return ListChange(added, removed, whole=False)
 
 
@@ -108,7 +110,7 @@ async def parent_field(
     home, parent = await board.task(asked)
     key = board.key(home, parent)
     if home.id != project.id:
-        raise Unfit(f"{key} is in another project; a parent has to be in {project.key}")
+        raise Unfit(f"{key} is in another project; a parent must be in {project.key}")
     above, looked = parent, 0
     while task is not None:
         if above.id == task.id:
@@ -156,7 +158,7 @@ async def _cycle_field(
         wanted = await board.cycle(project, asked, near=False)
         names[wanted.id] = wanted.name
         if wanted.ends is not None and wanted.ends < board.now():
-            raise Unfit(f"cycle {one_line(wanted.name, LONGEST_SHOWN)!r} has ended, and Plane adds no task to it")
+            raise Unfit(f"cycle {one_line(wanted.name, LONGEST_SHOWN)!r} has ended, so Plane adds no tasks to it")
     has = await board.cycle_with(project, task.id) if task else None
     if has is not None:
         names[has.id] = has.name
@@ -199,12 +201,12 @@ async def _relations_field(
         if ours is None:
             shown = one_line(entry, LONGEST_SHOWN)
             raise Unfit(
-                f"relation {shown!r} is not one; write one of {', '.join(sorted(set(KINDS.values())))}, then a key"
+                f"{shown!r} is not a relation; write one of {', '.join(sorted(set(KINDS.values())))}, then a key"
             )
         home, other = await board.task(reference)
         key = board.key(home, other)
         if kind.startswith("-"):
-            raise Unfit(f"Plane's API removes no relation; remove '{ours} {key}' in Plane")
+            raise Unfit(f"Plane's API can't remove relations; remove '{ours} {key}' in Plane")
         if task is not None and other.id == task.id:
             raise Unfit(f"{key} cannot be related to itself")
         value = relation_key(ours, other.id)
@@ -212,13 +214,13 @@ async def _relations_field(
             # Plane would answer that it added it, and keep the one that is there.
             kind_now = present.rpartition(" ")[0]
             raise Unfit(
-                f"it already has '{kind_now} {key}'; Plane keeps one relation of two tasks, remove that in Plane first"
+                f"it already has '{kind_now} {key}'; Plane keeps one relation between two tasks, so remove that one in Plane first"
             )
         names[value] = f"{ours} {key}"
         wanted.append(value)
     after = sorted(set(wanted))
     if len({one.rpartition(" ")[2] for one in after}) < len(after):
-        raise Unfit("relations names a task twice; Plane keeps one relation of two tasks")
+        raise Unfit("relations names a task twice; Plane keeps one relation between two tasks")
     before = sorted(set(after) & has)
     return TaskField("relations", before, after, *_shown_lists(before, after, names, whole=False))
 
@@ -242,7 +244,7 @@ async def _links_field(
             added.add(url)
         names[url] = " ".join(title.split()) or url
     if added & removed:
-        raise Unfit("links adds and removes the same address")
+        raise Unfit("links both adds and removes the same address")
     before = sorted(has & (added | removed))
     after = sorted((set(before) | added) - removed)
     was = ", ".join(before)

@@ -148,7 +148,7 @@ class SendMessage:
             return error
         sent = f"{number} of {len(self._plan.parts)} messages were sent"
         if isinstance(error, ReplyLost):
-            return PartlyDone(f"{sent}; whether the next was is not known")
+            return PartlyDone(f"{sent}; it is not known whether the next one was")
         return PartlyDone(f"{sent}, the next not: {error}")
 
     async def _find(self, attempt: DeliveryAttempt, number: int) -> bool:
@@ -437,7 +437,7 @@ async def _with_schedule(
     if answer.status == "done":
         try:
             if all(one.id != scheduled_id for one in await scheduled_as(chat, plan, address)):
-                notes.append("Zulip does not list it as it was sent: look at it now")
+                notes.append("Zulip lists it with other values than were sent: check it now")
         except ConnectorError:
             notes.append(NOT_READ_BACK)
     return replace(answer, note="; ".join(notes))
@@ -448,11 +448,11 @@ def _unsure_note(plan: MessagePlan, delivered: Delivered) -> str:
     parts = range(len(plan.parts))
     under_way = any(entry.marks.get(_begun(n)) and not entry.marks.get(_id(n)) for n in parts)
     if _sent_ids(plan, entry) and not under_way:
-        return f"{delivered.why}. Nothing is under way; the same call sends the rest"
+        return f"{delivered.why}. Nothing is being sent now; the same call sends the rest"
     minutes = LONGEST_IN_FLIGHT.total_seconds() / 60
     return (
         f"{delivered.why}. Look at {plan.url} before you send anything again; the same call looks first, and sends what is "
-        f"missing only {minutes:.0f} minutes after it was sent"
+        f"missing only {minutes:.0f} minutes after the first attempt"
     )
 
 
@@ -472,7 +472,7 @@ async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed, addres
             message = await chat.client.message(message_id) if number else first
             sent = parts[number] if number < len(parts) else ""
             if (place := await _moved_to(chat, plan, message)) is not None:
-                notes.append(f"message {message.id} is in {place}, not where it was sent to: look at it now")
+                notes.append(f"message {message.id} is in {place}, not where it was sent: check it now")
             if message.topic != (plan.where.topic or ""):
                 notes.append(f"Zulip has message {message.id} under the topic {message.topic!r}")
             if message.text != sent:

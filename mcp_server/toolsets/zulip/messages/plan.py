@@ -77,7 +77,10 @@ async def plan_message(chat: Chat, arguments: SendArguments, page: Document | No
     if len(parts) > 1 and send_at is not None:
         raise Unclear(f"a scheduled message has at most {server.longest_message} characters; shorten it, or use file")
     if len(parts) > 1:
-        notes = [*notes, f"sent as {len(parts)} messages, because Zulip takes {server.longest_message} characters"]
+        notes = [
+            *notes,
+            f"sent as {len(parts)} messages, because Zulip accepts {server.longest_message} characters in one",
+        ]
     mentions = mentions_in(parts)
     notifies = tuple(mentions.sentences(await chat.people() if mentions.people else ()))
     notes += notifies
@@ -128,7 +131,7 @@ def _file_name(asked: str) -> str:
     name = asked.strip()
     if not _FILE_NAME.fullmatch(name):
         raise Unclear(
-            "file is a page like kb:guides/deploy.md, or the name of a file to make of the text, like notes.md"
+            "file is a page like kb:guides/deploy.md, or a name like notes.md under which the text is sent as a file"
         )
     return name
 
@@ -179,7 +182,7 @@ def prepared(text: str) -> str:
         raise Unclear("the text holds a NUL character, which Zulip refuses; send it without")
     kept = whole.lstrip("\n").rstrip()
     if not kept.strip():
-        raise Unclear("the text is empty; say something")
+        raise Unclear("the text is empty; write a message")
     return kept
 
 
@@ -206,7 +209,7 @@ async def _where(chat: Chat, arguments: SendArguments, server: ZulipServer) -> t
         raise Unclear("name a channel and a topic, or people, and not both")
     if arguments.people:
         if arguments.topic is not None:
-            raise Unclear("a message to people has no topic; leave it out, or name a channel")
+            raise Unclear("a message to people has no topic; omit topic, or name a channel")
         return ChatPlace(people=await chat.with_unique_names(await chat.recipients(arguments.people, to_act=True))), []
     channel = await chat.channel(arguments.channel or "", to_act=True)
     topic = " ".join((arguments.topic or "").split())
@@ -226,7 +229,7 @@ def require_topic(topic: str, server: ZulipServer) -> None:
         raise Unclear("the topic holds invisible characters, which Zulip refuses; type it again")
     if len(topic) > server.longest_topic:
         # Zulip would cut it off and report success.
-        raise Unclear(f"the topic has {len(topic)} characters; Zulip keeps {server.longest_topic}, so shorten it")
+        raise Unclear(f"the topic has {len(topic)} characters, but Zulip keeps {server.longest_topic}; shorten it")
 
 
 def _is_refused(letter: str) -> bool:
@@ -255,7 +258,9 @@ async def topic_notes(chat: Chat, channel: Channel, topic: str) -> list[str]:
 
 def _parts(text: str, longest: int, arguments: SendArguments) -> tuple[str, ...]:
     if len(text) > longest and arguments.too_long == "refuse":
-        raise Unclear(f"the text has {len(text)} characters, Zulip takes {longest}; shorten it, or have it split")
+        raise Unclear(
+            f"the text has {len(text)} characters, but Zulip accepts {longest}; shorten it, or let it be split"
+        )
     try:
         return split(text, longest)
     except Unsplittable as error:

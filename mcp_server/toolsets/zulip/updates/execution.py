@@ -267,12 +267,15 @@ def _value(chat: Chat, plan: UpdatePlan) -> ValueInZulip:
 async def _conclude(services: ActServices, plan: UpdatePlan, value: ValueInZulip, delivered: Delivered) -> ChatUpdated:
     """Return the answer, and record which pages a new text in a channel names."""
     if delivered.status == "unsure":
-        why = f"{delivered.why}; look at {plan.url} to see whether it was done. The same call looks first, and does it once"
+        why = (
+            f"{delivered.why}; look at {plan.url} to see whether it was done. "
+            "Repeat the same call: it looks first, and does this only once"
+        )
         return updated(plan, "unsure", why)
     note = ""
     try:
         if await value.current(delivered.outbox_entry.marks) != plan.after:
-            note = "Zulip has it otherwise than it was sent: look at it now"
+            note = "Zulip has other values than were sent: check it now"
     except ConnectorError:
         note = "it was done, but could not be read back"
     channel = plan.where.channel

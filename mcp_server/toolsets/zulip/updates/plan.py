@@ -76,7 +76,7 @@ async def _edit(chat: Chat, arguments: ChatUpdateArguments) -> UpdatePlan:
     message, server = await _own_message(chat, arguments), await chat.client.limits()
     text, where = prepared(arguments.text or ""), await chat.place_of(message)
     if len(text) > server.longest_message:
-        raise Unclear(f"the text has {len(text)} characters, Zulip takes {server.longest_message}; shorten it")
+        raise Unclear(f"the text has {len(text)} characters, but Zulip accepts {server.longest_message}; shorten it")
     notes: list[str] = []
     if not server.editing:
         raise Unclear("this organisation does not allow editing messages")
@@ -89,7 +89,7 @@ async def _edit(chat: Chat, arguments: ChatUpdateArguments) -> UpdatePlan:
     notes += mentions.sentences(await chat.people() if mentions.people else ())
     quoted = _quoted(message.text)
     earlier = (
-        quoted if len(quoted) <= LONGEST_UNDO else "the text before, which is in the message's edit history in Zulip"
+        quoted if len(quoted) <= LONGEST_UNDO else "the earlier text, which is in the message's edit history in Zulip"
     )
     calls_everybody = bool(mentions.everybody) and where.channel is not None
     plan = UpdatePlan(
@@ -162,7 +162,7 @@ async def _cancellation(chat: Chat, arguments: ChatUpdateArguments) -> UpdatePla
     found = next((one for one in await chat.client.scheduled() if one.id == number), None)
     where = await scheduled_place(chat, found) if found else None
     if found is None or where is None:
-        remedy = "zulip_read_messages(anchor='scheduled') lists them; it may be sent already"
+        remedy = "zulip_read_messages(anchor='scheduled') lists the scheduled ones; this one may already be sent"
         raise Missing(SERVICE, f"scheduled message {number}", remedy)
     return UpdatePlan(
         site=chat.site,
@@ -213,7 +213,7 @@ async def _move(chat: Chat, arguments: ChatUpdateArguments, *, recalled: bool) -
     was_at, where = ChatPlace(channel, topic), ChatPlace(target, new)
     notes, quotes = ["Zulip's Notification Bot says so in the topic"], tuple[str, ...]()
     if merges:
-        notes.insert(0, "a topic of that name exists: both become one, which cannot be undone")
+        notes.insert(0, "a topic with that name exists: the two become one, which cannot be undone")
     elif arguments.resolved is None and (near := await topic_notes(chat, target, new)):
         notes, quotes = [*near, *notes], (f"zulip:{place_name(ChatPlace(target))}",)
     leaves_private = channel.private and target.id != channel.id
@@ -309,12 +309,16 @@ async def _marking(chat: Chat, arguments: ChatUpdateArguments, *, read: bool) ->
     elif message is not None:
         where = await chat.place_of(message)
     else:
-        raise Unclear("name the channel (and topic) to mark, or the message up to which it is read")
+        raise Unclear("name the channel (and topic) to mark, or the last message that you have read")
     if not read and message is None:
         raise Unclear("to mark as unread, give message_id: that message and all after it become unread")
     ids = await marked(chat, where, message.id if message else 0, read=not read)
     state = "read" if read else "unread"
-    more = f"at most {MOST_MESSAGES:,} at once; the same call marks more" if len(ids) == MOST_MESSAGES else ""
+    more = (
+        f"at most {MOST_MESSAGES:,} are marked at once; repeat the same call to mark more"
+        if len(ids) == MOST_MESSAGES
+        else ""
+    )
     plan = UpdatePlan(
         site=chat.site,
         kind="read",
@@ -346,7 +350,7 @@ async def marked(chat: Chat, where: ChatPlace, message_id: int, *, read: bool) -
 
 async def _subscription(chat: Chat, arguments: ChatUpdateArguments, *, on: bool) -> UpdatePlan:
     if arguments.channel is None or arguments.topic is not None:
-        raise Unclear("subscribed is about a whole channel: name it, without a topic")
+        raise Unclear("subscribed applies to a whole channel: name it, without a topic")
     channel = await chat.channel(arguments.channel, to_act=True)
     now = channel.id in await chat.client.subscriptions()
     # A bot cannot come back into a private channel by itself.

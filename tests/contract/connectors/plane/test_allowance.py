@@ -134,7 +134,7 @@ async def test_my_tasks_in_33_projects_are_answered_within_the_first_minute_and_
         # The projects, the owner of the key, the tasks of each project, all people; the rest were spent on names of labels.
         assert 36 < len(world.served.seen) <= 60
         assert world.clock.seconds - began < MINUTE_S
-        assert "some names of people or labels could not be read; call again for them" in str(first.note)
+        assert "some names of people or labels could not be read; call again to get them" in str(first.note)
         world.clock.seconds = began + MINUTE_S + 5
         second = await ask(board, limit=100, assignee="me", state="open", created_by="me", sort="due")
         assert (len(second.tasks), second.total, second.note) == (33, 33, None)

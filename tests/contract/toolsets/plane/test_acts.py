@@ -190,7 +190,7 @@ async def test_only_named_fields_change_and_unchanged_ones_are_not_sent(tmp_path
         (patched,) = [seen for seen in host.served.seen if seen.method == "PATCH"]
         assert set(json.loads(patched.body)) == {"state", "priority"}
         again = await host.call("plane_update_task", task="KB-1", state="completed", priority="low", name=was["name"])
-        assert (again["status"], again["note"]) == ("unchanged", "the task has these values already; nothing was sent")
+        assert (again["status"], again["note"]) == ("unchanged", "the task already has these values; nothing was sent")
         assert host.served.count("PATCH") == 1
 
 

@@ -175,7 +175,7 @@ async def test_a_webhook_that_was_certainly_not_taken_is_an_error_and_can_be_sen
         here.served.plan = in_turn(status(410))
         asked = len(here.served.seen) + 1
         for _ in range(2):
-            assert "takes no more webhooks (410)" in await here.refused(**EVENT | {"text": "more"})
+            assert "accepts no more webhooks (410)" in await here.refused(**EVENT | {"text": "more"})
         assert len(here.served.seen) == asked, "after a 410 nothing is sent any more"
     gone = (WebhookTarget("releases", here.served.address, (SECRET,)),)
     async with sending(tmp_path, webhooks=gone) as away:

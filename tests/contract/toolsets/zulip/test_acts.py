@@ -124,7 +124,7 @@ async def test_a_long_text_is_split_and_its_parts_come_in_order(here: ZulipHost,
     answer = await here.call(SEND, **PLAIN | {"text": text})
     parts = said(here)
     assert answer["message_ids"] == [one.id for one in here.world.said.values() if one.topic == "merge"]
-    assert answer["note"] == f"sent as {len(parts)} messages, because Zulip takes 10000 characters"
+    assert answer["note"] == f"sent as {len(parts)} messages, because Zulip accepts 10000 characters in one"
     assert len(parts) > 1
     assert all(len(part) <= 10_000 and part.count("```") % 2 == 0 for part in parts)
     words = [word for part in parts for word in part.split() if "```" not in word]
@@ -147,7 +147,7 @@ async def test_a_channel_that_was_archived_and_created_again_is_found(here: Zuli
 
 async def test_a_long_text_is_refused_on_request(here: ZulipHost) -> None:
     told = await here.refused(SEND, **PLAIN | {"text": LONG, "too_long": "refuse"})
-    assert "Zulip takes 10000" in told
+    assert "Zulip accepts 10000" in told
     assert here.sent == 0
 
 
@@ -167,7 +167,7 @@ UNSENDABLE: list[tuple[dict[str, Any], str]] = [
     ({"text": "x"}, "name a channel and a topic, or people"),
     ({"channel": "drawing", "topic": "merge", "people": ["iago"], "text": "x"}, "and not both"),
     ({"people": ["iago"], "topic": "merge", "text": "x"}, "has no topic"),
-    ({"channel": "drawing", "topic": "m" * 61, "text": "x"}, "the topic has 61 characters; Zulip keeps 60"),
+    ({"channel": "drawing", "topic": "m" * 61, "text": "x"}, "the topic has 61 characters, but Zulip keeps 60"),
     ({"channel": "drawing", "topic": "merge", "text": " \n "}, "the text is empty"),
     ({"channel": "drawing", "topic": "merge", "text": "a\0b"}, "NUL"),
     ({"channel": "drawing", "topic": "mer\x01ge", "text": "x"}, "the topic holds invisible characters"),
@@ -299,7 +299,7 @@ async def test_a_message_whose_channel_is_renamed_as_it_is_sent_is_said_to_be_th
     here.served.plan = plan
     answer = await here.call(SEND, **PLAIN)
     assert answer["status"] == "done"
-    assert "is in board-private, not where it was sent to" in answer["note"]
+    assert "is in board-private, not where it was sent" in answer["note"]
 
 
 async def test_zulips_version_of_a_message_is_in_the_answer(here: ZulipHost) -> None:
@@ -697,7 +697,7 @@ async def test_after_an_untraceable_part_the_same_call_continues_there(here: Zul
     here.served.plan = for_requests("POST", MESSAGES, None, before())
     answer = await later.send(**PLAIN | {"text": LONG})
     assert answer.status == "unsure"
-    assert "1 of 3 messages were sent; whether the next was is not known" in (answer.note or "")
+    assert "1 of 3 messages were sent; it is not known whether the next one was" in (answer.note or "")
     assert (await later.send(**PLAIN | {"text": LONG})).status == "unsure"
     assert len(said(here)) == 1
     later.passed = timedelta(minutes=6)
@@ -713,7 +713,7 @@ async def test_parts_that_zulip_refuses_for_now_follow_later(here: ZulipHost, tm
     answer = await later.send(**PLAIN | {"text": LONG})
     assert answer.status == "unsure"
     assert "1 of 3 messages were sent, the next not: Zulip accepts no more requests for now" in (answer.note or "")
-    assert "Nothing is under way; the same call sends the rest" in (answer.note or "")
+    assert "Nothing is being sent now; the same call sends the rest" in (answer.note or "")
     assert [here.world.said[number].text for number in answer.message_ids] == said(here)
     later.passed = timedelta(seconds=31)
     answer = await later.send(**PLAIN | {"text": LONG})

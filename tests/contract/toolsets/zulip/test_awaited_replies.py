@@ -64,7 +64,7 @@ async def test_a_reply_ends_the_wait_in_a_topic_a_conversation_and_a_channel_tha
         assert len(told["messages"]) == 1
         assert told["messages"][0].startswith("the ")
         assert told["tainted"] is True
-        assert "there are no newer ones yet" in told["note"]
+        assert "there are no newer messages yet" in told["note"]
         await until_dropped(here)
 
 
@@ -87,7 +87,7 @@ async def test_nothing_came_is_reported_and_the_cursor_continues_to_wait(here: Z
     here.said("Monday")
     here.said("or Tuesday")
     first = await waited(here, anchor=str(question), cursor=nothing["next_cursor"], limit=1)
-    assert (first["messages"], first["note"]) == (["Monday"], "next_cursor continues with newer ones")
+    assert (first["messages"], first["note"]) == (["Monday"], "next_cursor continues with newer messages")
     second = await waited(here, anchor=str(question), cursor=first["next_cursor"])
     assert second["messages"] == ["or Tuesday"]
     older = (await here.call(READ, channel="drawing", limit=1))["next_cursor"]

@@ -91,8 +91,8 @@ async def test_files_that_cannot_be_read_are_refused_with_the_reason(here: Zulip
     here.said(f"[file]({elsewhere})", channel="secret")
     del here.world.files[gone.removeprefix("/user_uploads/")]
     table = [
-        (picture, "'x.png' (8 bytes) is not text in UTF-8"),
-        (control, "'y.txt' (9 bytes) is not text in UTF-8"),
+        (picture, "'x.png' (8 bytes) is not UTF-8 text"),
+        (control, "'y.txt' (9 bytes) is not UTF-8 text"),
         (large, "'z.txt' is larger than 2,000,000 bytes"),
         (huge, "'huge.txt' is larger than 2,000,000 bytes"),
         (gone, "has no such file"),

@@ -83,7 +83,7 @@ async def test_unread_messages_are_listed_by_place_without_ones_own(both: ZulipH
     bot.read.update(both.world.said)
     nothing = await both.call(CHANNELS, unread=True)
     assert (nothing["places"], nothing["channels"], nothing["tainted"]) == ([], [], False)
-    assert nothing["note"].startswith("nothing unread there")
+    assert nothing["note"].startswith("nothing is unread there")
     both.said("one", channel="team")
     both.said("two", channel="team")
     both.said("my own", channel="drawing", by=BOT)
@@ -125,13 +125,13 @@ async def test_the_newest_are_read_first_and_the_cursor_continues_to_older_ones(
         here.said(f"m{number}")
     page = await here.call(READ, channel="drawing", topic="merge", limit=3)
     assert texts(page) == ["m4", "m5", "m6"]
-    assert page["note"] == "next_cursor continues with older ones"
+    assert page["note"] == "next_cursor continues with older messages"
     here.said("m7")
     page = await here.call(READ, channel="drawing", topic="merge", limit=3, cursor=page["next_cursor"])
     assert texts(page) == ["m1", "m2", "m3"]
     page = await here.call(READ, channel="drawing", topic="merge", limit=3, cursor=page["next_cursor"])
     assert texts(page) == ["m0"]
-    assert (page["next_cursor"], page["note"]) == (None, "there are no older ones")
+    assert (page["next_cursor"], page["note"]) == (None, "there are no older messages")
 
 
 async def test_from_the_oldest_the_cursor_continues_to_newer_ones(here: ZulipHost) -> None:
@@ -141,7 +141,7 @@ async def test_from_the_oldest_the_cursor_continues_to_newer_ones(here: ZulipHos
     assert texts(page) == ["m0", "m1", "m2"]
     page = await here.call(READ, channel="drawing", topic="merge", anchor="oldest", limit=3, cursor=page["next_cursor"])
     assert texts(page) == ["m3", "m4"]
-    assert (page["next_cursor"], page["note"]) == (None, "there are no newer ones")
+    assert (page["next_cursor"], page["note"]) == (None, "there are no newer messages")
 
 
 async def test_from_the_first_that_is_unread(here: ZulipHost) -> None:
@@ -156,14 +156,14 @@ async def test_from_the_first_that_is_unread(here: ZulipHost) -> None:
     here.world.user(BOT).read.update(read)
     nothing = await here.call(READ, channel="drawing", topic="merge", anchor="first_unread")
     assert nothing["messages"] == []
-    assert nothing["note"].startswith("nothing unread there")
+    assert nothing["note"].startswith("nothing is unread there")
 
 
 async def test_around_a_message_by_its_id_and_by_its_address(here: ZulipHost) -> None:
     said = [here.said(f"m{number}") for number in range(9)]
     around = await here.call(READ, anchor=str(said[4]), limit=5)
     assert texts(around) == ["m2", "m3", "m4", "m5", "m6"]
-    assert around["note"] == f"next_cursor continues with newer ones; older ones are before anchor {said[2]}"
+    assert around["note"] == f"next_cursor continues with newer messages; older ones are before anchor {said[2]}"
     address = around["messages"][2]["url"]
     assert texts(await here.call(READ, anchor=address, limit=1)) == ["m4"]
     assert texts(await here.call(READ, anchor=address.partition("/near/")[0], limit=2)) == ["m7", "m8"]
@@ -257,7 +257,7 @@ UNCLEAR: list[tuple[dict[str, Any], str]] = [
     ({"channel": "drawing", "people": ["hamlet"]}, "a channel or people, not both"),
     ({"channel": "drawing", "anchor": "yesterday"}, "not 'yesterday'"),
     ({"channel": "drawing", "since": "yesterday"}, "since is an ISO date"),
-    ({"channel": "drawing", "since": "2026-11-20", "anchor": "oldest"}, "give one of them"),
+    ({"channel": "drawing", "since": "2026-11-20", "anchor": "oldest"}, "give only one of them"),
     ({"channel": "drawing", "since": "0001-01-01T00:00+14:00"}, "since is an ISO date"),
     ({"channel": "drawing", "anchor": "9" * 5_000}, "anchor is newest, oldest, first_unread"),
     ({"since": "2026-11-20"}, "since needs a channel or people"),
@@ -312,7 +312,7 @@ async def test_nothing_of_other_channels_comes_out(fenced: ZulipHost) -> None:
     assert {line["place"].partition("/")[0] for line in around["messages"]} == {"drawing"}
     found = await fenced.call(SEARCH, query="lobster")
     assert [line["id"] for line in found["messages"]] == [mine]
-    assert (found["next_cursor"], found["note"]) == (None, "there are no older ones")
+    assert (found["next_cursor"], found["note"]) == (None, "there are no older messages")
     assert "ZULIP_CHANNELS" in await fenced.refused(SEARCH, query="lobster", channel="team")
 
 

@@ -154,7 +154,7 @@ async def test_what_cannot_be_changed_is_said_before_anything_is_sent(here: Zuli
         ({"message_id": own, "text": "x", "delete": True}, "this asks for text and delete"),
         ({"text": "x"}, "give its message_id"),
         ({"message_id": own, "text": " "}, "the text is empty"),
-        ({"message_id": own, "text": "x" * 10_001}, "Zulip takes 10000"),
+        ({"message_id": own, "text": "x" * 10_001}, "Zulip accepts 10000"),
         ({"message_id": 999_999, "delete": True}, "has no message 999999"),
         ({"scheduled_id": 999, "delete": True}, "has no scheduled message 999"),
         ({"message_id": own, "delete": False}, "delete=false changes nothing"),
@@ -241,7 +241,7 @@ async def test_two_topics_become_one_only_with_a_level_more_and_the_plan_says_so
         assert "there is 'Old Plans'" in near["note"]
         waits = await here.call(UPDATE, **PLAIN, new_topic="old plans")
         assert (waits["status"], waits["proposal"]["level_needed"]) == ("proposed", 5)
-        assert "both become one, which cannot be undone" in json.loads((await person.only()).preview)["sentence"]
+        assert "the two become one, which cannot be undone" in json.loads((await person.only()).preview)["sentence"]
         assert (await person.approve(waits["proposal"]["id"])).state == "executed"
         assert [text for texts in topics(here).values() for text in texts] == ["one", "two"]
         again = await here.call(UPDATE, **PLAIN, new_topic="old plans")
@@ -391,12 +391,12 @@ async def test_a_message_for_later_waits_in_zulip_is_listed_and_cancelled(both: 
     assert (waits.text, waits.at, waits.topic) == ("later", LATER.timestamp(), "merge")
     assert (answer["status"], answer["message_ids"], both.sent) == ("done", [], 0)
     assert f"scheduled for {LATER:%Y-%m-%d %H:%M} UTC under the id {waits.id}" in answer["note"]
-    assert "look at it now" not in answer["note"]
+    assert "check it now" not in answer["note"]
     again = await both.call(SEND, **PLAIN, text="later", send_at=at)
     assert (again["status"], len(both.world.scheduled)) == ("unchanged", 1)
     assert f"under the id {waits.id}" in again["note"]
     direct = await both.call(SEND, people=[HAMLET], text="for you", send_at=at)
-    assert (direct["status"], "look at it now" in direct["note"]) == ("done", False)
+    assert (direct["status"], "check it now" in direct["note"]) == ("done", False)
     listed = await both.call(READ, anchor="scheduled")
     assert [(one["place"], one["text"]) for one in listed["messages"]] == [
         ("drawing/merge", "later"),
@@ -485,8 +485,8 @@ async def test_a_page_or_a_text_is_sent_as_a_file_and_approved_with_its_whole_te
         for file, told in (
             ("kb:guides/deplo", "nothing at 'guides/deplo'"),
             ("kb:guides", "the nearest is kb:guides/_index.md"),
-            ("../etc/passwd", "the name of a file"),
-            ("list", "the name of a file"),
+            ("../etc/passwd", "a name like notes.md"),
+            ("list", "a name like notes.md"),
         ):
             error = await here.refused(SEND, **PLAIN, text="x", file=file)
             assert told in error, (file, error)
@@ -678,7 +678,7 @@ async def test_everything_that_can_be_changed_is_changed_and_taken_back(tmp_path
             async def done(tool: str, **asked: Any) -> dict[str, Any]:
                 answer = await host.call(tool, **asked)
                 assert (answer["status"], "read back" in (answer["note"] or "")) == ("done", False), (asked, answer)
-                assert "look at it now" not in (answer["note"] or ""), (asked, answer)
+                assert "check it now" not in (answer["note"] or ""), (asked, answer)
                 return answer
 
             first = (await done(SEND, **there, text="first"))["message_ids"][0]

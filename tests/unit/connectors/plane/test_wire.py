@@ -239,7 +239,7 @@ NO_MEMBER = "there is no thing, or the key's owner is not a member there; guests
 NO_RIGHT = f"Plane denied the request (403: You do not have permission to perform this action); {NO_MEMBER}"
 NOTHING = f"Plane has no thing that this key can see; {wire.HOW_TO_FIND}"
 UNKNOWN = f"Plane has no thing that this key can see; {reply_check.UNKNOWN_PATH}"
-GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid"
+GET_A_KEY = "PLANE_API_KEY must be a personal access token that is still valid"
 
 
 def refused(status: int, why: str) -> tuple[type[ConnectorError], str]:

@@ -74,4 +74,4 @@ def test_where_both_hold_the_claim_is_written_beside(kind: str) -> None:
 def test_a_key_has_one_value_even_if_both_hold(kind: str) -> None:
     plan = ruled(CLAIMS[kind], "both")
     assert (plan.text, list(plan.contradictions)) == (PAGE, [])
-    assert "said that both hold, but only one fits here" in plan.verdicts[0].reason
+    assert "you answered that both hold, but only one fits here" in plan.verdicts[0].reason

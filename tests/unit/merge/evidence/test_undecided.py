@@ -78,7 +78,10 @@ def test_what_is_doubted_is_flagged_with_both_statements_and_not_written() -> No
     assert (plan.text, words(plan)) == (PAGE, ["flag"])
     (found,) = plan.contradictions
     assert (found.kind, found.existing.text, found.new.text) == ("model", GO, RUST)
-    assert found.reason == "openai:some-model says both cannot be true: they differ in what is used or done (0.90 sure)"
+    assert (
+        found.reason
+        == "according to openai:some-model, both cannot be true: they differ in what is used or done (0.90 sure)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ async def test_a_named_page_is_first_by_its_name(base: Base) -> None:
     told = await explained(base, "Leases")
     assert "without" not in told["hits"][0]["text"]
     assert told["hits"][0]["parts"] == {"exact name": 1.0}
-    assert "its name is what was asked for" in told["hits"][0]["text"]
+    assert "its name matches the question" in told["hits"][0]["text"]
 
 
 async def test_languages_engines_and_filters_are_said(base: Base) -> None:
