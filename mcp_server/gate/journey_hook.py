@@ -138,6 +138,9 @@ def facts_of(content: Mapping[str, Any]) -> dict[str, str]:
         facts["proposal"] = str(proposal["id"])
     if isinstance(scent, Mapping) and scent.get("level"):
         facts["scent"] = str(scent["level"])
+    if isinstance(diff := content.get("diff"), str):
+        # Without the two headings, which begin like lines that were taken out and put in.
+        facts["lines"] = str(sum(line.startswith(("+", "-")) for line in diff.split("\n")[2:]))
     return facts
 
 

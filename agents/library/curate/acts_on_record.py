@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agents.engine.agent import Called, Fate, Look
@@ -11,7 +11,7 @@ from agents.engine.work.form import ids
 from agents.engine.work.gaps import listing, short
 from agents.library.curate.record import KNOWLEDGE, MESSAGES, MOVES, TASKS, Item
 
-_WRITTEN = ("done", "partial")
+WRITTEN = ("done", "partial")
 _WRITERS = (*KNOWLEDGE, *TASKS, *MESSAGES)
 
 
@@ -42,6 +42,8 @@ async def acts_on_record(acts: Sequence[Item], look: Look) -> ActsOnRecord:
     """Return the outcomes of the acts, from the calls of this visit and the proposals of this journey."""
     calls = await look.calls()
     deeds, free = ActsOnRecord(), list(calls)
+    # The same merge again changes nothing, but the page was changed in this journey, and what it says now must be checked.
+    before = {_path(call) for call in await look.calls(of_all_visits=True) if _changed(call)}
     fates = {str(act["proposal"]): await look.proposal(str(act["proposal"])) for act in acts if act.get("proposal")}
     for act in acts:
         if act["tool"] in KNOWLEDGE and not act.get("path"):
@@ -49,7 +51,7 @@ async def acts_on_record(acts: Sequence[Item], look: Look) -> ActsOnRecord:
         elif act.get("proposal"):
             await _proposed(deeds, act, fates[str(act["proposal"])], calls, look)
         else:
-            _called(deeds, act, free)
+            _called(deeds, act, free, before)
     deeds.wrong += await _unnamed(acts, fates, calls, look)
     return deeds
 
@@ -70,7 +72,7 @@ async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Se
     elif fate.state == "rejected":
         deeds.wrong.append(f"{id_}: proposal {proposal} was rejected: drop {id_}, and do what was chosen since")
     # A call of this proposal that wrote something shows the effect, however the proposal ended.
-    elif fate.state == "ended" and not any(_same(call, act, _WRITTEN) for call in made):
+    elif fate.state == "ended" and not any(_same(call, act, WRITTEN) for call in made):
         deeds.wrong.append(f"{id_}: proposal {proposal} ended without effect: act again, or drop {id_}")
     elif tool in KNOWLEDGE and not await _is_at(act, fate, made, look):
         there = listing(_paths(made)) or fate.path[:200]
@@ -88,16 +90,16 @@ async def _is_at(act: Item, fate: Fate, made: Sequence[Called], look: Look) -> b
     return not _paths(made) and act["path"] != fate.path and await look.place(str(act["path"])) == "page"
 
 
-def _called(deeds: ActsOnRecord, act: Item, free: list[Called]) -> None:
+def _called(deeds: ActsOnRecord, act: Item, free: list[Called], changed_before: Collection[str]) -> None:
     """Note an act that needed no approval, if a call of this visit shows it that no other act names."""
     about = [call for call in free if _same(call, act)]
     # The best outcome first, because a page may have been written on a second try.
-    for status in (*_WRITTEN, "unchanged"):
+    for status in (*WRITTEN, "unchanged"):
         shown = next((call for call in about if call.facts.get("status") == status), None)
         if shown is not None:
             # Each call shows one act only: two merges on one page need two calls.
             free.remove(shown)
-            deeds.settle(act, changed=status != "unchanged")
+            deeds.settle(act, changed=status != "unchanged" or act.get("path") in changed_before)
             return
     deeds.wrong.append(_not_done(act, about[-1] if about else None, free))
 
@@ -106,7 +108,7 @@ def _not_done(act: Item, call: Called | None, calls: Sequence[Called]) -> str:
     id_, status = act["id"], call.facts.get("status") if call else None
     if call is None:
         shown = [
-            f"{c.tool} {_path(c)}".strip() for c in calls if c.tool in _WRITERS and c.facts.get("status") in _WRITTEN
+            f"{c.tool} {_path(c)}".strip() for c in calls if c.tool in _WRITERS and c.facts.get("status") in WRITTEN
         ]
         there = f"; on record: {listing(shown)}" if shown else ""
         return f"{id_} ({_about(act)}) is no call of this visit with this journey_id: do it now, or drop {id_}{there}"
@@ -142,7 +144,7 @@ async def _unnamed(
 
 
 def _changed(call: Called) -> bool:
-    return call.tool in KNOWLEDGE and call.facts.get("status") in _WRITTEN
+    return call.tool in KNOWLEDGE and call.facts.get("status") in WRITTEN
 
 
 def _same(call: Called, act: Item, statuses: Sequence[str] | None = None) -> bool:

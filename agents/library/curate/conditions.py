@@ -7,23 +7,70 @@ from collections.abc import Sequence
 from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import finding, listing, short, unresolved_citations
-from agents.library.curate.acts_on_record import ActsOnRecord, acts_on_record, rejected
+from agents.library.curate.acts_on_record import WRITTEN, ActsOnRecord, acts_on_record, rejected
 from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, CurationRecord, Item
+
+MOST_LINES = 12
+"""The most lines that a small change takes out and puts in, together."""
 
 # --- ROUTE ------------------------------------------------------------------------------------------------------------
 
 
+async def small_change(facts: SubmitFacts, look: Look) -> ConditionFinding:
+    """The change is one of a page that was read in this journey, and if it is made already, it was read before."""
+    record = CurationRecord(facts.works)
+    if not record.small:
+        return NOT_MET
+    if await look.place(record.place) != "page":
+        return finding(
+            [
+                f"`place` is {record.place[:200]!r}, and a small change needs one existing page: copy its path from kb_read"
+            ]
+        )
+    calls = await look.calls(of_all_visits=True)
+    about = [call.tool for call in calls if call.facts.get("path") == record.place]
+    if "kb_read" not in about:
+        return finding([f"{record.place[:200]} was not read in this journey: kb_read it with this journey_id"])
+    if MERGES in about and MERGES not in about[about.index("kb_read") :]:
+        return finding(
+            [
+                f"{record.place[:200]} was changed before it was read: kb_merge it again with the revision that kb_read gave"
+            ]
+        )
+    return MET
+
+
 async def known_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The place that is named exists, or the server routes the question to one."""
-    place = facts.work.get("place")
-    if isinstance(place, str) and await look.place(place):
-        return MET
-    return MET if await look.route(CurationRecord(facts.works).question) == "navigation" else NOT_MET
+    if CurationRecord(facts.works).small or not await _is_known(facts, look):
+        return NOT_MET
+    return finding(await _changed_here(look))
 
 
 async def unknown_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The place is not known, so it has to be searched for."""
-    return NOT_MET if (await known_place(facts, look)).met else MET
+    if CurationRecord(facts.works).small or await _is_known(facts, look):
+        return NOT_MET
+    return finding(await _changed_here(look))
+
+
+async def _is_known(facts: SubmitFacts, look: Look) -> bool:
+    record = CurationRecord(facts.works)
+    named = record.place and await look.place(record.place)
+    return bool(named) or await look.route(record.question) == "navigation"
+
+
+async def _changed_here(look: Look) -> list[str]:
+    """Return a sentence for each page that was changed before the way to it was chosen: its change must be checked."""
+    made = {
+        str(call.facts.get("path"))
+        for call in await look.calls()
+        if call.tool == MERGES and call.facts.get("status") in ("done", "partial", "proposed")
+    }
+    return [
+        f"kb_merge changed {path[:200]} in this phase: submit mode `change` for it, with the work of ACT and MERGE"
+        for path in sorted(made)
+    ]
 
 
 # --- ORIENT and TARGET: circles 1 and 2 -------------------------------------------------------------------------------
@@ -148,6 +195,26 @@ async def _out_of_place(act: Item, look: Look) -> list[str]:
 
 
 # --- ACT --------------------------------------------------------------------------------------------------------------
+
+
+async def small_change_fails(facts: SubmitFacts, look: Look) -> ConditionFinding:
+    """A small change was rejected, or turned out not to be small."""
+    record = CurationRecord(facts.works)
+    if not record.small:
+        return NOT_MET
+    if (refused := await human_rejected(facts, look)).met:
+        return refused
+    lines = sum(
+        int(str(call.facts.get("lines") or 0))
+        for call in await look.calls()
+        if call.tool == MERGES and call.facts.get("path") == record.place and call.facts.get("status") in WRITTEN
+    )
+    if lines <= MOST_LINES:
+        return NOT_MET
+    return finding(
+        (),
+        f"{record.place[:200]} was changed in {lines} lines, a small change has at most {MOST_LINES}: find the evidence for it",
+    )
 
 
 async def human_rejected(facts: SubmitFacts, look: Look) -> ConditionFinding:

@@ -27,6 +27,8 @@ TOOLS_OF: Mapping[str, Sequence[str]] = {
 """The tools that carry out each kind of act."""
 UPDATES = ("merge", "move", "delete", "revert")
 """The kinds that change the knowledge base."""
+CHANGE = "change"
+"""The mode of a small change: the brief says what one page should say, so no evidence is collected for it."""
 
 Item = Mapping[str, Json]
 
@@ -41,6 +43,16 @@ class CurationRecord:
     def question(self) -> str:
         """The question; "" if nothing was routed yet."""
         return str(self.works.get(ROUTE, {}).get("question", ""))
+
+    @property
+    def small(self) -> bool:
+        """Whether the work was routed to a small change of one page."""
+        return self.works.get(ROUTE, {}).get("mode") == CHANGE
+
+    @property
+    def place(self) -> str:
+        """The named page or directory; "" if none is named."""
+        return str(self.works.get(ROUTE, {}).get("place") or "")
 
     @property
     def candidates(self) -> Sequence[Item]:
@@ -69,7 +81,9 @@ class CurationRecord:
 
     @property
     def chosen(self) -> Item | None:
-        """The chosen act, or None."""
+        """The chosen act, or None; a small change is the choice itself."""
+        if self.small:
+            return {"kind": "merge", "path": self.place, "why": "a small change that the brief asks for"}
         act = self.works.get(REASON, {}).get("act")
         return act if isinstance(act, dict) else None
 

@@ -43,7 +43,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
         "candidates": _listed(_place(item) for item in record.candidates),
         "pages": _listed(_place(item) for item in record.targets),
         "evidence": bullets([_evidence(item) for item in record.evidence], LIST_TOKENS) or "- none",
-        "conclusion": short(record.conclusion, 400) or "nothing yet",
+        "conclusion": short(record.question if record.small else record.conclusion, 400) or "nothing yet",
         "act": _chosen(record),
         "acts": _listed(_deed(act) for act in record.acts),
         "changed": _listed(f"{short(path, 120)} ({listing(tools)})" for path, tools in record.changed.items()),

@@ -443,6 +443,47 @@ CURATE_ANSWER = Script(
     ),
 )
 
+A_CHANGE = {"question": "Say that September is no harvest month.", "mode": "change", "place": "plans/honey.md"}
+MERGE_CHANGE = {**MERGE, "content": f"{HONEY}\nNor in September, when they are fed.\n"}
+CHANGED_NOW = {**HONEY_NOW, "quote": "Nor in September, when they are fed."}
+
+
+def proposed(id_: str) -> dict[str, Json]:
+    return {"id": id_, "tool": "kb_merge", "path": "plans/honey.md", "proposal": "$kb_merge.proposal.id"}
+
+
+CURATE_CHANGE = Script(
+    "curate",
+    "Honey is not harvested in September: say so in the plan.",
+    (
+        submit("ROUTE", A_CHANGE, "was not read in this journey"),
+        call("ROUTE", "kb_read", path="plans/honey.md"),
+        call("ROUTE", "kb_merge", **MERGE_CHANGE),
+        submit("ROUTE", {**A_CHANGE, "mode": "discovery"}, "submit mode `change` for it"),
+        submit("ACT", {"ROUTE": A_CHANGE, "ACT": {"acts": [proposed("d1")]}}, "waits"),
+        Step("reject_proposal", {"note": "say why, too"}, "ACT"),
+        submit("ROUTE", {"acts": [proposed("d1")]}, "Why: small_change_fails", "say why, too"),
+        call("ROUTE", "kb_read", path="plans/honey.md"),
+        call("ROUTE", "kb_merge", **MERGE_CHANGE),
+        Step("approve_proposal", {"note": "now it does"}, "ROUTE"),
+        submit("MERGE", {"ROUTE": {}, "ACT": {"drop": ["d1"], "acts": [proposed("d2")]}}),
+        call("MERGE", "kb_read", path="plans/honey.md"),
+        submit(
+            "COMPLETE",
+            {"pages": [{"id": "v1", "path": "plans/honey.md", "revision": "$kb_read.revision", "says": CHANGED_NOW}]},
+            state="complete",
+        ),
+    ),
+    (
+        ("ROUTE", "ACT", "small_change"),
+        ("ACT", "ROUTE", "small_change_fails"),
+        ("ROUTE", "ACT", "small_change"),
+        ("ACT", "MERGE", "knowledge_changed"),
+        ("MERGE", "COMPLETE", "merged"),
+    ),
+    level=2.5,
+)
+
 BRIEF = "Get the hive through the winter. It must have 15 kilograms of honey. Mites have to be treated."
 REQUIREMENTS = [
     {"id": "r1", "text": "Enough honey", "words": "must have 15 kilograms of honey"},
@@ -631,6 +672,7 @@ SCRIPTS = (
     UNDERSTAND,
     CURATE,
     CURATE_ANSWER,
+    CURATE_CHANGE,
     ORCHESTRATE,
     ORCHESTRATE_CANNOT,
     ORCHESTRATE_NO_FURTHER,

@@ -184,6 +184,8 @@ def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
             (ROUTED, ()),
             ({**SOUGHT, "question": "Where are the notes?"}, ()),
             ({**ROUTED, "place": "nowhere"}, ("known_place",)),
+            ({**ROUTED, "mode": "change", "place": BEES}, ()),
+            ({**ROUTED, "mode": "change"}, ("small_change",)),
         ],
         ORIENT: [(ORIENTED, ()), ({"candidates": [place("c9", "nowhere")]}, ("oriented",)), ({"drop": ["c9"]}, ())],
         TARGET: [(TARGETED, ()), ({"pages": [place("p9", GARDEN)]}, ("targeted",)), ({"drop": ["p9", "p1"]}, ())],
