@@ -58,9 +58,9 @@ class Look(Protocol):
     """
 
     async def cited(self, citation: Citation) -> str:
-        """Return "" if the quote is really in that section of that page, apart from typography; else the reason in one sentence.
+        """Return "" if the quote is really in that section of that page, apart from typography, and this journey showed it there.
 
-        The sentence never repeats text of the page.
+        Else return the reason in one sentence, which never repeats text of the page.
         """
         ...
 
@@ -74,6 +74,10 @@ class Look(Protocol):
 
     async def scent(self, query: str) -> ScentLevel:
         """Return whether the server considers its search for this to find enough."""
+        ...
+
+    async def searched(self, query: str) -> bool:
+        """Return whether kb_search was called with these words in this journey."""
         ...
 
     async def route(self, question: str) -> Literal["navigation", "discovery"]:

@@ -372,6 +372,15 @@ def _parse(file: tuple[str, bytes]) -> Document:
     return parse(*file)
 
 
+def shown_text(document: Document, section: str | None, view: str, offset: int) -> str:
+    """Return the text of a page that `Tiers.read` returns for these arguments.
+
+    Raises:
+        NoSuchSection, AmbiguousName: the page has no such section.
+    """
+    return _text_page(_requested_text(document, section, view)[1], offset)[0]
+
+
 def _requested_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:
     """Return the requested lines (None for all), their text, and a note if something is left out."""
     if section is not None:

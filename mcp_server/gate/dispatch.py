@@ -24,7 +24,7 @@ from mcp_server.approvals.summary import proposed, summary
 from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.host_registration import REMEMBERED_S, Principal
-from mcp_server.gate.journey_hook import SUBJECT_ARGUMENTS, JourneyHook, subject_of
+from mcp_server.gate.journey_hook import SHOWN_ARGUMENTS, SUBJECT_ARGUMENTS, JourneyHook, subject_of
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.taint import origin_of, tainted_texts
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
@@ -151,8 +151,8 @@ class Gate:
         decision = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
-        subject = subject_of(asked.model_dump(mode="json", include=set(SUBJECT_ARGUMENTS)))
-        begun = await self._journey_hook.begin(call, spec.name, spec.hash_of(asked), subject)
+        arguments = asked.model_dump(mode="json", include={*SUBJECT_ARGUMENTS, *SHOWN_ARGUMENTS})
+        begun = await self._journey_hook.begin(call, spec.name, spec.hash_of(asked), subject_of(arguments), arguments)
         try:
             outcome = await self._run(spec, call, asked)
         except KnowledgeError as error:

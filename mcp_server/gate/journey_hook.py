@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import StorageError
@@ -17,10 +17,12 @@ from mcp_server.ports import GateServices, ListedTool
 
 if TYPE_CHECKING:
     from agents.engine import events
+    from agents.engine.evidence import shown
     from agents.engine.progress.position import JourneyPosition
     from agents.prompts import ahead as prompts
 else:
     events = LateModule("agents.engine.events")
+    shown = LateModule("agents.engine.evidence.shown")
     prompts = LateModule("agents.prompts.ahead")
 
 logger = logging.getLogger("knowledge_forge.gate")
@@ -28,18 +30,21 @@ logger = logging.getLogger("knowledge_forge.gate")
 LONGEST_ERROR = 300
 SUBJECT_ARGUMENTS = ("path", "task", "project", "channel")
 """Arguments that name what a call is about, the most telling first."""
+SHOWN_ARGUMENTS = ("section", "view", "offset", "query")
+"""Arguments that say which part of a page a call shows, or what it searches for."""
 _COUNTED = ("children", "hits", "outline", "blocks", "conflicts", "revisions", "contradictions", "tasks", "messages")
 _FACTS = ("path", "revision", "status", "key")
 
 
 @dataclass(frozen=True, slots=True)
 class JourneyCall:
-    """A call that a journey's phase allowed: its id among the journey's events, the phase, and when it began."""
+    """A call that a journey's phase allowed: its id among the journey's events, the phase, when it began, facts of the request."""
 
     id: str
     tool: str
     phase: str
     began: float
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 class JourneyHook:
@@ -48,8 +53,12 @@ class JourneyHook:
     def __init__(self, services: GateServices, clock: Callable[[], float] = time.monotonic) -> None:
         self._services, self._clock = services, clock
 
-    async def begin(self, call: Call, tool: str, arguments_hash: str, summary: str) -> JourneyCall:
+    async def begin(
+        self, call: Call, tool: str, arguments_hash: str, summary: str, arguments: Mapping[str, Any]
+    ) -> JourneyCall:
         """Record the start of the call. A call that the phase doesn't allow is recorded as failed.
+
+        Of the arguments only those are kept that say which part of a page was read, or the fingerprint of a search.
 
         Raises:
             ToolOutsidePhase, JourneyOver, WaitsForPerson, NoSuchJourney: the call is not allowed.
@@ -57,7 +66,9 @@ class JourneyHook:
         from agents.errors import AgentError
 
         position = await self._services.journeys.position(call.journey)
-        begun = JourneyCall(secrets.token_hex(4), tool, position.state.phase, self._clock())
+        begun = JourneyCall(
+            secrets.token_hex(4), tool, position.state.phase, self._clock(), shown.request_facts(tool, arguments)
+        )
         start = events.ToolStart(begun.id, tool, arguments_hash, begun.phase, summary)
         try:
             require_in_phase(position, tool, self._services.tools())
@@ -69,10 +80,11 @@ class JourneyHook:
 
     async def succeeded(self, call: Call, begun: JourneyCall, content: Mapping[str, Any]) -> None:
         """Record that the call was answered."""
-        took_ms = self._took_ms(begun)
-        await self._note_end(
-            call, events.ToolSuccess(begun.id, begun.tool, took_ms, summary_of(content), facts_of(content), begun.phase)
+        facts = {**begun.asked, **facts_of(content)}
+        success = events.ToolSuccess(
+            begun.id, begun.tool, self._took_ms(begun), summary_of(content), facts, begun.phase
         )
+        await self._note_end(call, success)
 
     async def failed(self, call: Call, begun: JourneyCall, why: str) -> None:
         """Record that the call was refused or failed."""

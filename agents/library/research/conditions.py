@@ -80,12 +80,19 @@ def _answers_lacking(tree: Tree) -> Iterator[str]:
 
 
 async def _not_open(tree: Tree, look: Look, only: frozenset[str] | None) -> list[str]:
-    """Return a sentence for each question that was left open although the server's own search finds enough."""
+    """Return a sentence for each question that was left open without its searches, or although a search finds enough."""
     missing = []
     for question in tree.left_open:
         if only is not None and question["id"] not in only:
             continue
-        queries = [question["text"], *tree.answers[question["id"]]["open"]["searched"]]
+        searched = tree.answers[question["id"]]["open"]["searched"]
+        if unrun := [query for query in dict.fromkeys(searched) if not await look.searched(query)]:
+            named = "; ".join(repr(short(query, 80)) for query in unrun)
+            missing.append(
+                f"{question['id']} is left open, but kb_search was not called with this journey_id for {named}: run it"
+            )
+            continue
+        queries = [question["text"], *searched]
         enough = [query for query in dict.fromkeys(queries) if await look.scent(query) == "sufficient"]
         if enough:
             said = "its own words" if enough[0] == question["text"] else f"{short(enough[0], 80)!r}"

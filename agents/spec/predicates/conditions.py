@@ -20,6 +20,7 @@ from agents.spec.predicates.knowledge_base import (
     ProposalDone,
     ProposalRejected,
     QuotesResolve,
+    Searched,
     SearchInsufficient,
     ToolCalled,
 )
@@ -48,7 +49,7 @@ from agents.spec.yaml.values import Marked
 LEAVES: tuple[type[Leaf], ...] = (
     *(Filled, Empty, Given, AtLeast, EachHas, Covers, KnownIn, UnknownIn, Distinct, NoCircle, Equals, NumbersWithin),
     *(EveryQuestionAnswered, QuotesResolve, GroundedItems, TakesUp, PagesExist, Below, LearningPage),
-    *(SearchInsufficient, ToolCalled, ProposalDone, ProposalRejected, Signal),
+    *(SearchInsufficient, Searched, ToolCalled, ProposalDone, ProposalRejected, Signal),
 )
 """Every predicate that is not made of others, in the order of the reference page."""
 BY_NAME: Mapping[str, type[Leaf]] = {leaf.NAME: leaf for leaf in LEAVES}

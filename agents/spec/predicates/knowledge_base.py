@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from agents.engine.agent import MET, Called, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.learned import ALL, FOLDER, learning_page
-from agents.engine.work.gaps import citations_in
+from agents.engine.work.gaps import citations_in, short
 from agents.spec.predicates.leaf import DETAIL_CHARS, NAMES_SHOWN, Leaf, Name, WorkLeaf, met_unless, some_items, unmet
 from agents.spec.predicates.recorded_work import Count
 from agents.spec.yaml.block import Some, known
@@ -157,6 +157,26 @@ class SearchInsufficient(Leaf):
         if not lost or (self.each and len(lost) < len(queries)):
             return unmet(f"a search finds enough for {self.field}: use it")
         return ConditionFinding(met=True, detail=f"a search does not find enough for: {'; '.join(lost)}"[:DETAIL_CHARS])
+
+
+class Searched(Leaf):
+    """kb_search was called in this journey with the words of every text."""
+
+    NAME: ClassVar[str] = "searched"
+    DEMAND: ClassVar[str] = "kb_search was called for each of {field}"
+    BARE: ClassVar[str] = "field"
+    field: Path
+
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
+        """Return the queries that were not run."""
+        return met_unless(await unsearched(self.field.texts(facts), look))
+
+
+async def unsearched(queries: Sequence[str], look: Look) -> list[str]:
+    """Return a sentence that names the queries which this journey did not run; none if it ran all of them."""
+    left = [query for query in dict.fromkeys(queries) if not await look.searched(query)]
+    named = "; ".join(repr(short(query, 80)) for query in left[:NAMES_SHOWN])
+    return [f"call kb_search with this journey_id for each query that you name: {named} was not run"] if left else []
 
 
 class ToolCalled(Leaf):

@@ -24,6 +24,7 @@ async def journey(console: Console, client: Client, kb: Path, state: Path) -> di
     begun, took = await timed_call(client, "journey_start", agent="build", brief=BRIEF)
     step(console, "Journeys", "long work lives here, not in a chat", f"journey_start('build', {BRIEF!r})", took)
     console.print(f" [bold]{escape(begun['journey_id'])}[/] is in {begun['phase']}, version {begun['version']}.")
+    await call(client, "kb_read", path=NEW_PAGE, journey_id=begun["journey_id"])
     stays = await _submitted(client, begun["journey_id"], begun["version"], ALTERED)
     if stays["state"] != "active" or stays["phase"] != begun["phase"]:
         raise DemoFailed("the journey continued with a quotation that is on no page; please report this")

@@ -12,6 +12,7 @@ from agents.engine.agent import Called, Citation, Fate, Learning, Place, Proposa
 from agents.engine.events import PhaseChanged, ToolSuccess
 from agents.engine.evidence.learned import learning_pages, learnings_on
 from agents.engine.evidence.quote_check import quote_problem
+from agents.engine.evidence.shown import was_searched, was_shown
 from agents.engine.state import JourneyState
 from agents.errors import NoSuchJourney
 from agents.spec.files import FOLDERS, AgentFiles
@@ -19,7 +20,9 @@ from agents.store.ports import JourneyStore
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
 from knowledge.pages.paths import LEARNINGS_FOLDER, clean_path
 from knowledge.search.query.keywords import content_words, keywords, near_terms
+from knowledge.state.ports import ReadingMark
 from mcp_server.approvals.views.askers import in_journey
+from mcp_server.gate.host_registration import TOKENLESS
 from mcp_server.ports import JourneyServices
 
 if TYPE_CHECKING:
@@ -49,12 +52,44 @@ class KnowledgeLook:
         self._journey, self._state = journey, state
         self._documents: dict[str, Document | str] = {}
         self._answers: dict[str, SearchAnswer] = {}
+        self._calls: Sequence[Called] | None = None
+        self._seen_before: dict[str, bool] = {}
 
     async def cited(self, citation: Citation) -> str:
-        """Return "" if the quote is there, else why it is not."""
+        """Return "" if the quote is there and was read, else why it does not count."""
         await checkpoint()  # a work may have thousands of citations, and other calls need their turn
         document = await self._document(citation.path)
-        return document if isinstance(document, str) else quote_problem(document, citation)
+        if isinstance(document, str):
+            return document
+        if problem := quote_problem(document, citation):
+            return problem
+        if was_shown(document, citation, await self._all_calls()) or await self._was_seen_before(document.path):
+            return ""
+        section = f", section {citation.section[:200]!r}" if citation.section.strip() else ""
+        return f"that part of {document.path} was not read: call kb_read({document.path!r}{section}) with this journey_id first"
+
+    async def _all_calls(self) -> Sequence[Called]:
+        """Return the successful calls of the journey, and of the journey that it was forked from, in all phases."""
+        if self._calls is None:
+            try:
+                log = await self._store.events(self._journey)
+            except NoSuchJourney:  # it begins with automatic phases, which are not recorded yet
+                log = ()
+            events = (logged.event for logged in log)
+            self._calls = [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess)]
+        return self._calls
+
+    async def _was_seen_before(self, path: str) -> bool:
+        """Return whether the caller who began the journey read the page outside of it, and the page is unchanged since then."""
+        if path not in self._seen_before:
+            who, mark = self._state.principal, ReadingMark(path, "read")
+            # All callers without a token share one principal, so a page that one of them read was not read by another.
+            shared = who.endswith(f"@{TOKENLESS}")
+            seen = {} if shared else await self._services.state.looks(who, "", [path])
+            record = await self._services.index.document(path) if mark in seen else None
+            at = seen[mark].timestamp() * 1e9 if mark in seen else 0
+            self._seen_before[path] = record is not None and record.stamp.mtime_ns <= at
+        return self._seen_before[path]
 
     async def _document(self, path: str) -> Document | str:
         """Return the page as it is on disk now, or why it cannot be read."""
@@ -86,6 +121,10 @@ class KnowledgeLook:
     async def route(self, question: str) -> Literal["navigation", "discovery"]:
         """Return how the question is routed."""
         return (await self._search(question)).route.mode
+
+    async def searched(self, query: str) -> bool:
+        """Return whether this journey searched with these words."""
+        return was_searched(query, await self._all_calls())
 
     async def _search(self, query: str) -> SearchAnswer:
         if query not in self._answers:

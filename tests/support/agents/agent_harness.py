@@ -156,6 +156,8 @@ class Pages:
     scents: dict[str, ScentLevel] = field(default_factory=dict)
     routes: dict[str, Literal["navigation", "discovery"]] = field(default_factory=dict)
     listed: Collection[str] = TOOLS
+    unsearched: Collection[str] = ()
+    """Queries that were not run."""
 
     async def cited(self, citation: Citation) -> str:
         """Return "" if the quote is there, by the rules that hold for every knowledge base."""
@@ -175,6 +177,9 @@ class Pages:
 
     async def scent(self, query: str) -> ScentLevel:
         return self.scents.get(query, "lost")
+
+    async def searched(self, query: str) -> bool:
+        return query not in self.unsearched
 
     async def route(self, question: str) -> Literal["navigation", "discovery"]:
         return self.routes.get(question, "discovery")

@@ -23,6 +23,7 @@ from tests.contract.protocol.test_server import over_http, over_stdio
 from tests.support.agents.agent_harness import PAGES
 from tests.support.agents.transition_scripts import SCRIPTS, Script, Step
 from tests.support.hosts.writers import let_in
+from tests.support.journeys.reading import read_cited
 from tests.support.knowledge_bases.folders import write
 
 RESUMING_TOKENS = 2_500
@@ -49,9 +50,10 @@ class Led:
 
     async def make(self, step: Step) -> dict[str, Any]:
         """Make the step at the newest version and return the state after it."""
-        content = self.filled(step.content)
-        here = {"journey_id": self.journey, "version": (await self.status())["version"]}
+        content, told = self.filled(step.content), await self.status()
+        here = {"journey_id": self.journey, "version": told["version"]}
         if step.kind == "submit":
+            await read_cited(self.call, told, content)
             return await self.call("journey_submit", **here, work=content, signals=list(step.signals))
         if step.kind == "decide":
             return await self.call("journey_decide", **here, **content)

@@ -73,6 +73,11 @@ async def test_the_handbook_s_decide_is_led_to_a_page_that_is_really_written(tmp
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=wrong)
         assert "weighed[w1].evidence[0]: the quote is not in a.md" in at["prompt"]
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=WEIGHED)
+        assert (
+            "weighed[w1].evidence[0]: that part of a.md was not read: call kb_read('a.md', section 'A')" in at["prompt"]
+        )
+        await host.call("kb_read", path="a.md", section="A", journey_id=journey)
+        at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=WEIGHED)
         assert (at["state"], at["checkpoint"]["question"][:21]) == ("waiting", "Is this the decision?")
         at = await host.call("journey_decide", journey_id=journey, version=at["version"], decision="approve")
         says = {"path": PAGE, "section": "Cap", "quote": "It stays where it is."}
@@ -91,6 +96,7 @@ async def test_an_existing_page_is_not_taken_for_a_written_one(tmp_path: Path) -
         shutil.copy(HANDBOOK / "_agents" / "decide.yaml", host.root / "_agents")
         begun = await host.call("journey_start", agent="decide", brief="The cap.", inputs={"page": "a.md"})
         journey = begun["journey_id"]
+        await host.call("kb_read", path="a.md", journey_id=journey)
         at = await host.call("journey_submit", journey_id=journey, version=1, work=FRAMED)
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=WEIGHED)
         at = await host.call("journey_decide", journey_id=journey, version=at["version"], decision="approve")

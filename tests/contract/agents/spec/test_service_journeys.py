@@ -23,6 +23,7 @@ from tests.contract.connectors.test_evidence_sources import Team, team
 from tests.doubles.serving import after, before, for_requests, no_fault, status
 from tests.support.agents.team_agents import HANDBOOK
 from tests.support.hosts.writers import Writer
+from tests.support.journeys.reading import read_cited
 from tests.support.zulip.hosts import BOT, HAMLET, at_once
 
 ANN = Approver("ann", "page")
@@ -48,6 +49,7 @@ class Led:
         return await self.host.call(tool, **arguments, journey_id=self.id)
 
     async def submit(self, **work: object) -> dict[str, Any]:
+        await read_cited(self.host.call, self.at, work)
         self.at = await self.host.call("journey_submit", journey_id=self.id, version=self.at["version"], work=work)
         return self.at
 

@@ -14,6 +14,7 @@ from knowledge.tokens import count_tokens
 from tests.support.agents.cognitive.cast import Cast, acts
 from tests.support.agents.cognitive.scripts import Act
 from tests.support.hosts.writers import Refused
+from tests.support.journeys.reading import read_cited
 
 NEXT, AS_BEFORE = "These phases come next.", "Next, as described before:"
 AROUND_TOKENS = 400
@@ -147,6 +148,7 @@ async def _make(host: Host, course: Course, act: Act, told: Mapping[str, Any]) -
             "journey_decide", **here, version=told["version"], decision="answer", changes=dict(act.content)
         )
     assert told["state"] == "active", told
+    await read_cited(host.call, told, act.content)
     course.submits[told["phase"]] = course.submits.get(told["phase"], 0) + 1
     return await host.call(
         "journey_submit",

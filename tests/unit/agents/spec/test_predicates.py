@@ -419,6 +419,12 @@ TRIED = {
         ],
         Pages(scents={"bees": "sufficient", "swarm cause": "partial"}),
     ),
+    "searched": Tried(
+        "searched: queries",
+        [{"queries": ["bees"]}, {}],
+        [({"queries": ["bees", "never run"]}, "for each query that you name: 'never run' was not run")],
+        Pages(unsearched=["never run"]),
+    ),
     "tool_called": Tried(
         "tool_called: {tool: kb_merge, status: [done, unchanged], path: page}",
         [{"page": "plans/honey.md"}],

@@ -73,7 +73,10 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
     "FIND": FIND,
 }
 CALLS: Mapping[str, list[Act]] = {
-    "GATHER": [Act("call", {"tool": "kb_search", "query": "winter losses mite"})],
+    "GATHER": [
+        Act("call", {"tool": "kb_search", "query": query})
+        for query in ("winter losses mite", "zqxv gloop price", "zqxv gloop euro")
+    ],
     "WEIGH": [Act("call", {"tool": "kb_contradictions"})],
 }
 
