@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from agents.bounds import BACK_TO
@@ -21,6 +21,7 @@ from agents.engine.events import (
 from agents.engine.graph import PhaseGraph, Transition, advance, checkpoint_on, is_earlier, transitions_from
 from agents.engine.state import Checkpoint, JourneyState
 from agents.engine.work.answers import unanswered_in
+from agents.engine.work.form import DROP, first_problems, has_ids
 from agents.errors import JourneyOver, NeedsOwnHand, NotToDecide, WaitsForPerson
 
 REJECTED = "human_rejected"
@@ -105,17 +106,69 @@ def _moves(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ...
 def merge_patch(work: Json, changes: Json) -> Json:
     """Return the work with a person's changes: a named field is replaced, or removed by null; all others stay.
 
-    Source: RFC 7396, JSON Merge Patch, section 2.
+    A list of items with an `id` is changed item by item: an item with a known id is merged into that one, others are added at the end,
+    and only `drop` beside the list removes items, by their ids. Any other list is replaced.
+
+    Source: RFC 7396, JSON Merge Patch, section 2, which replaces every list.
     """
     if not isinstance(changes, dict):
         return changes
     target = dict(work) if isinstance(work, dict) else {}
+    lists = _lists_of_items(work)
+    dropped = _dropped(work, changes)
     for name, change in changes.items():
         if change is None:
             target.pop(name, None)
-        else:
+        elif name in lists and has_ids(change):
+            new = {item["id"]: item for item in change}
+            changed = [merge_patch(item, new.pop(item["id"], {})) for item in lists[name]]
+            target[name] = [*changed, *(merge_patch({}, item) for item in new.values())]
+        elif name != DROP or dropped is None:
             target[name] = merge_patch(target.get(name), change)
+    for name in lists:
+        if dropped and isinstance(found := target.get(name), list):
+            target[name] = [item for item in found if item["id"] not in dropped]
     return target
+
+
+def change_problems(work: Json, changes: Json, where: str = "") -> list[str]:
+    """Return why a person's changes would remove more than they name, or name items that do not exist: a sentence for each."""
+    if not isinstance(changes, dict) or not isinstance(work, dict):
+        return []
+    problems, lists = list[str](), _lists_of_items(work)
+    known = [item["id"][:60] for items in lists.values() for item in items]
+    for id_ in sorted(
+        (_dropped(work, changes) or frozenset()) - {item["id"] for items in lists.values() for item in items}
+    ):
+        problems.append(f"{where}{DROP}: nothing has the id {id_[:60]}; there are {', '.join(first_problems(known))}")
+    for name, change in changes.items():
+        if name in lists and isinstance(change, list) and not (change and has_ids(change)):
+            problems.append(
+                f"{where}{name[:60]} is a list of items with ids: give a list of only the changed and new items, each with its `id`; "
+                f"to remove items, name their ids in `{DROP}`, as in {{{DROP!r}: [{lists[name][0]['id'][:60]!r}]}}"
+            )
+        elif name in lists and isinstance(change, list):
+            items = {item["id"]: item for item in lists[name]}
+            for item in change:
+                problems += change_problems(items.get(item["id"]), item, f"{where}{name[:60]}[{item['id'][:60]}].")
+        else:
+            problems += change_problems(work.get(name), change, f"{where}{name[:60]}.")
+    return problems
+
+
+def _lists_of_items(work: Json) -> Mapping[str, list[dict[str, Json]]]:
+    """Return the fields of an object that are lists of items with ids."""
+    found = work.items() if isinstance(work, dict) else ()
+    return {name: value for name, value in found if value and has_ids(value)}
+
+
+def _dropped(work: Json, changes: Mapping[str, Json]) -> frozenset[str] | None:
+    """Return the ids of the items to remove, or None if `drop` is missing or a field of the work itself."""
+    ids = changes.get(DROP)
+    own = isinstance(work, dict) and DROP in work
+    if own or not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):
+        return None
+    return frozenset(id_ for id_ in ids if isinstance(id_, str)) if _lists_of_items(work) else None
 
 
 def decision_steps(

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_excess, json_excess, submit_excess
 from agents.catalogue import Catalogue
 from agents.engine.agent import Agent
-from agents.engine.decide import decision_steps, merge_patch, require_active, step_key, submit_steps
+from agents.engine.decide import change_problems, decision_steps, merge_patch, require_active, step_key, submit_steps
 from agents.engine.evaluation import Judged, Looking, SubmissionJudge
 from agents.engine.events import (
     Channel,
@@ -396,12 +396,13 @@ class Runner:
         asked = here.state.checkpoint
         if asked is None or asked.phase not in here.state.work:
             return Judged()
-        work = merge_patch(here.state.work[asked.phase].content, changes)
+        before = here.state.work[asked.phase].content
+        work = merge_patch(before, changes)
         there = replace(here, state=replace(here.state, phase=asked.phase))
         form = here.agent.forms.get(asked.phase)
-        problems = (form.problems(work) if form else ()) or (duplicate_ids(work) if isinstance(work, dict) else ())
+        problems = duplicate_ids(changes) or change_problems(before, changes) or (form.problems(work) if form else ())
         if problems:
-            raise BadWork(here.journey, asked.phase, problems)
+            raise BadWork(here.journey, asked.phase, problems[:MOST_PROBLEMS])
         judged = await self._judge.judged(there, work, work, ())
         await self._check_questions(there, work, judged, by_person=True)
         return judged

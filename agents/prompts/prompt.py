@@ -10,7 +10,7 @@ from agents.engine.agent import Agent
 from agents.engine.events import canonical
 from agents.engine.graph import Phase
 from agents.engine.progress.feedback import feedback_list
-from agents.engine.state import JourneyState
+from agents.engine.state import JourneyState, TransitionRecord
 from agents.engine.work.answers import unanswered_in
 from agents.prompts.context import Budget, PromptSection, fitted
 from knowledge.tokens import count_tokens
@@ -54,7 +54,7 @@ OWN_HAND = (
 ASKED_IN = "They are also asked in Zulip, in {}; call journey_status later to see whether they answered there."
 DECIDED = (
     "Show the person the recorded work, ask the question, wait, and relay their answer with journey_decide: approve; modify "
-    "(changes: a JSON merge patch of the work, or a note); reject (note: why). Never decide yourself."
+    "(changes: the changed fields, list items by `id`, or a note); reject (note: why). Never decide yourself."
 )
 BY_ITSELF = "The server does this phase itself. Submit an empty object as work to continue."
 """For a journey that was in a phase when its agent made the phase automatic: no other journey is left in one."""
@@ -254,11 +254,20 @@ def _why_back(state: JourneyState) -> str:
     trigger = state.backward_trigger
     if trigger is not None or state.visit <= 1:
         return REASONS.get(trigger or "", trigger or "")
-    # The journey came forward again: everything after the newest move back is redone.
-    back = next((move for move in reversed(state.transition_history) if move.is_backward), None)
-    if back is None:
-        return state.transition_history[-1].reason if state.transition_history else ""
-    return f"the work went back to {back.target}: {REASONS.get(back.reason, back.reason)}"
+    if (back := _redone_after(state)) is not None:
+        return f"the work went back to {back.target}: {REASONS.get(back.reason, back.reason)}"
+    return state.transition_history[-1].reason if state.transition_history else ""
+
+
+def _redone_after(state: JourneyState) -> TransitionRecord | None:
+    """Return the newest move back, if the present visit to a phase redoes it because of that move: everything after it is redone."""
+    history = state.transition_history
+    at = next((n for n in range(len(history) - 1, -1, -1) if history[n].is_backward), None)
+    if at is None:
+        return None
+    # A phase that a loop leads forward to a second time, or that was first visited after that move, is here for another reason.
+    since = sum(move.target == state.phase for move in history[at:])
+    return history[at] if since == 1 < state.visit else None
 
 
 def _missing(state: JourneyState, share: float = 1.0) -> str:

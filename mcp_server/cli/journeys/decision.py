@@ -30,7 +30,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `decide` takes after the id."""
     parser.add_argument("decision", metavar="DECISION", choices=DECISIONS, help=", ".join(DECISIONS))
     parser.add_argument("--note", metavar="TEXT", default="", help="the reason, or what should be different")
-    parser.add_argument("--changes", metavar="JSON", help="modify: a JSON merge patch of the recorded work")
+    parser.add_argument(
+        "--changes",
+        metavar="JSON",
+        help="modify: the changed fields of the recorded work; list items by their id, removed with drop: [ids]",
+    )
     parser.add_argument("--phase", metavar="PHASE", type=nonempty, help="revisit: the phase to go back to")
     parser.add_argument(
         "--yes",

@@ -68,7 +68,7 @@ class DecideArguments(Arguments):
     changes: Annotated[
         dict[str, Any],
         Field(
-            description="modify: a JSON merge patch of the work. answer: {question id: their words}. revisit: {phase: name}."
+            description="modify: fields, items by id; drop: ids. answer: {question id: their words}. revisit: {phase: name}."
         ),
     ] = Field(default_factory=dict)
 

@@ -112,7 +112,7 @@ async def test_no_relayed_word_leads_past_a_checkpoint_that_asks_for_the_persons
             await host.call("journey_decide", journey_id=journey, version=4, decision="revisit", changes=onward)
         swapped = {"notes": [{"id": "3", "text": "what nobody approved"}]}
         await host.call("journey_submit", journey_id=journey, version=4, work=swapped)
-        for decision, changes in (("approve", {}), ("reject", {}), ("modify", {"notes": []}), ("revisit", onward)):
+        for decision, changes in (("approve", {}), ("reject", {}), ("modify", {"drop": ["1"]}), ("revisit", onward)):
             with pytest.raises(Refused, match=r"only the person can decide|takes no 'revisit' now"):
                 await host.call("journey_decide", journey_id=journey, version=5, decision=decision, changes=changes)
         fork = await host.call("journey_start", agent="", brief="", inputs={"fork_of": journey})

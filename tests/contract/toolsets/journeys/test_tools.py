@@ -486,7 +486,7 @@ async def test_a_person_changes_the_work_and_it_continues_with_the_changes(tmp_p
     async with hosting(tmp_path) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
-        changes = {"notes": [{"id": "1", "text": "first"}, {"id": "9", "text": "mine"}]}
+        changes = {"notes": [{"id": "9", "text": "mine"}], "drop": ["2"]}
         onward = await host.call("journey_decide", journey_id=journey, version=2, decision="modify", changes=changes)
         assert onward["phase"] == "WRITE"
         state = await host.app.services.journeys.store.journey(journey)
@@ -499,7 +499,7 @@ async def test_invalid_changes_are_refused_and_insufficient_ones_reopen_the_work
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
         with pytest.raises(Refused, match="must be a list"):
             await host.call("journey_decide", journey_id=journey, version=2, decision="modify", changes={"notes": 1})
-        fewer = {"notes": TWO["notes"][:1]}
+        fewer = {"drop": [TWO["notes"][1]["id"]]}
         back = await host.call("journey_decide", journey_id=journey, version=2, decision="modify", changes=fewer)
         assert (back["state"], back["phase"], back["version"]) == ("active", "COLLECT", 3)
         assert "two notes are needed" in back["prompt"]

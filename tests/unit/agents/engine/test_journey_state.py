@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.decide import merge_patch, step_key
+from agents.engine.decide import change_problems, merge_patch, step_key
 from agents.engine.events import (
     CheckpointReached,
     Completed,
@@ -321,8 +322,57 @@ def test_a_relayed_decision_does_not_count_if_a_direct_one_is_required() -> None
     ],
 )
 def test_changes_are_merged_as_the_standard_says(work: object, changes: object, result: object) -> None:
-    """RFC 7396, appendix A."""
+    """RFC 7396, appendix A, for all but lists of items with ids."""
     assert merge_patch(work, changes) == result
+
+
+OPTIONS: dict[str, Any] = {
+    "options": [{"id": "a", "text": "one", "pro": "x"}, {"id": "b", "text": "two"}],
+    "tags": ["p", "q"],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "result"),
+    [
+        (
+            {"options": [{"id": "b", "text": "zwei"}]},
+            [{"id": "a", "text": "one", "pro": "x"}, {"id": "b", "text": "zwei"}],
+        ),
+        ({"options": [{"id": "a", "text": "1"}]}, [{"id": "a", "text": "1", "pro": "x"}, {"id": "b", "text": "two"}]),
+        ({"options": [{"id": "a", "pro": None}]}, [{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]),
+        ({"options": [{"id": "c", "text": "three", "pro": None}]}, [*OPTIONS["options"], {"id": "c", "text": "three"}]),
+        ({"drop": ["a"]}, [{"id": "b", "text": "two"}]),
+        ({"drop": ["a"], "options": [{"id": "c"}]}, [{"id": "b", "text": "two"}, {"id": "c"}]),
+        ({"tags": ["p"]}, OPTIONS["options"]),
+    ],
+)
+def test_items_of_a_list_are_changed_by_id_and_removed_only_by_name(changes: object, result: object) -> None:
+    """Decision 77: a person who corrects one of twenty options must not delete the other nineteen."""
+    assert change_problems(OPTIONS, changes) == []
+    assert merge_patch(OPTIONS, changes) == {"options": result, "tags": ["p"] if "tags" in str(changes) else ["p", "q"]}
+
+
+def test_a_nested_list_is_changed_by_id_too_and_null_removes_a_whole_list() -> None:
+    plan = {"plan": {"steps": [{"id": "s1", "do": "x"}, {"id": "s2", "do": "y"}]}}
+    assert merge_patch(plan, {"plan": {"drop": ["s1"]}}) == {"plan": {"steps": [{"id": "s2", "do": "y"}]}}
+    assert merge_patch(plan, {"plan": {"steps": None}}) == {"plan": {}}
+    assert change_problems(plan, {"plan": {"steps": None}}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"options": [{"text": "zwei"}]},
+            "options is a list of items with ids: give a list of only the changed and new items",
+        ),
+        ({"options": []}, "to remove items, name their ids in `drop`, as in {'drop': ['a']}"),
+        ({"drop": ["z", "a"]}, "drop: nothing has the id z; there are a, b"),
+    ],
+)
+def test_changes_that_would_remove_what_they_do_not_name_are_refused(changes: object, told: str) -> None:
+    assert [told in problem for problem in change_problems(OPTIONS, changes)] == [True]
 
 
 # --- the fold ---------------------------------------------------------------------------------------------------------

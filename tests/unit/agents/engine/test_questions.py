@@ -154,10 +154,19 @@ async def test_an_unanswerable_question_is_not_asked(ask: list[Any], why: str) -
     led = await begun(replace(agent, forms={**agent.forms, "PLAN": AnyWork()}))
     with pytest.raises(BadWork, match=why):
         await led.submit(**{**PLAN, "ask": ask})
-    await led.submit(**ASK)
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [({"id": " ", "question": "A?"}, r"ask\[2\] has no `id`"), ({"id": "q3"}, r"ask\[q3\] has no `question`")],
+)
+async def test_a_person_cannot_add_an_unanswerable_question(ask: Any, why: str) -> None:
+    agent = making()
+    led = await begun(replace(agent, forms={**agent.forms, "PLAN": AnyWork()}))
+    await led.submit(**{**PLAN, **ASK})
     before = await led.state()
     with pytest.raises(BadWork, match=why):
-        await led.decide("modify", changes={"ask": ask})
+        await led.decide("modify", changes={"ask": [ask]})
     assert await led.state() == before
 
 
@@ -283,7 +292,7 @@ async def test_a_transition_that_asks_waits_for_nobody_without_questions() -> No
 
 async def test_a_person_may_remove_questions_and_the_rest_is_asked() -> None:
     led = await asked()
-    state = await led.decide("modify", changes={"ask": [{"id": "q2", "question": "Who enters?"}]})
+    state = await led.decide("modify", changes={"drop": ["q1"]})
     assert (state.status, questions_asked(state)) == ("waiting", {"q2": "Who enters?"})
     state = await led.decide("modify", changes={"ask": None})
     assert (state.phase, state.status, state.answers) == ("MAKE", "active", {})
@@ -292,9 +301,9 @@ async def test_a_person_may_remove_questions_and_the_rest_is_asked() -> None:
 async def test_a_person_may_put_a_question_in_other_words_and_answers_those() -> None:
     led = await asked()
     state = await led.decide("modify", changes={"ask": [{"id": "q1", "question": "How many hives in June?"}]})
-    assert questions_asked(state) == {"q1": "How many hives in June?"}
-    state = await led.decide("answer", changes={"q1": "three"})
-    assert state.answers["PLAN"] == {"q1": {"question": "How many hives in June?", "answer": "three"}}
+    assert questions_asked(state) == {"q1": "How many hives in June?", "q2": "Who enters?"}
+    state = await led.decide("answer", changes={"q1": "three", "q2": "Ada"})
+    assert state.answers["PLAN"]["q1"] == {"question": "How many hives in June?", "answer": "three"}
 
 
 async def test_words_of_a_change_without_changes_leave_the_questions_to_the_phase() -> None:
