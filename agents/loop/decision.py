@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from agents.engine.events import Json, canonical
 from agents.engine.work.markdown import one_line
+from agents.loop.answer.substance import DO, WHY, Answered, lack
 from agents.loop.model.ports import ModelReply, ToolDefinition, ToolUse
 from agents.loop.record.frames import Action, Control, PersonAnswered, RequestCost, ToolResult
 from agents.loop.record.run import Run
@@ -37,7 +38,8 @@ class WantedTool:
 class Decision:
     """A model's decision. `text` is the text of its reply, `said` the question or the response.
 
-    `use`: the id of the call that asks. `problem`: why none of the reply can be carried out. The other fields are as in `PlanFrame`.
+    `use`: the id of the call that asks. `problem`: why none of the reply can be carried out. `lacks`: why a response does not achieve
+    the goal. The other fields are as in `PlanFrame`.
     """
 
     action: Action
@@ -46,14 +48,15 @@ class Decision:
     said: str = ""
     use: str = ""
     problem: str = ""
+    lacks: str = ""
     cost: RequestCost = field(default_factory=RequestCost)
     echo: Mapping[str, str] | None = None
     observations: tuple[str, ...] = ()
     offered: str = ""
 
 
-def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition]) -> Decision:
-    """Return the decision in a reply to a request that offered these tools."""
+def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition], run: Run) -> Decision:
+    """Return the decision in a reply to a request of the run that offered these tools."""
     uses = [_storable_use(use) for use in reply.uses]
     text, cut = reply.text[:MOST_SAID_CHARS], reply.stop == "length" or len(reply.text) > MOST_SAID_CHARS
     names = [tool.name for tool in offered]
@@ -73,11 +76,35 @@ def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition]) -> Dec
     elif not text.strip():
         decision = Decision("correct", text, problem="it had neither words nor a tool call")
     else:
-        decision = Decision("respond", text, said=text)
+        decision = _interpret_answer(text, offered, run)
     echo = reply.echo
     if echo is None or len(echo.content) > MOST_ARGUMENTS_CHARS:
         return decision
     return replace(decision, echo={"provider": echo.provider, "model": echo.model, "content": echo.content})
+
+
+def _interpret_answer(text: str, offered: Sequence[ToolDefinition], run: Run) -> Decision:
+    """Return the decision in an answer without a call: the end of the run, or one chance to do better."""
+    lacks = lack(text, measured_by(run, offered))
+    if lacks is None:
+        return Decision("respond", text, said=text)
+    # An honest "I do not know" is an end. For anything else there is one chance, if there is another iteration.
+    if lacks != "unknown" and not run.invalid_answers and run.iterations + 1 < run.header.limits.iterations:
+        return Decision("correct", text, problem=f"{WHY[lacks]}; {DO[lacks]}")
+    return Decision("respond", text, said=text, lacks=WHY[lacks])
+
+
+def measured_by(run: Run, offered: Sequence[ToolDefinition]) -> Answered:
+    """Return what an answer of the run is measured by."""
+    results = [frame.text for frame in run.frames if isinstance(frame, ToolResult) and frame.success]
+    decided = [frame.detail for frame in run.frames if isinstance(frame, Control) and frame.signal == "resumed"]
+    answers = [frame.text for frame in run.frames if isinstance(frame, PersonAnswered)]
+    return Answered(
+        run.header.goal,
+        read=[run.header.context, *results, *decided, *answers],
+        tools=[f"{tool.name}: {tool.description.partition('.')[0]}" for tool in offered],
+        acted=bool(results or decided),
+    )
 
 
 def _interpret_own(text: str, uses: Sequence[ToolUse]) -> Decision:

@@ -84,7 +84,14 @@ def short_trace(run: Run) -> str:
 
 def describe_state(run: Run, most: int) -> str:
     """Return the state of the run as a sentence, with at most this many characters of the reason."""
-    return f"The run {STATE_PHRASES[run.state]}{f': {one_line(run.why, most)}' if run.why else ''}."
+    return f"The run {state_phrase(run)}{f': {one_line(run.why, most)}' if run.why else ''}."
+
+
+def state_phrase(run: Run) -> str:
+    """Return the state of the run in words that follow "the run"."""
+    if run.response is None or run.response.goal_achieved:
+        return STATE_PHRASES[run.state]
+    return "ended without achieving its goal" if run.why else "gave up"
 
 
 def describe_spent(run: Run) -> str:
@@ -122,8 +129,10 @@ def describe_frame(frame: Frame) -> Iterator[str]:
             yield f"   Asked the person: {one_line(question, MOST_TEXT)}"
         case PersonAnswered(text=text, by=by):
             yield f"   {one_line(by, MOST_TEXT)} answered: {one_line(text, MOST_TEXT)}"
-        case ResponseFrame(text=text, goal_achieved=achieved):
-            yield f"   {'Answer' if achieved else 'Gave up'}: {one_line(text, MOST_TEXT)}"
+        case ResponseFrame(text=text, goal_achieved=achieved, why=why):
+            yield f"   {'Answer' if achieved or why else 'Gave up'}: {one_line(text, MOST_TEXT)}"
+            if why:
+                yield f"   The goal is not achieved: {why}"
         case Control(signal=signal, detail=detail):
             yield f"   {_HAPPENED[signal]}: {one_line(detail, MOST_TEXT)}"
 

@@ -62,7 +62,7 @@ class Processor:
                 tokens_in = max(cost.tokens_in, transcript_tokens(request.messages))
                 tokens_out = max(cost.tokens_out, message_tokens(reply.as_message()))
                 cost = replace(cost, tokens_in=tokens_in, tokens_out=tokens_out)
-            decision = replace(interpret_reply(reply, tools), cost=cost)
+            decision = replace(interpret_reply(reply, tools, run), cost=cost)
         return replace(decision, observations=new_observations(run), offered=tools_digest(tools))
 
     def cost_of(self, error: ProviderError) -> RequestCost:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, assert_never
 
 from agents.engine.work.markdown import one_line
-from agents.loop.explanation import STATE_PHRASES, describe_frame, describe_spent
+from agents.loop.explanation import describe_frame, describe_spent, state_phrase
 from agents.loop.record.frames import (
     Action,
     AskUser,
@@ -48,6 +48,7 @@ WAITS = "The run needs a person to approve the proposal; then it continues by it
 GOES_ON = "The run continues by itself. Call agent_trace(run_id) for its status and, at the end, its answer."
 NO_ROOM = "The run is waiting because a limit is used up: {why}. {goes_on}"
 STARTS = "Nothing has started. If a person approves, proposal_status returns the result with run_id; the run continues by itself."
+LACKS = "The goal is not achieved: {why}."
 CUT = "The text was shortened: run://{run} has all of it."
 _DECIDED: Mapping[Action, str] = {
     "call": "the model chose tools",
@@ -62,8 +63,9 @@ _DECIDED: Mapping[Action, str] = {
 class PresentedRun:
     """A run as it is now.
 
-    `phrase` is its state in words ("is done"), `why` the reason why it failed or was cancelled, `took` what it used in words. `text`
-    is its `answer`, or why it ended without one. `ask` is the id of the question that a person can answer, "" for none.
+    `phrase` is its state in words ("is done"), `why` the reason why it failed, was cancelled or did not achieve its goal. `took` says
+    what it used. `text` is its `answer`, or why it ended without one. `ask` is the id of the question that a person can answer, ""
+    for none.
     """
 
     run_id: str
@@ -116,11 +118,10 @@ class PresentedStep:
 def present(run: Run) -> PresentedRun:
     """Return everything that is shown of the run except its steps."""
     head, response = run.header, run.response
-    gave_up = response is not None and not response.goal_achieved
     return PresentedRun(
         run_id=run.id,
         status=status_of(run.state),
-        phrase="gave up" if gave_up else STATE_PHRASES[run.state],
+        phrase=state_phrase(run),
         why=run.why,
         took=describe_spent(run),
         title=" ".join(head.goal.split())[:MOST_TITLE],
@@ -152,7 +153,7 @@ def status_of(state: State) -> Status:
 
 
 def note_on(run: PresentedRun) -> str | None:
-    """Return what the host can do now; None if the run has ended and the host has all of its text."""
+    """Return what the host can do now, or why the goal is not achieved; None if it is and the host has all of the text."""
     match run.status:
         case "asking":
             return ASKS
@@ -161,7 +162,9 @@ def note_on(run: PresentedRun) -> str | None:
         case "running":
             return GOES_ON
         case "done" | "failed" | "cancelled":
-            return CUT.format(run=run.run_id) if len(run.text) > MOST_TEXT else None
+            lacks = LACKS.format(why=run.why) if run.status == "done" and run.why else ""
+            cut = CUT.format(run=run.run_id) if len(run.text) > MOST_TEXT else ""
+            return " ".join(filter(None, (lacks, cut))) or None
 
 
 def present_step(frame: Frame) -> PresentedStep:
@@ -185,7 +188,7 @@ def _sentence_and_text(frame: Frame) -> tuple[str, str]:
         case PersonAnswered():
             return f"{frame.by} answered", frame.text
         case ResponseFrame():
-            return "The answer" if frame.goal_achieved else "Gave up", frame.text
+            return "Gave up" if not (frame.goal_achieved or frame.why) else "The answer", frame.text
         case Control():
             return next(describe_frame(frame)).strip(), ""
     assert_never(frame)
@@ -220,7 +223,7 @@ def progress_of(run: Run, frame: Frame) -> str:
         case PersonAnswered():
             return "a person answered"
         case ResponseFrame():
-            return "done" if frame.goal_achieved else "gave up"
+            return "done" if frame.goal_achieved else "answered without achieving the goal" if frame.why else "gave up"
         case Control():
             return frame.signal.replace("_", " ")
     assert_never(frame)

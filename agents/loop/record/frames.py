@@ -159,7 +159,7 @@ class ToolResult(_PlacedFrame):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseFrame(_PlacedFrame):
-    """The end: the run's answer. `trace` is the run in a few lines."""
+    """The end: the run's answer. `trace` is the run in a few lines; `why` says why an answer does not achieve the goal."""
 
     TYPE: ClassVar[str] = "response"
     plan: str
@@ -168,6 +168,7 @@ class ResponseFrame(_PlacedFrame):
     iterations: int
     tools_called: tuple[str, ...] = ()
     trace: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

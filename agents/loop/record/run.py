@@ -52,9 +52,9 @@ class Run:
 
     `open_calls` have no result yet. They are made one after the other, in their order, so only the first may have begun. `plan` is the
     newest answer of the model, and `invalid_answers` how many of the newest in a row could not be carried out. `ask` is the question
-    to a person, `proposal` what a person is to decide about. `why` says why the run failed or was cancelled. `context_tokens` is the
-    most that the model is sent, and `shortened` how often that had to be reduced. `taken_up` is how often, since the newest plan, the
-    run was resumed after its process died.
+    to a person, `proposal` what a person is to decide about. `why` says why the run failed, was cancelled, or did not achieve its
+    goal. `context_tokens` is the most that the model is sent, and `shortened` how often that had to be reduced. `taken_up` is how
+    often, since the newest plan, the run was resumed after its process died.
     """
 
     header: Header
@@ -215,7 +215,7 @@ def _after(run: Run, frame: Frame) -> Run:
             return replace(after, open_calls=run.open_calls[1:])
         case ResponseFrame():
             _check_decided(run, frame, frame.plan, "respond", "give_up")
-            return replace(after, state="done", response=frame)
+            return replace(after, state="done", response=frame, why=frame.why)
         case AskUser():
             _check(frame, not run.open_calls, "a call before it has no result yet")
             if frame.call:

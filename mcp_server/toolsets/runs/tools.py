@@ -28,7 +28,7 @@ AGENT_RUN = ToolSpec(
     result=schemas.RunAnswer,
     result_notes={
         "text": "the answer, or why the run ended",
-        "goal_achieved": "by the model's own judgement",
+        "goal_achieved": "whether the answer addresses the goal; if not, note says why",
         "question": "to answer with run_id and answer",
         "cost": "in the currency of the configured prices; null if a price is unknown",
     },

@@ -93,7 +93,7 @@ def test_context_is_read_from_a_file_or_from_standard_input(ann: RunPerson, monk
 
 
 def test_a_run_has_the_tools_of_the_toolsets_that_it_was_given(ann: RunPerson) -> None:
-    ann.will("Say it", said("So."))
+    ann.will("Say it", said("It is 20."))
     assert ann.here("run", "Say it", "--toolset", "trust").returncode == ACHIEVED
     offered = {tool["function"]["name"] for tool in ann.model.asked[0]["tools"]}
     assert "trust_status" in offered
@@ -165,7 +165,7 @@ def test_a_missing_package_is_reported_before_anything_is_recorded(ann: RunPerso
 
 
 def test_the_model_named_in_the_command_is_asked(ann: RunPerson) -> None:
-    ann.will("Say it", said("So."))
+    ann.will("Say it", said("It is 20."))
     assert ann.here("run", "Say it", "--provider", "openai:another").returncode == ACHIEVED
     assert ann.model.asked[0]["model"] == "another"
     assert ann.newest().header.model == "openai:another"
@@ -229,19 +229,19 @@ def test_a_program_that_was_started_without_standard_input_asks_nobody(ann: RunP
 
 
 def test_without_a_terminal_a_question_ends_the_command_and_says_how_to_continue(ann: RunPerson) -> None:
-    ann.will("Move", asks("Which page?"), said("That one then."))
+    ann.will("Move", asks("Which page?"), said("The roof then."))
     done = ann.here("run", "Move it")
     run_id = ann.newest().id
     assert (done.returncode, done.stdout) == (WAITS, "")
     assert f'knowledge-forge runs answer {run_id} "..."' in done.stderr
     answered = ann.here("runs", "answer", run_id, "guides/deploy.md")
-    assert (answered.returncode, answered.stdout) == (ACHIEVED, "That one then.\n")
+    assert (answered.returncode, answered.stdout) == (ACHIEVED, "The roof then.\n")
     assert "Which page?" not in answered.stderr  # it was shown before
     assert "guides/deploy.md" in told_last(ann.model.asked[-1])
 
 
 def test_without_a_terminal_a_proposal_ends_the_command_and_a_decision_lets_it_be_resumed(ann: RunPerson) -> None:
-    ann.will("Move", MOVE, said("It stays where it is."))
+    ann.will("Move", MOVE, said("It stays on the roof."))
     waits = ann.told("run", "Move it", code=WAITS)
     assert (waits["status"], waits["proposal"]["level_needed"]) == ("proposed", 4)
     still = ann.here("runs", "resume", waits["run_id"])
@@ -249,7 +249,7 @@ def test_without_a_terminal_a_proposal_ends_the_command_and_a_decision_lets_it_b
     assert f"review --show {waits['proposal']['id']}" in still.stderr
     ann.declines(waits["proposal"]["id"])
     done = ann.here("runs", "resume", waits["run_id"])
-    assert (done.returncode, done.stdout) == (ACHIEVED, "It stays where it is.\n")
+    assert (done.returncode, done.stdout) == (ACHIEVED, "It stays on the roof.\n")
     assert "A person decided: " in done.stderr
     assert (ann.kb / DEPLOY).exists()
 

@@ -71,7 +71,7 @@ def test_runs_are_listed_newest_first_and_filtered_by_state_without_any_model(an
 
 
 def test_a_run_is_explained_step_by_step_with_its_full_answer_and_how_to_continue(ann: RunPerson) -> None:
-    long = "A line of the answer.\n" * 60
+    long = "".join(f"Line {number} of the answer.\n" for number in range(60))
     ann.will("Where", READ, said(long))
     ann.will("Tidy", asks("Which page?\nSay its path."))
     run_id, asked = begun(ann), begun(ann, "Tidy up.", WAITS)
@@ -172,12 +172,12 @@ def test_the_doctor_says_which_runs_wait_and_which_nobody_leads(ann: RunPerson) 
 
 
 def test_a_person_answers_for_the_run_of_any_host(ann: RunPerson) -> None:
-    ann.will("Tidy", asks("Which page?"), said("Done."))
+    ann.will("Tidy", asks("Which page?"), said("Twenty."))
     allowed = asyncio.run(let_in(ann.settings, "nightly", 3))
     assert allowed.enrolment
     run_id = begun(replace(ann, more={"FORGE_ENROLMENT": allowed.enrolment}), "Tidy up.", WAITS)
     done = ann.here("runs", "answer", run_id, "all of them")
-    assert (done.returncode, done.stdout) == (ACHIEVED, "Done.\n")
+    assert (done.returncode, done.stdout) == (ACHIEVED, "Twenty.\n")
     there = ann.record(run_id)
     (answered,) = [frame for frame in there.frames if isinstance(frame, PersonAnswered)]
     assert (answered.by, answered.text) == (ME, "all of them")
@@ -198,7 +198,7 @@ def test_an_answer_is_as_long_as_one_by_a_host_at_most(ann: RunPerson) -> None:
 
 
 def test_an_answer_is_left_to_a_server_that_has_the_model(ann: RunPerson) -> None:
-    ann.will("Tidy", asks("Which page?"), said("Done."))
+    ann.will("Tidy", asks("Which page?"), said("Twenty."))
     run_id = begun(ann, "Tidy up.", WAITS)
     assert ann.modelless.here("runs", "answer", run_id, "all").returncode == WRONGLY_ASKED
     left = ann.modelless.here("runs", "answer", run_id, "all", "--leave")
@@ -221,7 +221,7 @@ def test_an_answer_is_left_to_a_server_that_has_the_model(ann: RunPerson) -> Non
 
 
 def test_a_run_continues_with_its_first_model(ann: RunPerson) -> None:
-    ann.will("Tidy", asks("Which page?"), said("Done."))
+    ann.will("Tidy", asks("Which page?"), said("Twenty."))
     run_id = begun(ann, "Tidy up.", WAITS)
     done = ann.here("runs", "answer", run_id, "all", "--provider", "openai:another")
     assert done.returncode == WRONGLY_ASKED
@@ -289,13 +289,13 @@ def test_runs_in_a_shared_database_are_led_answered_and_ended_the_same_way(
 ) -> None:
     more = {"FORGE_DATABASE_URL": postgres.url(), "FORGE_DATABASE_SCHEMA": schema}
     person = replace(ann, more=more)
-    person.will("Tidy", asks("Which page?"), said("Tidied."))
+    person.will("Tidy", asks("Which page?"), said("Tidied: two hives left."))
     person.will("Move", MOVE)
     asked, waits = person.told("run", "Tidy up.", code=WAITS), person.told("run", "Move it.", code=WAITS)
     listed = json.loads(person.here("runs", "--json").stdout)
     assert [one["run_id"] for one in listed] == [waits["run_id"], asked["run_id"]]
     done = person.here("runs", "answer", asked["run_id"], "all of them")
-    assert (done.returncode, done.stdout) == (ACHIEVED, "Tidied.\n")
+    assert (done.returncode, done.stdout) == (ACHIEVED, "Tidied: two hives left.\n")
     assert person.here("runs", "cancel", waits["run_id"]).returncode == 0
     shown = json.loads(person.here("review", "--show", waits["proposal"]["id"], "--json").stdout)
     assert shown["state"] == "withdrawn"

@@ -164,7 +164,7 @@ async def test_calls_that_finish_immediately_get_no_handle(tmp_path: Path) -> No
 async def test_a_caller_that_gets_a_runs_answer_counts_as_having_read_what_the_run_read(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         (at.host.settings.kb / "mail.md").write_text("---\nuntrusted: true\n---\n# Mail\n", encoding="utf-8")
-        at.host.will("Where is", uses("kb_read", path="mail.md"), said("There."))
+        at.host.will("Where is", uses("kb_read", path="mail.md"), said("On the roof."))
         task = (await at.wire.tool("agent_run", goal="Where is it?"))["taskId"]
         await at.wire.until(task, "completed")
         services, who = at.host.app.services, f"{os_user()}@desktop"

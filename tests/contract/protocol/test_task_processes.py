@@ -44,7 +44,7 @@ async def site(folder: Path, level: float, **variables: str) -> tuple[Site, Sett
 
 async def test_a_run_that_asks_is_answered_by_its_handle_in_the_next_server(tmp_path: Path) -> None:
     model = Model()
-    model.will("Sum up", Turn(calls=(Call("ask_user", {"question": "Which page?"}),)), said("Done."))
+    model.will("Sum up", Turn(calls=(Call("ask_user", {"question": "Which page?"}),)), said("Twenty."))
     async with served(model) as there:
         variables = {
             "FORGE_MODEL": "openai:some-model",
@@ -64,7 +64,7 @@ async def test_a_run_that_asks_is_answered_by_its_handle_in_the_next_server(tmp_
             assert (await task_get(session, task))["inputRequests"] == asked
             await task_update(session, task, **dict.fromkeys(asked, accepting(answer="this one")))
             done = await task_until(session, task, "completed")
-    assert done["result"]["structuredContent"]["text"] == "Done."
+    assert done["result"]["structuredContent"]["text"] == "Twenty."
 
 
 async def approved_elsewhere(settings: Settings, task: str) -> None:

@@ -37,7 +37,7 @@ from tests.support.plane.hosts import named
 
 async def test_every_message_about_tasks_fits_the_schema_of_the_extension(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         handle = await at.wire.tool("agent_run", goal="Sum up a page.")
         fitting("CreateTaskResult", handle)
         assert not {"inputRequests", "result", "error", "task"} & set(handle)
@@ -62,7 +62,7 @@ async def test_each_question_of_a_run_has_its_own_key_and_an_old_one_answers_not
         return asks("And which section?")
 
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), notes, said("Done."))
+        at.host.will("Sum up", asks("Which page?"), notes, said("Twenty."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         first = (await at.forms.until(task, "input_required"))["inputRequests"]
         assert (await at.forms.ask("tasks/get", taskId=task))["inputRequests"] == first
@@ -94,7 +94,7 @@ async def test_a_host_without_forms_gets_the_question_as_answer_and_answers_with
     tmp_path: Path,
 ) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), asks("And which section?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), asks("And which section?"), said("Twenty."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         first = await at.wire.until(task, "completed")
         told = first["result"]["structuredContent"]
@@ -108,7 +108,7 @@ async def test_a_host_without_forms_gets_the_question_as_answer_and_answers_with
         assert (told["status"], told["question"]) == ("asking", "And which section?")
         third = (await at.wire.tool("agent_run", run_id=task, answer="the first"))["taskId"]
         told = (await at.wire.until(third, "completed"))["result"]["structuredContent"]
-        assert (told["status"], told["text"]) == ("done", "Done.")
+        assert (told["status"], told["text"]) == ("done", "Twenty.")
         assert len({task, second, third}) == 3
         assert await at.wire.ask("tasks/get", taskId=task) == first, "what is over stays as it is"
         for wrong in (f"{task}.3", f"{task}.0", f"{task}.01", f"{task}.", f"{task}.x"):
@@ -119,7 +119,7 @@ async def test_an_approved_start_ends_with_the_runs_question_for_a_host_without_
     tmp_path: Path,
 ) -> None:
     async with place(tmp_path, level=2) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         await at.decide(task)
         first = await at.wire.until(task, "completed")
@@ -127,7 +127,7 @@ async def test_an_approved_start_ends_with_the_runs_question_for_a_host_without_
         answer = (await at.wire.tool("agent_run", run_id=run, answer="this one"))["taskId"]
         await at.decide(answer)
         told = (await at.wire.until(answer, "completed"))["result"]["structuredContent"]
-        assert (told["status"], told["text"]) == ("done", "Done.")
+        assert (told["status"], told["text"]) == ("done", "Twenty.")
         assert await at.wire.ask("tasks/get", taskId=task) == first
 
 
@@ -145,7 +145,7 @@ async def test_a_form_that_was_dismissed_is_not_shown_again_and_the_run_still_wa
     tmp_path: Path, dismissal: dict[str, Any]
 ) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         ((key, _),) = (await at.forms.until(task, "input_required"))["inputRequests"].items()
         await at.forms.ask("tasks/update", taskId=task, inputResponses={key: dismissal})
@@ -157,7 +157,7 @@ async def test_a_form_that_was_dismissed_is_not_shown_again_and_the_run_still_wa
 
 async def test_an_invalid_form_answer_is_refused_and_decides_nothing(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         ((key, _),) = (await at.forms.until(task, "input_required"))["inputRequests"].items()
         error = await at.forms.error("tasks/update", taskId=task, inputResponses={key: {"action": "agree"}})
@@ -169,7 +169,7 @@ async def test_an_answer_that_cannot_be_recorded_is_reported_and_requested_again
     async with place(tmp_path) as at:
         disk = apsw.Connection(str(at.host.app.base.state_dir / "state.db"))
         disk.set_busy_timeout(5000)  # the server may be writing at this moment
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         first = (await at.forms.until(task, "input_required"))["inputRequests"]
         disk.execute("CREATE TRIGGER full BEFORE INSERT ON run_frame BEGIN SELECT RAISE(ABORT, 'full'); END")
@@ -198,7 +198,7 @@ async def test_a_decision_that_cannot_be_recorded_is_reported_and_requested_agai
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_one_tasks_forms_decide_a_run_and_its_proposals(tmp_path: Path, decision: str) -> None:
     async with place(tmp_path, level=2) as at:
-        at.host.will("Write", uses("kb_merge", **NOTE), said("That is that."))
+        at.host.will("Write", uses("kb_merge", **NOTE), said("The note is written."))
         task = (await at.wire.tool("agent_run", goal="Write it."))["taskId"]
         start = await at.forms.until(task, "input_required")
         assert set(start["inputRequests"]) == {task}
@@ -323,7 +323,7 @@ async def test_decisions_that_need_more_than_a_form_are_not_asked_in_the_host(tm
 
 async def test_cancelling_ends_a_run_and_withdraws_a_proposal(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         await at.forms.until(run, "input_required")
         await at.wire.ask("tasks/cancel", taskId=run)
@@ -339,7 +339,7 @@ async def test_cancelling_ends_a_run_and_withdraws_a_proposal(tmp_path: Path) ->
 
 async def test_a_handle_holds_in_another_server_of_the_same_knowledge_base(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         first = (await at.forms.until(run, "input_required"))["inputRequests"]
         secret = at.host.settings.enrolment or ""
@@ -354,7 +354,7 @@ async def test_a_handle_holds_in_another_server_of_the_same_knowledge_base(tmp_p
 
 async def test_a_server_without_agent_run_still_reports_its_handles_and_leads_no_run(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         first = (await at.forms.until(run, "input_required"))["inputRequests"]
         reading = replace(at.host.settings, read_only=True)
@@ -381,7 +381,7 @@ async def test_a_run_waiting_for_the_daily_limit_says_so_by_its_handle(tmp_path:
 
 async def test_a_call_that_answers_a_run_is_its_own_task_and_both_end_the_same(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), said("Twenty."))
         first = await at.forms.tool("agent_run", goal="Sum up a page.")
         asked = await at.forms.until(first["taskId"], "input_required")
         again = await at.forms.tool("agent_run", run_id=first["taskId"], answer="half of a letter: \N{SNOWMAN}")
@@ -389,7 +389,7 @@ async def test_a_call_that_answers_a_run_is_its_own_task_and_both_end_the_same(t
         late = dict.fromkeys(asked["inputRequests"], accepting(answer="too late"))
         await at.forms.ask("tasks/update", taskId=first["taskId"], inputResponses=late)
         ends = [(await at.forms.until(task["taskId"], "completed"))["result"] for task in (first, again)]
-        assert [end["structuredContent"]["text"] for end in ends] == ["Done.", "Done."]
+        assert [end["structuredContent"]["text"] for end in ends] == ["Twenty.", "Twenty."]
 
 
 async def test_a_tool_in_another_service_is_a_handle_and_its_form_is_not_shown_in_the_host(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ async def test_all_acts_of_a_run_are_found_by_its_id_and_those_of_its_host_are_n
             uses("plane_create_task", project="OPS", name="One."),
             in_a_message(there, "x"),
             uses("zulip_send_message", channel="team", topic="x", text="Two."),
-            said("Done."),
+            said("Twenty."),
         )
         await there.writer.call("kb_merge", path="own.md", content="# Own\n\nMine.\n")
         answer = await there.writer.call("agent_run", goal="Everything.", max_iterations=9)

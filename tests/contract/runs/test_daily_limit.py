@@ -172,7 +172,7 @@ async def test_a_run_whose_proposal_was_decided_keeps_waiting_without_a_try(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with run_host(tmp_path, run_day_tokens=200) as host:
-        host.will("Move", MOVE, said("It is moved."))
+        host.will("Move", MOVE, said("It is moved to the roof."))
         run = (await host.call("agent_run", goal="Move it."))["run_id"]
         await spend(host)
         runs, trust = host.app.services.runs, host.app.services.state.trust

@@ -25,7 +25,7 @@ MOVE = {"path": "guides/deploy.md", "to": "guides/release.md"}
 
 async def proposing(host: RunHost) -> tuple[str, str]:
     """Return a run that waits for a person, and the proposal."""
-    host.will("Move", uses("kb_move", **MOVE), said("Done."))
+    host.will("Move", uses("kb_move", **MOVE), said("Twenty."))
     answer = await host.call("agent_run", goal="Move it.")
     assert answer["status"] == "proposed"
     return answer["run_id"], answer["proposal"]["id"]
@@ -63,7 +63,7 @@ async def test_a_proposal_made_while_the_run_ends_is_withdrawn(
             return kept
 
         monkeypatch.setattr(state.trust, "propose", meanwhile)
-        host.will("Move", uses("kb_move", **MOVE), said("Done."))
+        host.will("Move", uses("kb_move", **MOVE), said("Twenty."))
         header = Header(
             id="r-1",
             goal="Move it.",
@@ -115,7 +115,7 @@ async def test_a_hosts_addition_to_a_runs_proposal_counts_as_the_runs(tmp_path: 
     async with run_host(tmp_path) as host:
         on = {"path": MOVE["path"], "base_revision": await host.writer.revision(MOVE["path"])}
         adds = uses("kb_merge", **on, content="## Who may\n\nOnly Ann.\n")
-        host.will("Write", uses("ask_user", question="?"), adds, said("Done."))
+        host.will("Write", uses("ask_user", question="?"), adds, said("Twenty."))
         run = (await host.call("agent_run", goal="Write it."))["run_id"]
         who = (await host.app.services.runs.store.run(run)).header.principal
         await grant(host.app.services.state, who, 2, by="ann", now=utc_now())

@@ -37,17 +37,17 @@ async def test_a_lone_surrogate_in_a_models_answer_question_or_call_ends_no_run(
         Call("ask_user", f'{{"question":{half}}}'),
     )
     async with run_host(tmp_path, vendor=vendor) as host:
-        host.will("Half", searches, Turn("", (asks,)), said("Done."))
+        host.will("Half", searches, Turn("", (asks,)), said("Twenty."))
         asking = await host.call("agent_run", goal="Half of it.")
         assert (asking["status"], asking["question"]) == ("asking", "a\N{REPLACEMENT CHARACTER}b\0")
         done = await host.call("agent_run", run_id=asking["run_id"], answer="Go on.")
-        assert (done["status"], done["text"]) == ("done", "Done.")
+        assert (done["status"], done["text"]) == ("done", "Twenty.")
         assert (await host.call("agent_trace", run_id=done["run_id"]))["status"] == "done"
 
 
 async def test_of_one_answer_so_many_calls_are_made_and_so_many_are_on_record(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
-        host.will("Many", Turn(calls=tuple(Call("proposal_status", {}) for _ in range(500))), said("Done."))
+        host.will("Many", Turn(calls=tuple(Call("proposal_status", {}) for _ in range(500))), said("Twenty."))
         done = await host.call("agent_run", goal="Many of them.", timeout_seconds=600)
         results = await frames(host, done["run_id"], ToolResult)
     assert done["status"] == "done"
@@ -65,7 +65,7 @@ async def test_answers_of_megabytes_are_not_kept(tmp_path: Path) -> None:
             uses("x" * 300_000),
             uses("kb_map"),
             said(long),
-            said("Done."),
+            said("Twenty."),
         )
         done = await host.call("agent_run", goal="Long words.", max_iterations=9)
         calls, plans = await frames(host, done["run_id"], ToolCallFrame), await frames(host, done["run_id"], PlanFrame)
@@ -78,7 +78,7 @@ async def test_a_host_may_have_a_limited_number_of_runs_and_an_approved_one_begi
     who = f"{os_user()}@desktop"
     async with run_host(tmp_path) as host:
         runs = host.app.services.runs
-        host.will("Much", *[said("Done.")] * 200)
+        host.will("Much", *[said("Twenty.")] * 200)
         adrift = [
             Header(id=f"r-{n:020}", goal="x", principal=who, begun_at=utc_now(), model="other:model")
             for n in range(MOST_UNDER_WAY - 2)

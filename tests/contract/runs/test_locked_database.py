@@ -64,7 +64,7 @@ def locking(host: RunHost, seconds: float | None = None) -> Locking:
 
 async def test_a_run_survives_the_lock_and_neither_an_answer_nor_an_effect_is_lost(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
-        host.will("Look", uses("kb_read", path="guides/deploy.md"), locking(host, 0.3), said("There."))
+        host.will("Look", uses("kb_read", path="guides/deploy.md"), locking(host, 0.3), said("On the roof."))
         answer = await host.call("agent_run", goal="Look at it.")
         run = await only_run(host.app)
         assert (answer["status"], answer["run_id"]) == ("done", run.id)
@@ -80,7 +80,7 @@ async def test_a_caller_that_waited_too_long_learns_which_run_continues(
     monkeypatch.setattr(outlasting, "WAITS_S", (0.0,))
     async with run_host(tmp_path) as host:
         lock = locking(host)
-        host.will("Look", lock, WRITES, said("There."))
+        host.will("Look", lock, WRITES, said("On the roof."))
         why = await host.refused("agent_run", goal="Look at it.")
         lock.free()
         run = await only_run(host.app)
@@ -88,7 +88,7 @@ async def test_a_caller_that_waited_too_long_learns_which_run_continues(
         assert "do not start it again" in why
         assert "nothing was changed" not in why
         assert (await until(host.app, run.id, over)).state == "done"
-        assert (await host.call("agent_trace", run_id=run.id))["answer"] == "There."
+        assert (await host.call("agent_trace", run_id=run.id))["answer"] == "On the roof."
 
 
 async def test_a_run_that_nobody_waits_for_is_cancelled_when_the_database_is_back(tmp_path: Path) -> None:

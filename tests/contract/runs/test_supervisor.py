@@ -126,7 +126,7 @@ async def call_and_go_away(client: Client, place: Served, questions: int) -> lis
 @eras
 async def test_cancelling_the_call_cancels_the_run(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, mode=mode) as host:
-        host.will("Look", uses("kb_read", path="guides/deploy.md"), said("It says so."))
+        host.will("Look", uses("kb_read", path="guides/deploy.md"), said("It says twenty."))
         model_is_slow(host.served, first=2)
         told = await call_and_go_away(host.writer.client, host.served, questions=2)
         run = await until(host.app, (await only_run(host.app)).id, over)
@@ -138,7 +138,7 @@ async def test_cancelling_the_call_cancels_the_run(tmp_path: Path, mode: str) ->
 @eras
 async def test_over_http_too(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, mode=mode, level=3) as host:
-        host.will("Look", uses("kb_read", path="guides/deploy.md"), said("It says so."))
+        host.will("Look", uses("kb_read", path="guides/deploy.md"), said("It says twenty."))
         model_is_slow(host.served, first=2)
         app = host.app
         asgi = http_app(app.server)
@@ -154,7 +154,7 @@ async def test_over_http_too(tmp_path: Path, mode: str) -> None:
 async def test_a_dead_host_over_http_takes_its_run_with_it(tmp_path: Path) -> None:
     """From 2026-07-28 on, a connection that ends is a cancelled request. Before, it means nothing: the run finishes."""
     async with run_host(tmp_path) as host:
-        host.will("Look", said("It says so."))
+        host.will("Look", said("It says twenty."))
         model_is_slow(host.served)
         app = host.app
         asgi = http_app(app.server)
@@ -214,7 +214,7 @@ async def server(settings: Settings) -> AsyncIterator[App]:
 
 async def test_a_background_run_outlives_its_process_and_another_continues_immediately(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, place):
-        model.will("Look", uses("kb_read", path="guides/deploy.md"), said("Never heard."), said("It says so."))
+        model.will("Look", uses("kb_read", path="guides/deploy.md"), said("Never heard."), said("It says twenty."))
         model_is_slow(place, first=2)
         async with server(settings) as other:
             async with server(settings) as first:
@@ -232,7 +232,7 @@ async def test_a_background_run_outlives_its_process_and_another_continues_immed
 async def test_only_a_limited_number_is_led_concurrently_and_others_get_their_turn(tmp_path: Path) -> None:
     many = MOST_ASIDE + 4
     async with place_of(tmp_path) as (settings, model, place), server(settings) as app:
-        model.will("Look", *[said("There.")] * many)
+        model.will("Look", *[said("On the roof.")] * many)
         place.plan = lambda _method, _path, _number: delayed(0.2)
         runs = app.services.runs
         begun = [await runs.begin(goal(app, number)) for number in range(many)]
@@ -246,7 +246,7 @@ async def test_only_a_limited_number_is_led_concurrently_and_others_get_their_tu
 
 async def test_two_servers_never_both_lead_a_run(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, place), server(settings) as one, server(settings) as other:
-        model.will("Look", *[said("There.")] * 16)
+        model.will("Look", *[said("On the roof.")] * 16)
         for number in range(8):
             run = await one.services.runs.begin(goal(one, number))
             by = (await one.services.runs.store.run(run.id)).header
@@ -262,7 +262,7 @@ async def test_two_servers_never_both_lead_a_run(tmp_path: Path) -> None:
 
 
 async def proposed(host: RunHost) -> Run:
-    host.will("Move", MOVE, said("So it is."))
+    host.will("Move", MOVE, said("So it is moved, page and all."))
     await host.call("agent_run", goal="Move it.")
     run = await only_run(host.app)
     assert run.state == "suspended"
@@ -307,7 +307,7 @@ async def test_a_frozen_principals_run_ends_when_it_would_continue(tmp_path: Pat
 
 async def test_no_model_is_asked_for_a_frozen_principal_even_if_a_person_answers(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
-        host.will("Tidy", uses("ask_user", question="Which page?"), said("Tidied."))
+        host.will("Tidy", uses("ask_user", question="Which page?"), said("Tidied: two hives left."))
         await host.writer.client.call_tool("agent_run", {"goal": "Tidy up."})
         run = await only_run(host.app)
         await freeze(host.app.base.state, OURS, by="ann", now=utc_now(), reason="odd")
@@ -326,7 +326,7 @@ async def test_a_run_whose_principal_is_frozen_meanwhile_ends_with_its_next_step
             freezing.join()
             return MOVE
 
-        host.will("Move", frozen, said("So it is."))
+        host.will("Move", frozen, said("So it is moved, page and all."))
         await host.writer.client.call_tool("agent_run", {"goal": "Move it."})
         run = await only_run(host.app)
     assert run.state == "cancelled"
@@ -390,7 +390,7 @@ async def test_a_run_is_left_to_processes_with_the_same_model_and_fails_after_a_
 
 async def test_a_server_without_the_key_ends_no_run_that_another_server_can_lead(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, _place):
-        model.will("Look", said("There."))
+        model.will("Look", said("On the roof."))
         async with server(replace(settings, openai_api_key="sk-of-last-year")) as keyless:
             run = await left(keyless)
             await until(keyless, run.id, lambda there: there.count > 1)
@@ -433,7 +433,7 @@ async def test_a_run_that_was_never_led_reports_a_wrong_key_immediately(tmp_path
 
 async def test_a_process_with_other_tools_waits_for_one_with_the_same(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, place):
-        model.will("Look", uses("kb_map"), said("There."), said("There."))
+        model.will("Look", uses("kb_map"), said("On the roof."), said("On the roof."))
         model_is_slow(place, first=2)
         async with server(settings) as first:
             run = await first.services.runs.begin(goal(first))
@@ -463,7 +463,7 @@ async def test_a_server_that_lists_no_runs_leads_none(tmp_path: Path) -> None:
 
 async def test_more_than_a_page_of_runs_is_looked_after(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, _), open_app(settings, indexing=False, announcing=False) as app:
-        model.will("Look", *[said("There.")] * 2)
+        model.will("Look", *[said("On the roof.")] * 2)
         for number in range(110):
             begun = utc_now() - timedelta(hours=1, seconds=-2 * number)  # a host starts only so many in a minute
             await left(app, number=number, begun_at=begun, **({} if number == 0 else {"model": "openai:another"}))
@@ -476,7 +476,7 @@ async def test_runs_without_room_log_nothing(tmp_path: Path) -> None:
         place_of(tmp_path) as (settings, model, place),
         open_app(settings, indexing=False, announcing=False) as app,
     ):
-        model.will("Look", *[said("There.")] * (MOST_ASIDE + 3))
+        model.will("Look", *[said("On the roof.")] * (MOST_ASIDE + 3))
         model_is_slow(place)
         for number in range(MOST_ASIDE + 3):
             await left(app, number=number)
@@ -593,7 +593,7 @@ async def test_an_unusable_model_ends_only_the_run_that_someone_waits_for() -> N
 async def test_a_run_whose_model_is_unreachable_for_hours_continues_later(tries: int) -> None:
     """Nothing died: the number of processes so far says nothing about the run."""
     away = ProviderAway("scripted", "models.example", "connection refused", 5, "look at the network")
-    async with office(says("", ask("Which?")), *[away] * tries, says("Done.")) as there:
+    async with office(says("", ask("Which?")), *[away] * tries, says("Twenty.")) as there:
         await there.runs.carry(fresh())
         await there.runs.answer_aside("run-1", "Blue.", "ada")
         for _ in range(tries):
@@ -613,7 +613,7 @@ async def test_a_run_whose_model_is_unreachable_for_hours_continues_later(tries:
     [BadKey("scripted", "A_KEY", "401"), ProviderAway("scripted", "models.example", "connection refused", 5, "look")],
 )
 async def test_a_persons_answer_is_not_lost_while_the_model_cannot_be_asked(lacks: Exception) -> None:
-    async with office(says("", ask("Which?")), lacks, says("Done.")) as there:
+    async with office(says("", ask("Which?")), lacks, says("Twenty.")) as there:
         await there.runs.carry(fresh())
         with pytest.raises(LeftToOthers, match="do not start it again"):
             await there.runs.answer("run-1", "Blue.", "ada")
@@ -639,7 +639,7 @@ async def test_a_run_led_by_others_is_not_ended_by_a_process_without_a_key() -> 
 
 
 async def test_an_answer_is_recorded_immediately_and_belongs_to_its_question() -> None:
-    async with office(says("", ask("Which?")), says("", ask("Which of both?")), says("Done.")) as there:
+    async with office(says("", ask("Which?")), says("", ask("Which of both?")), says("Twenty.")) as there:
         first = await there.runs.carry(fresh())
         assert first.ask is not None
         second = await there.runs.answer("run-1", "Blue.", "ada", ask=first.ask.id)
@@ -667,7 +667,7 @@ async def test_a_watcher_that_fails_or_hangs_blocks_no_run(monkeypatch: pytest.M
         heard.append(frame)
         await anyio.sleep_forever()
 
-    async with office(says("", use("kb_search")), says("A."), says("B.")) as there:
+    async with office(says("", use("kb_search")), says("Apples."), says("Bees.")) as there:
         assert (await there.runs.carry(fresh(), progress=breaks)).state == "done"
         assert (await there.runs.carry(fresh("run-2"), progress=hangs)).state == "done"
     assert len(heard) == 2
@@ -680,10 +680,10 @@ async def test_the_time_of_day_may_jump_and_costs_a_run_nothing() -> None:
     async def jumps() -> Any:
         moment[0] += timedelta(days=3)
         even[0] += 2.0
-        return CallOutcome(success=True, text="There.")
+        return CallOutcome(success=True, text="On the roof.")
 
     async with office(
-        says("", use("kb_search")), says("A."), tools=ActsOnRecord(kb_search=jumps), monotonic=lambda: even[0]
+        says("", use("kb_search")), says("Apples."), tools=ActsOnRecord(kb_search=jumps), monotonic=lambda: even[0]
     ) as there:
         there.runs._now = lambda: moment[0]
         run = await there.runs.carry(fresh())
@@ -696,7 +696,7 @@ async def test_a_clock_that_was_ahead_gives_a_run_no_extra_time() -> None:
 
     async def long() -> CallOutcome:
         even[0] += 90.0
-        return CallOutcome(success=True, text="There.")
+        return CallOutcome(success=True, text="On the roof.")
 
     answers = [says("", ask("Which?")), says("", use("kb_search")), says("It is too late.")]
     async with office(*answers, tools=ActsOnRecord(kb_search=long), monotonic=lambda: even[0]) as there:
@@ -738,14 +738,14 @@ async def test_a_run_that_waited_continues_in_the_foreground(tmp_path: Path) -> 
 
 
 async def test_a_late_first_process_repeats_no_call_that_another_had_begun() -> None:
-    async with office(says("Done.")) as there:
+    async with office(says("Twenty.")) as there:
         store = there.runs.store
         await there.runs.begin(fresh())
         later = utc_now() + timedelta(seconds=31)
         other = Hold("other", later, later + timedelta(seconds=30))
         run = await store.claim("run-1", other)
         assert run is not None
-        said_ = interpret_reply(says("", use("kb_merge")), there.tools.definitions())
+        said_ = interpret_reply(says("", use("kb_merge")), there.tools.definitions(), run)
         await store.append(run, FrameDraft(run, later, lambda: token_hex(4)).add_decision(said_, 1.0).frames, other)
         await store.release("run-1", "other")
         done = await there.runs.lead("run-1")
@@ -762,7 +762,7 @@ async def died_over(there: Office, state: str, moment: Callable[[], datetime]) -
 
 @pytest.mark.parametrize(("state", "claims"), [("suspended", 320), ("asking", 1), ("done", 1)])
 async def test_resuming_a_run_whose_process_has_just_died_polls_now_and_then(state: str, claims: int) -> None:
-    answers = {"suspended": says("", use("kb_merge")), "asking": says("", ask("Which?")), "done": says("There.")}
+    answers = {"suspended": says("", use("kb_merge")), "asking": says("", ask("Which?")), "done": says("On the roof.")}
     waits = ActsOnRecord(kb_merge=CallOutcome(success=False, text="It waits.", proposal="p-1"))
     moment, claimed = [utc_now()], [0]
 
@@ -770,7 +770,7 @@ async def test_resuming_a_run_whose_process_has_just_died_polls_now_and_then(sta
         moment[0] += timedelta(seconds=seconds)
         await anyio.lowlevel.checkpoint()
 
-    async with office(answers[state], says("Done."), tools=waits) as there:
+    async with office(answers[state], says("Twenty."), tools=waits) as there:
         await died_over(there, state, lambda: moment[0])
         there.runs._now, there.runs._sleep, claim = lambda: moment[0], passing, there.runs.store.claim
 
@@ -794,6 +794,6 @@ async def test_a_record_that_cannot_be_read_holds_up_no_other_run(tmp_path: Path
         path = host.app.base.state_dir / "state.db"
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE run_frame SET body = ? WHERE id = ?", ('{"type": "newer"}', first.frames[-1].id))
-        host.will("Look", said("There."))
+        host.will("Look", said("On the roof."))
         await left(host.app, number=7)
         assert (await until(host.app, f"r-{7:020x}", over)).state == "done"

@@ -77,7 +77,7 @@ async def test_asking_runs_come_first_are_counted_and_listed_as_pending(place: P
 
 async def test_runs_are_filtered_by_state_and_paged(place: Place) -> None:
     waits = await led(place, goal("r-waits", "Which?"), said("", ask("Which hive?")))
-    others = [(await led(place, goal(f"r-{number:02}", "Say it."), said("So."))).id for number in range(35)]
+    others = [(await led(place, goal(f"r-{number:02}", "Say it."), said("It is 20."))).id for number in range(35)]
     visitor = await place.visitor()
     done = await visitor.look("/runs?state=done")
     older = await visitor.look(re.findall(r'rel="next" href="([^"]+)"', done)[0].replace("&amp;", "&"))
@@ -110,7 +110,7 @@ async def test_each_step_is_shown_with_its_details(place: Place) -> None:
 
 async def test_limits_are_shown_in_readable_form(place: Place) -> None:
     head = replace(goal("r-bound", "Say it."), limits=RunLimits(iterations=3, seconds=2_700, cost_micros=1_500_000))
-    run = await led(place, head, said("So."))
+    run = await led(place, head, said("It is 20."))
     told = text_of(await (await place.visitor()).look(f"/runs/{run.id}"))
     assert (
         "iterations 3 seconds 2,700 tokens 200,000 context tokens 24,000 answer tokens 4,096 cost 1.5 toolsets all"
@@ -119,7 +119,7 @@ async def test_limits_are_shown_in_readable_form(place: Place) -> None:
 
 
 async def test_long_text_is_folded_until_opened(place: Place) -> None:
-    run = await led(place, goal("r-long", "Say it."), said("long " * 2_000 + "END"))
+    run = await led(place, goal("r-long", "Say it."), said(" ".join(map(str, range(2_000))) + " END"))
     visitor = await place.visitor()
     assert "END" not in await visitor.look(f"/runs/{run.id}")
     assert "Show all" in visitor.html
@@ -211,7 +211,7 @@ async def test_a_run_is_cancelled_and_its_pending_proposal_withdrawn(place: Plac
 
 async def test_with_a_configured_model_an_answered_run_continues_immediately(tmp_path: Path) -> None:
     model = Model()
-    model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied."))
+    model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied: two hives left."))
     with serving(model) as served:
         more: dict[str, Any] = {"openai_api_key": KEY, "openai_base_url": f"{served.address}/v1"}
         async with shown(tmp_path, model=LanguageModelName("openai", "some-model"), **more) as place:
@@ -225,12 +225,12 @@ async def test_with_a_configured_model_an_answered_run_continues_immediately(tmp
                 async for _ in runs.followed(head.id):
                     pass
             told = text_of(await visitor.look(f"/runs/{head.id}"))
-    assert "Answer Tidied." in told
+    assert "Answer Tidied: two hives left." in told
 
 
 async def test_a_server_that_may_change_nothing_leaves_an_answered_run_to_others(tmp_path: Path) -> None:
     model = Model()
-    model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied."))
+    model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied: two hives left."))
     with serving(model) as served:
         more: dict[str, Any] = {"openai_api_key": KEY, "openai_base_url": f"{served.address}/v1"}
         async with shown(tmp_path, model=LanguageModelName("openai", "some-model"), read_only=True, **more) as place:

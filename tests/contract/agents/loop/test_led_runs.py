@@ -109,7 +109,7 @@ async def test_a_tools_result_reaches_the_model_and_everything_is_linked() -> No
 
 
 async def test_several_calls_of_one_answer_are_carried_out_one_after_the_other() -> None:
-    led = Led(Scripted(said("", use("kb_search"), use("kb_read")), said("Done.")), ActsOnRecord(kb_search=MISSING))
+    led = Led(Scripted(said("", use("kb_search"), use("kb_read")), said("Twenty.")), ActsOnRecord(kb_search=MISSING))
     run = await led.start()
     assert kinds(run) == ["plan", "tool_call", "tool_call", "tool_result", "tool_result", "plan", "response"]
     assert [name for name, _, _ in led.tools.done] == ["kb_search", "kb_read"]
@@ -123,7 +123,7 @@ def failed_use(run: Any) -> str:
 
 
 async def test_an_unknown_tool_is_not_called_and_the_model_gets_the_known_ones() -> None:
-    led = Led(Scripted(said("", use("kb_serch")), said("", use("kb_search")), said("Done.")))
+    led = Led(Scripted(said("", use("kb_serch")), said("", use("kb_search")), said("Twenty.")))
     run = await led.start()
     assert run.state == "done"
     assert [name for name, _, _ in led.tools.done] == ["kb_search"]
@@ -136,7 +136,7 @@ async def test_an_unknown_tool_is_not_called_and_the_model_gets_the_known_ones()
 async def test_arguments_that_could_not_be_read_are_not_called() -> None:
     unread = ToolUse("use-x", "kb_merge", {}, "no JSON")
     infinite = use("kb_merge", text=float("inf"))
-    led = Led(Scripted(said("", unread), said("", use("kb_search"), infinite), said("Done.")))
+    led = Led(Scripted(said("", unread), said("", use("kb_search"), infinite), said("Twenty.")))
     run = await led.start()
     assert run.state == "done"
     assert [name for name, _, _ in led.tools.done] == ["kb_search"]
@@ -209,7 +209,7 @@ async def test_a_proposal_suspends_the_run_and_the_decision_resumes_it_in_anothe
     assert "It was not called" in results[1].text
     with pytest.raises(RunNotThere, match="waits for a person's decision"):
         await led.executor.resume("run-1", "p-2", "It was approved.")
-    other = led.elsewhere(said("It is in."))
+    other = led.elsewhere(said("It is in the page."))
     done = await other.executor.resume("run-1", "p-1", "it was approved and is done, revision abc")
     assert done.state == "done"
     assert done.response is not None
@@ -378,7 +378,7 @@ async def test_a_tools_result_is_stored_up_to_a_limit() -> None:
     much = CallOutcome(success=True, text="x" * 150_000, structured={"text": "x" * 150_000})
     odd = CallOutcome(success=True, text="fine", structured={"score": float("nan")})
     led = Led(
-        Scripted(said("", use("kb_read"), use("kb_search")), said("Done.")), ActsOnRecord(kb_read=much, kb_search=odd)
+        Scripted(said("", use("kb_read"), use("kb_search")), said("Twenty.")), ActsOnRecord(kb_read=much, kb_search=odd)
     )
     run = await led.start()
     read, search = (frame for frame in run.frames if isinstance(frame, ToolResult))
@@ -481,7 +481,7 @@ async def test_a_call_in_progress_at_a_crash_is_looked_up_and_never_repeated(
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
     await died(led, 3)
     assert led.tools.done == []
-    other = led.elsewhere(said("Done."))
+    other = led.elsewhere(said("Twenty."))
     call = (await led.store.run("run-1")).open_calls[0]
     if known:
         other.tools.known[call.key] = known
@@ -544,7 +544,7 @@ async def test_a_frame_whose_commit_was_not_confirmed_is_recorded_once() -> None
 async def test_a_run_that_was_taken_up_has_the_time_that_it_had_left() -> None:
     led = Led(Scripted(said("", use("kb_search"))))
     await died(led, 3)
-    other = led.elsewhere(said("Done."))
+    other = led.elsewhere(said("Twenty."))
     other._looked += 10_000_000
     run = await other.executor.take_up("run-1")
     assert run.state == "done"
@@ -556,8 +556,8 @@ async def test_of_two_processes_that_take_over_a_run_one_leads_it(later_s: int) 
     """This also holds if, by the second one's clock, the first has been silent for too long."""
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
     await died(led, 3)
-    first = led.elsewhere(said("Done."))
-    second = first.elsewhere(said("Done."))
+    first = led.elsewhere(said("Twenty."))
+    second = first.elsewhere(said("Twenty."))
     second._looked = first._looked + later_s * 1_000
     taken: list[str] = []
 
@@ -651,7 +651,7 @@ async def test_a_models_messages_can_be_rebuilt_from_the_record_alone() -> None:
     await led.start(head)
     other = led.elsewhere(said("", use("kb_merge")), kb_merge=PROPOSED)
     await other.executor.answer("run-1", "Blue.", "ada@page")
-    last = other.elsewhere(said("So it is."))
+    last = other.elsewhere(said("So it is moved, page and all."))
     run = await last.executor.resume("run-1", "p-1", "it was rejected: not now")
     told = [*led.provider.asked, *other.provider.asked, *last.provider.asked]
     refused = led.provider.asked[2]

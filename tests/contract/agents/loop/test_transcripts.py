@@ -35,9 +35,9 @@ LOOKS = [
     uses("kb_read", path="nowhere.md"),
     uses("no_such_tool", a=1),
     uses("kb_read", path=3),
-    said("It says so."),
+    said("It says twenty."),
 ]
-CORRECTED = [said(" "), READ, Turn(calls=(Call("kb_read", "{no json"),)), said("It says so.")]
+CORRECTED = [said(" "), READ, Turn(calls=(Call("kb_read", "{no json"),)), said("It says twenty.")]
 ASKS = [uses("ask_user", question="Which?"), READ, said("Blue it is.")]
 PROPOSES = [uses("kb_move", path="guides/deploy.md", to="guides/release.md"), READ, said("Moved.")]
 TOO_LONG = [uses("kb_read", path="long.md"), uses("kb_map"), READ, uses("kb_read", path="long.md"), said("Read.")]

@@ -27,7 +27,7 @@ GOAL = "Try everything “at once”."
 
 async def results(host: RunHost, *calls: Turn, goal: str = GOAL, **more: object) -> Sequence[ToolResult]:
     """Return the results of a run that makes these calls one after the other."""
-    host.will(goal, *calls, said("That was all."))
+    host.will(goal, *calls, said("That was all the work."))
     answer = await host.call("agent_run", goal=goal, max_iterations=30, **more)
     run = await host.app.services.runs.store.run(answer["run_id"])
     return [frame for frame in run.frames if isinstance(frame, ToolResult)]
@@ -96,7 +96,7 @@ async def test_a_run_has_the_level_of_its_principal_at_the_moment_of_each_call(t
     async with run_host(tmp_path) as host:
         principal, state = Principal(os_user(), "desktop").id, host.app.services.state
         steps = (uses("kb_read", path=DEPLOY), uses("kb_merge", path="new.md", content="# New\n\nText.\n"))
-        host.will("Ask", uses("ask_user", question="May I?"), *steps, said("That was all."))
+        host.will("Ask", uses("ask_user", question="May I?"), *steps, said("That was all the work."))
         asking = await host.call("agent_run", goal="Ask first.")
         if level:
             await grant(state, principal, level, by="ann", now=utc_now())
@@ -220,7 +220,7 @@ async def test_a_run_in_a_journey_has_the_tools_of_its_phase(tmp_path: Path) -> 
             uses("journey_start", agent="research", brief="How do we deploy?"),
             lambda asked: uses("kb_map", path="", journey_id=journey(asked)),
             lambda asked: uses("kb_merge", path="new.md", content="# New\n", journey_id=journey(asked)),
-            said("That was all."),
+            said("That was all the work."),
         ]
         host.will(GOAL, *steps)
         answer = await host.call("agent_run", goal=GOAL, max_iterations=10)

@@ -200,7 +200,7 @@ async def test_knowledge_is_merged_into_a_page_that_changed_meanwhile(vendor: st
             "Secrets rotate",
             uses("kb_read", path="guides/deploy.md", view="full"),
             merges,
-            said("The page says so now."),
+            said("The page says laptop now."),
         )
         answer = await host.call("agent_run", goal="Secrets rotate every day: put that on record.")
         text = page.read_text()
@@ -283,10 +283,10 @@ async def test_a_server_that_is_overloaded_for_a_while_is_waited_for(vendor: str
             Trouble(429, "rate_limit_error", headers={"retry-after": "2"}),
             Trouble(529, kind),
             Trouble(503, kind),
-            said("At last."),
+            said("At last: 20 laptops."),
         )
         answer = await host.call("agent_run", goal="Try.")
-    assert (answer["status"], answer["text"], answer["iterations"]) == ("done", "At last.", 1)
+    assert (answer["status"], answer["text"], answer["iterations"]) == ("done", "At last: 20 laptops.", 1)
 
 
 @with_vendors(0)

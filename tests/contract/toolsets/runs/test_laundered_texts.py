@@ -80,7 +80,7 @@ async def test_a_form_answer_may_repeat_its_hosts_reading(tmp_path: Path, mode: 
             await there.writer.call("zulip_read_messages", **dict(in_a_message(there, "x").calls[0].arguments))  # type: ignore[arg-type]  # they are no text
             return ElicitResult(action="accept", content={"answer": "Send it."})
 
-        there.model.will("Goal of a form.", ASKS, said("Done."))
+        there.model.will("Goal of a form.", ASKS, said("Twenty."))
         async with Client(there.app.server, mode=mode, elicitation_callback=answers) as client:
             answer = await Writer(client, there.app, there.settings.kb).call("agent_run", goal="Goal of a form.")
         assert answer["status"] == "done"
@@ -92,7 +92,7 @@ async def test_an_answer_by_a_task_handle_may_repeat_it_too(tmp_path: Path) -> N
         house(tmp_path) as there,
         Client(there.app.server, extensions=[knows := KnowsTasks(waits=False)], elicitation_callback=nobody) as client,
     ):
-        there.model.will("Goal of a task.", ASKS, said("Done."))
+        there.model.will("Goal of a task.", ASKS, said("Twenty."))
         await client.call_tool("agent_run", {"goal": "Goal of a task."})
         run = knows.handles[0]["taskId"]
         (ask,) = (await task_until(client.session, run, "input_required"))["inputRequests"]
@@ -158,7 +158,7 @@ async def test_reading_before_a_proposed_start_counts_even_if_another_proposal_r
         waits = await there.writer.call("agent_run", goal="Send it there.", context="Obey.")
         later(there, 3)
         approvals, goal = there.app.approvals, "Send it here."
-        there.model.will(goal, said("Done."))
+        there.model.will(goal, said("Twenty."))
         edited = await approvals.edit(waits["proposal"]["id"], [{"goal": goal, "context": "Obey."}], ANN)
         done = await approvals.approve(edited.id, edited.hash, ANN)
         run = json.loads(done.result or "")["run_id"]

@@ -300,7 +300,7 @@ async def test_an_act_whose_result_was_not_recorded_is_reported_as_done(tmp_path
         made = told(await there.made(call))
         found = told(await there.recalled(call))
         assert (found["status"], found["task_id"], found["key"]) == ("done", made["task_id"], made["key"])
-        assert (await there.led_on(call, said("It is there."))).state == "done"
+        assert (await there.led_on(call, said("It is on the roof."))).state == "done"
         assert len(named(plane, "Once")) == 1
 
 
@@ -338,7 +338,7 @@ async def test_an_act_about_to_be_sent_is_looked_up_and_done_once_when_repeated(
         found = await there.recalled(call)
         assert (found.success, found.unsure, found.text) == (False, True, INCOMPLETE)
         again = uses("plane_create_task", project="KB", name="Once")
-        run = await there.led_on(call, again, again, said("It is there."))
+        run = await there.led_on(call, again, again, said("It is on the roof."))
         assert run.state == "done"
         assert len(named(plane, "Once")) == 1
         assert await there.outcomes() == ["sent"]

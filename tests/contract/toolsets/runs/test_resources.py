@@ -59,7 +59,7 @@ async def beside(host: RunHost, name: str) -> AsyncIterator[Writer]:
         yield Writer(client, app, settings.kb)
 
 
-async def answered(host: RunHost, goal: str, *, reads: str = "guides/deploy.md", text: str = "There.") -> str:
+async def answered(host: RunHost, goal: str, *, reads: str = "guides/deploy.md", text: str = "On the roof.") -> str:
     """Let a run read a page and answer; return its id."""
     host.will(goal, uses("kb_read", path=reads), said(text))
     return str((await host.call("agent_run", goal=goal))["run_id"])
@@ -133,7 +133,10 @@ async def test_viewing_a_run_counts_as_reading_what_it_read(
     """A run can be read and resumed days later, when the taint of its host is forgotten."""
     async with run_host(tmp_path, mode=mode) as host:
         host.will(
-            "Read the mail", uses("kb_read", path="mail/outside.md"), uses("ask_user", question="And?"), said("It is.")
+            "Read the mail",
+            uses("kb_read", path="mail/outside.md"),
+            uses("ask_user", question="And?"),
+            said("It is a mail."),
         )
         run = (await host.call("agent_run", goal="Read the mail."))["run_id"]
         services = host.app.services
@@ -179,7 +182,7 @@ def replace_model(host: RunHost) -> RunHost:
 
 async def test_each_step_is_news_to_both_kinds_of_subscribers_also_of_another_server(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host, beside(host, "listener") as listener:
-        host.will("Sum up", uses("ask_user", question="Which page?"), said("Done."))
+        host.will("Sum up", uses("ask_user", question="Which page?"), said("Twenty."))
         run = (await host.call("agent_run", goal="Sum up a page."))["run_id"]
         addresses = {f"run://{run}", f"run://{run}/frames"}
         heard, bell = set[str](), anyio.Event()

@@ -657,7 +657,7 @@ async def test_someone_elses_equal_message_is_not_taken_for_ours(here: ZulipHost
 
 async def test_yesterdays_equal_message_is_not_taken_for_todays(here: ZulipHost) -> None:
     """A bot doesn't receive its own message in a channel that it hasn't joined: the newest that it knows is older."""
-    here.said("Done.", channel="lobby", by=BOT)
+    here.said("Twenty.", channel="lobby", by=BOT)
 
     def plan(method: str, path: str, _number: int) -> Fault | None:
         if method == "GET" and path.endswith("/events"):
@@ -665,8 +665,8 @@ async def test_yesterdays_equal_message_is_not_taken_for_todays(here: ZulipHost)
         return before() if (method, path) == ("POST", MESSAGES) else None
 
     here.served.plan = plan
-    answer = await here.call(SEND, channel="lobby", topic="merge", text="Done.")
-    assert (answer["status"], here.world.texts("lobby", "merge")) == ("unsure", ["Done."])
+    answer = await here.call(SEND, channel="lobby", topic="merge", text="Twenty.")
+    assert (answer["status"], here.world.texts("lobby", "merge")) == ("unsure", ["Twenty."])
 
 
 async def test_many_equal_concurrent_calls_send_once(here: ZulipHost) -> None:

@@ -1,0 +1,1 @@
+"""Whether a run's answer addresses its goal."""
