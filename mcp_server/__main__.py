@@ -83,7 +83,7 @@ _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked, 130 interrupted, 141 nobody reads."""
+    """Run one verb and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 141 the output's reader is gone."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     streams = _escape_output(arguments)
     try:
@@ -134,7 +134,7 @@ def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _explained(error: BaseException) -> int:
-    """Print the reason in one sentence and return the exit code; raise an error that no person can have caused."""
+    """Print the reason in one sentence and return the exit code; raise the error if it is a bug and not a person's mistake."""
     cause = _cause(error)
     if isinstance(cause, KeyboardInterrupt):
         return INTERRUPTED
@@ -175,7 +175,7 @@ def _leave_stdout() -> None:
 
 
 def _escape_output(arguments: list[str]) -> tuple[TextIO, TextIO]:
-    """Have stdout and stderr mark characters that would act on a terminal, and return the streams as they were."""
+    """Make stdout and stderr mark characters that would act on a terminal, and return the original streams."""
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, TextIOWrapper):

@@ -9,16 +9,16 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 ARENAS = 2
 FREE_AT_END = 16 << 20
 MAPPED_FROM = 1_000_000
-"""Bytes from which a block has pages of its own, which the system has back when the block is freed. Just below the
-megabyte in which tantivy asks for memory. At 512 kB the vectors of a search would be mapped anew each time."""
+"""Blocks of at least this many bytes get their own memory pages, which return to the system when the block is freed. It is
+just below the megabyte in which tantivy requests memory. At 512 kB the vectors of each search would be mapped again."""
 
 
 def return_freed_memory() -> None:
     """Make glibc return freed memory to the system; do nothing with another C library.
 
-    By default it gives each thread a pool of its own, up to eight for each core, and raises the size from which a block is
-    mapped as soon as a larger one is freed. Every indexed change then leaves some megabytes in another pool: a server that
-    merges had 537 MB after a minute instead of 285.
+    By default glibc gives each thread its own pool, up to eight per core, and raises the size from which a block is
+    mapped as soon as a larger one is freed. Every indexed change then leaves some megabytes in another pool: a server
+    that was merging had 537 MB after a minute instead of 285.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -51,7 +51,7 @@ logger = logging.getLogger("knowledge_forge")
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 DAMAGE_CHECK_S = 1.0
-"""How often a process checks whether a search has met damage in the index. The check costs next to nothing."""
+"""How often a process checks whether a search has found the index damaged. The check costs next to nothing."""
 TIDY_S = 3600.0
 """How often unfinished acts and leftovers are looked for."""
 FIRST_TIDY_S = 60.0
@@ -171,7 +171,10 @@ class Background:
         await service.run()
 
     async def fill_search_servers(self) -> None:
-        """Keep search servers up to date with the index. All processes try: the first one does it, the others find it done."""
+        """Keep search servers up to date with the index.
+
+        All processes try; the first one does the work, and the others find it done.
+        """
         await anyio.sleep(START_DELAY_S)
         async with anyio.create_task_group() as tasks:
             for follower in await self.base.followers():
@@ -200,9 +203,9 @@ async def finish_acts(base: KnowledgeBase) -> None:
 
 
 async def replace_when_damaged(index: SqliteIndexStore) -> None:
-    """Replace an index in which a search met damage by an empty one, which the indexing process notices and fills.
+    """If a search found the index damaged, replace it with an empty one, which the indexing process notices and fills.
 
-    The indexing process itself may not touch the damaged part for hours.
+    The indexing process itself may not read the damaged part for hours.
     """
     while True:
         await anyio.sleep(DAMAGE_CHECK_S)

@@ -1,4 +1,4 @@
-"""The composition root: Settings in, a wired server out. Only this package chooses adapters."""
+"""The composition root: builds a server from the settings. Only this package chooses adapters."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ async def open_app(
 
 
 def _use_recorder_of(base: KnowledgeBase, kept: timedelta | None) -> Callable[[], UseRecorder] | None:
-    """Return what makes the recorder of questions, with the first one; None if none are to be recorded."""
+    """Return a function that creates the recorder of questions at the first question; None if questions are not recorded."""
     return None if kept is None else lambda: finders.use_recorder(base.state_dir, kept)
 
 
@@ -244,7 +244,7 @@ async def _announce_nothing(_proposal: Proposal) -> None:
 
 
 def _progress(sentence: str) -> Callable[[Progress], None]:
-    """Return a progress callback that logs the sentence every two seconds; work that is shorter logs nothing."""
+    """Return a progress callback that logs the sentence every two seconds; shorter work logs nothing."""
     last: float | None = None
 
     def log(progress: Progress) -> None:
@@ -286,7 +286,7 @@ def _server(
 
 @contextmanager
 def _without_rich() -> Iterator[None]:
-    """Keep the SDK from importing rich (30 ms, 5 MB) for log lines, whose form `serve` has already set."""
+    """Keep the SDK from importing rich (30 ms, 5 MB) for log lines, because `serve` has already set their format."""
     loaded = sys.modules.get("rich.console")
     sys.modules["rich.console"] = None  # type: ignore[assignment]  # how Python marks a module that can't be imported
     try:
@@ -299,7 +299,10 @@ def _without_rich() -> Iterator[None]:
 
 
 def _request_state(settings: Settings, key: bytes) -> RequestStateSecurity:
-    """Return how questions carried by a client are sealed: any process of this knowledge base can open them, for its caller only."""
+    """Return how questions that a client carries are sealed.
+
+    Any process of this knowledge base can open them, but only for the same caller.
+    """
 
     def caller_of(ctx: ServerRequestContext[Any, Any]) -> str:
         if ctx.request is None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp_server.runs.supervisor import Runs
 
 MOST_WAITING = 100
-"""Calls of one process that may wait for a person at once; each polls several times a second."""
+"""Calls of one process that may wait for a person at the same time; each polls several times a second."""
 
 
 async def nowhere() -> str | None:
@@ -66,7 +66,7 @@ class Services:
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Returns the address of the review page, without a login; None while no process shows it."""
     want_review: Callable[[], Awaitable[None]] = nothing
-    """Shows the page, because something waits for a person."""
+    """Shows the page because something is waiting for a person."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))
     """Places for calls that wait for a person. Without a free place, a call is answered at once."""
 

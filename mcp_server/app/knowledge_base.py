@@ -120,14 +120,14 @@ class KnowledgeBase:
     followers: Callable[[], Awaitable[Sequence[Follower]]]
     """The engines on search servers, which need to follow the index."""
     load_writing: Callable[[Sources, ContradictionJudge | None], Writing]
-    """Builds the writer, given where evidence from services is looked up and which model judges contradictions. Call it once."""
+    """Builds the writer from the source of evidence in other services and the model that judges contradictions. Call it once."""
     locks: PageLocks
     outbox_locks: PageLocks
-    """Locks of acts in other services. They are separate because such acts are slow, and no page should wait for them."""
+    """Locks of acts in other services, kept separate because such acts are slow and no page should wait for them."""
 
     @property
     def identity(self) -> IndexIdentity:
-        """The identity of the index that these settings want."""
+        """The identity of the index that these settings need."""
         return self.embedding.wanted
 
     @property

@@ -26,10 +26,10 @@ logger = logging.getLogger("knowledge_forge.retention")
 
 LEASE = "retention"
 LEASE_S = 120.0
-"""How long a process that dies during a pass keeps the others from it."""
+"""How long a process that died during a pass keeps others from starting one."""
 EVERY_S = 3600.0
 AT_ONCE = 10
-"""Records of one step. Each is shortened in a transaction of its own."""
+"""Records of one step. Each is shortened in its own transaction."""
 PAUSE_S = 0.05
 """The pause between two steps, in which writers go first."""
 

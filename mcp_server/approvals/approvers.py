@@ -26,12 +26,12 @@ AdminAct = Literal[
 ]
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
-"""The requirement for deciding in a channel: a person's word; their word, although nothing proves that it was a person; a passkey's
-signature; or it can't be decided there."""
+"""The requirement for deciding in a channel: a person's decision; a decision that nothing proves to be a person's; a
+passkey's signature; or no decision is possible there."""
 
 
 class CannotDecide(KnowledgeError):
-    """The decision doesn't count here and now; the message says what to do instead. Nothing was changed."""
+    """The decision doesn't count in this channel or state; the message says what to do instead. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Approver:
 
 
 def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requirement:
-    """Return the requirement for approving `proposal` in `channel`; `passkeys` says whether any is registered. Pure.
+    """Return the requirement for approving `proposal` in `channel`; `passkeys` says whether any is registered.
 
-    A rejection counts in every channel.
+    A rejection counts in every channel. Pure.
     """
     high = proposal.kind == "admin" or proposal.level_needed >= LOWEST_SIGNED
     if not high:

@@ -21,7 +21,7 @@ logger = logging.getLogger("knowledge_forge.review")
 
 
 class Review:
-    """Knows the review page's address, and shows the page here if something waits and no other process shows it."""
+    """Knows the review page's address, and shows the page from this process if something waits and no other process shows it."""
 
     def __init__(self, settings: Settings, state: StateStore) -> None:
         self._settings, self._state = settings, state
@@ -40,13 +40,13 @@ class Review:
         return await self._address.found()
 
     async def wanted(self, _proposal: Proposal | None = None) -> None:
-        """Have the page shown, because something waits. Return when its address is known, or after a moment without one."""
+        """Make sure that the page is shown, because something waits. Return as soon as its address is known, or after a moment."""
         self._wanted.set()
         with anyio.move_on_after(1.0):
             await self._shown.wait()
 
     async def run(self, services: WebServices, approvals: Approvals) -> None:
-        """Show the page as soon as something waits and as long as nobody else shows it, until cancelled."""
+        """Show the page as soon as something waits, unless another process shows it, until cancelled."""
         # Over stdio each host starts a server, and most of them never have to load what the page takes.
         if self._settings.http is None:
             await self._wanted.wait()

@@ -1,4 +1,4 @@
-"""Executes exactly what was approved, and once, even if processes die while executing it."""
+"""Executes exactly what was approved, and only once, even if processes die while executing it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LEASE_S = LONGEST_CLAIM_S
 PATIENCE_S = 30.0
 """How long the approving process waits for another one that began first."""
 HANDED_S = 10.0
-"""How long it waits if only another process can execute it; that one may not be running."""
+"""How long it waits if only another process can execute the proposal; that process may not be running."""
 UNSURE = "it is not known whether this was done: the process died while doing it. Check, and propose it again if it was not done"
 LEFT = "no server connected to its service has run since; propose it again if you still want it"
 DONE_ALREADY = "already applied, or the page has changed since"
@@ -65,7 +65,7 @@ UNSURE_AT = "it is not known whether this was done: {why}. {next}"
 LOOK_THERE = "Look at {where}, and propose it again if it was not done"
 PROPOSE_AGAIN = "Propose it again if it is not"
 WHERE: Final = ("url", "place", "key", "path")
-"""Fields of an answer that say where to look, the best first."""
+"""Fields of an answer that say where to look, the most useful first."""
 MOST_FLAGS = 500
 TAMPERED = "the stored proposal differs from the one that was decided; nothing was done"
 
@@ -87,7 +87,7 @@ class Planned:
         return with_plain_answer(self.spec, self.plan.preview)
 
     def is_as(self, proposal: Proposal) -> bool:
-        """Return whether this is the effect that was proposed, and needs no higher level."""
+        """Return whether the effect is the one that was proposed and needs no higher level."""
         return self.shown.effect == proposal.effect and int(self.spec.level_for(self.plan)) <= proposal.level_needed
 
 
@@ -314,7 +314,7 @@ class ProposalExecutor:
         await self._ask_again(joined, why)
 
     async def renew(self, proposal: Proposal, *, by: str) -> Proposal:
-        """Replace a pending proposal, whose effect has changed, by one with the new effect, for all who ask; and return that.
+        """Replace a pending proposal whose effect has changed with one of the new effect, for everyone who asks; return it.
 
         Raises:
             CannotDecide: the effect is the same, or there is none left.
@@ -390,7 +390,7 @@ class ProposalExecutor:
         return proposal
 
     async def settle(self, proposal: Proposal) -> None:
-        """Close the contradictions of an approved claim, because the page says now what it claimed."""
+        """Close the contradictions of an approved claim, because the page now says it."""
         if ids := [flag.id for flag in await self._flags(proposal)]:
             await self.services.state.ledger.settle(ids, at=self.services.now())
 

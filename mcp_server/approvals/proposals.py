@@ -27,11 +27,11 @@ from mcp_server.toolsets.spec import AnySpec, CallPreview, CallsDoNotJoin
 LIFETIME = timedelta(days=7)
 MOST_PENDING = 20  # of one principal
 MOST_JOINED = 20
-"""How many calls one proposal may combine. The next one supersedes it alone."""
+"""How many calls one proposal may combine. A further call alone supersedes it."""
 AGAINST = "$against"
 """A key next to a call's arguments: the texts of the page that an approval replaces. No argument can have this name."""
 LONGEST = 6_000_000
-"""The most characters of a proposal's arguments and preview. Nobody would read more, and all of it is stored."""
+"""The most characters of a proposal's arguments and preview, all of which are stored. Nobody would read more."""
 PLACES = "places"
 """In a preview: places that the person could trust instead, so that text from there no longer raises the level."""
 REPEATS = "repeats"
@@ -60,7 +60,7 @@ class ProposalDraft:
 def hash_of(proposal: Proposal) -> str:
     """Return the hash (SHA-256, hexadecimal) over everything that a person decides on.
 
-    It includes the id: a passkey signs this hash, and the signature must not be valid for the same call proposed again.
+    It covers the id: a passkey signs this hash, and the signature must not be valid if the same call is proposed again.
     """
     about = {
         "id": proposal.id,
@@ -160,7 +160,7 @@ class Proposing:
     async def claims(self, spec: AnySpec, call: Call, draft: ProposalDraft) -> Proposal:
         """Propose claims that contradict existing text, or join another host's pending proposal of the same ones.
 
-        Claims that this caller already proposed are not proposed again. The proposal is returned as this caller asks for it.
+        Claims that this caller already proposed are not proposed again. The proposal is returned as this caller's.
         """
         wanted = ("flag", spec.name, draft.shown.effect)
         pending = await self._own_pending(call.principal)
@@ -172,7 +172,7 @@ class Proposing:
     async def put(
         self, tool: str, definition: str, call: Call, draft: ProposalDraft, *, replacing: Sequence[str] = ()
     ) -> Proposal:
-        """Store the proposal and announce it. Claims may join another host's proposal, which is returned as this caller asks for it.
+        """Store the proposal and announce it. Claims may join another host's proposal, which is returned as this caller's.
 
         Raises:
             TooManyPending, OverQuota: the caller's limits of pending proposals, pending bytes or bytes a day are reached.

@@ -61,7 +61,7 @@ def decision(verdict: ProposalVerdict | None) -> dict[str, Any] | None:
 
 
 def file_text(file: Mapping[str, Any]) -> str:
-    """Describe what happens to one file of a preview, or to a text sent to a service, also if no line changes."""
+    """Describe what happens to one file of a preview, or to a text sent to a service, even if no line changes."""
     if file.get("sent"):
         return f"{file['path']} {becomes(file)}\n{file['diff']}".rstrip("\n") + "\n"
     moved = f"{file['moved_from']} is renamed to {file['path']}\n" if file.get("moved_from") else ""

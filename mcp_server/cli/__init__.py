@@ -1,1 +1,1 @@
-"""The command line: one file a verb, each with `arguments(parser)` and `run(args, settings) -> exit code`."""
+"""The command line: one file per verb, each with `arguments(parser)` and `run(args, settings) -> exit code`."""

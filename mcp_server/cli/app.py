@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def opened_app(settings: Settings, *, announcing: bool = False, indexing: bool = False) -> AsyncIterator[App]:
-    """Yield all parts of the server, as one command needs them.
+    """Yield all parts of the server for one command.
 
     With `announcing` the review page is served once something waits; with `indexing` the index follows the files. An error
     inside is raised as itself, not in a group.

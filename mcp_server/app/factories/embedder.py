@@ -1,4 +1,4 @@
-"""Chooses embedders: the one that the settings want, and any that an index was built with. Nothing is loaded before it is needed."""
+"""Chooses embedders: the one in the settings, and any that an index was built with. Nothing is loaded before it is needed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WORDS_MEANWHILE = "pages are getting vectors from the configured embedder; until
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """The embedders of a process: the one that its settings want now, and any that an index was built with, by identity."""
+    """The embedders of a process: the one in its settings, and any that an index was built with, by identity."""
 
     load_wanted: Callable[[], IndexIdentity]
     questions: EmbedderOf
@@ -60,7 +60,7 @@ class Embedding:
 
     @property
     def wanted(self) -> IndexIdentity:
-        """The identity that the settings want now."""
+        """The identity of the embedder in the current settings."""
         return self.load_wanted()
 
     @property
@@ -82,7 +82,7 @@ def embedding(settings: Settings, index: IndexStore, models: Path) -> Embedding:
 
 
 def wanted_identity(settings: Settings) -> IndexIdentity:
-    """Return the identity of the index that these settings want, without loading or asking anything."""
+    """Return the identity of the index that these settings need, without loading or contacting anything."""
     if settings.embedder == "static":
         return STATIC
     kind, _, model = settings.embedder.partition(":")
@@ -99,7 +99,7 @@ def prefixes(settings: Settings) -> Prefixes:
 
 
 class LiveSettings:
-    """The settings, with the embedder and the reranker that the configuration file names now: a command changes them."""
+    """The settings, with the embedder and the reranker that the configuration file names now; a command can change them."""
 
     def __init__(self, settings: Settings) -> None:
         self.now = settings
@@ -107,7 +107,7 @@ class LiveSettings:
         self._seen: tuple[int, int] | None = (0, 0) if settings.file_place else None
 
     def refresh(self) -> bool:
-        """Read the file if it has changed, and return whether one of them is another now."""
+        """Read the file if it has changed, and return whether the embedder or the reranker is a different one now."""
         stamp = self._stamp()
         if stamp == self._seen:
             return False
@@ -134,7 +134,7 @@ class _EmbedderLoader:
         self._wanted, self._looked_s = STATIC, -math.inf
         self._endpoint: EndpointEmbedders | None = None
         self._endpoints: list[EndpointEmbedders] = []
-        """All that were opened. One that was replaced may still be answering."""
+        """All that were opened; one that was replaced may still be answering."""
         # A model is shared by questions and passages: loaded twice, it would take twice the memory.
         self._onnx: dict[str, OnnxModel] = {}
         self._fastembed: dict[str, FastembedModel] = {}
@@ -143,7 +143,7 @@ class _EmbedderLoader:
         self.passages = KnownEmbedders(partial(self._load, asking=False), self._check)
 
     def wanted(self) -> IndexIdentity:
-        """Return the identity that the settings want now, from files looked at in the last `LOOK_S` seconds."""
+        """Return the identity of the embedder in the settings, from files read in the last `LOOK_S` seconds."""
         now_s = time.monotonic()
         if self._live.refresh():
             self._onnx, self._fastembed, self._endpoint = {}, {}, None

@@ -34,21 +34,20 @@ class ChosenReranker:
 
     @property
     def is_on(self) -> bool:
-        """Whether the settings name one now."""
+        """Whether the settings name a reranker now."""
         if self._live.refresh():
             self._loaded = None
         return self._live.now.reranker is not None
 
     @property
     def limit_s(self) -> float:
-        """How long a search may wait for it."""
+        """How long a search may wait for the reranker."""
         return self._live.now.reranker_ms / 1_000
 
     def load(self) -> Reranker:
-        """Return it; its model is loaded with the first question.
+        """Return the reranker, whose model is loaded with the first question.
 
-        Raises:
-            RerankerUnavailable: its files are not there, or are no model.
+        Raises: RerankerUnavailable: its files are missing, or are not a model.
         """
         if self._loaded is None:
             self._loaded = self._open()

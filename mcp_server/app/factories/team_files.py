@@ -31,7 +31,7 @@ class VaultFiles:
         self._vault = vault
 
     async def list(self) -> Sequence[ListedFile]:
-        """Return the files of agents and skills, by path; none of a missing folder."""
+        """Return the files of agents and skills, by path; a missing folder has none."""
         return await anyio.to_thread.run_sync(self._listed)
 
     async def read(self, path: str) -> bytes:
@@ -69,7 +69,7 @@ class VaultFiles:
                     yield inside
 
     def _status(self, path: str) -> os.stat_result | None:
-        """Return the status of the file at the path, of a link itself; None if it is gone."""
+        """Return the status of the file at the path, without following a link; None if it is gone."""
         try:
             return os.lstat(self._vault.root / path)
         except OSError:

@@ -45,7 +45,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The writer, the page history, and the contradictions on record; `acts` and `elsewhere` have background work."""
+    """The writer, the page history, and the contradictions on record. `acts` and `elsewhere` also work in the background."""
 
     writer: Writer
     page_history: PageHistory
@@ -119,7 +119,7 @@ class Meaning:
         self._words = words
 
     def __call__(self, asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return, for each text in `asked`, its cosine similarity to each text in `told`."""
+        """Return the cosine similarity of each text in `asked` to each text in `told`."""
         rows = self._words().embed_now([*asked, *told])
         return [[float(cosine) for cosine in row] for row in rows[: len(asked)] @ rows[len(asked) :].T]
 

@@ -15,7 +15,7 @@ def host_environment() -> Mapping[str, str]:
 
 
 def worker_environment() -> dict[str, str]:
-    """Return the environment of a worker process: what it needs to start, and no secret."""
+    """Return the environment of a worker process: the variables that it needs to start, and no secret."""
     needed = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH")
     # Each thread of a numeric library reserves address space, which is limited in a worker.
     alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}

@@ -1,7 +1,8 @@
-"""Fills `Settings` from flags, the environment and the configuration file. With `environment`, the only reader of the environment.
+"""Fills `Settings` from flags, the environment and the configuration file.
 
-Flags win over the environment, the environment over `forge.toml`. Without any of them everything is embedded. The working directory
-decides nothing, because hosts start the server in the open project, which may be a stranger's.
+Only this file and `environment` read the environment. Flags take precedence over the environment, and the environment
+over `forge.toml`. Without any of them everything is embedded. The working directory has no effect, because hosts start
+the server in the open project, which may be a stranger's.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LIBPQ_VARIABLES = (
 
 
 class BadSetting(Exception):
-    """A setting that can't be used: `name` as the person wrote it, where it was found, and what is wrong with it."""
+    """A setting that can't be used: its `name` as the person wrote it, where it was found, and the problem."""
 
     def __init__(self, name: str, where: str, problem: str) -> None:
         self.name, self.where, self.problem = name, where, problem
@@ -91,7 +92,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
 def with_current_embedder(settings: Settings) -> Settings:
     """Return `settings` with the embedder and the reranker that the configuration file names now.
 
-    The environment still wins over the file.
+    The environment still takes precedence over the file.
 
     Raises:
         BadSetting: the file cannot be used as it is now.
@@ -148,7 +149,7 @@ def _from_file(file: Path) -> dict[str, object]:
 
 
 def _read(variable: Variable, text: str, where: str, base: Path | None = None) -> object:
-    """Return the value that `text` means. A path in a file is relative to `base`, the file's folder."""
+    """Return the value of the setting's `text`. A path in a file is relative to `base`, the file's folder."""
     if variable.read is path and text.strip():
         if where == "environment":
             text = _absolute(variable.name, text)

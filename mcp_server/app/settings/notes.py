@@ -1,4 +1,4 @@
-"""Remarks on settings that are probably mistakes but don't stop the start. Pure; no value is repeated."""
+"""Remarks on settings that are probably mistakes but don't keep the server from starting. Pure; no value is repeated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def unlimited_services(environ: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
-    """Name limits that are set but empty. An empty limit is no limit, though its author may have meant to allow nothing."""
+    """Name limits that are set but empty. An empty limit restricts nothing, though its author may have meant to allow nothing."""
     return [
         f"{its.limit} is set but empty, which sets no limit: all {its.limited} that the key can see may be used; name some"
         for service, its in SERVICE_VARIABLES.items()

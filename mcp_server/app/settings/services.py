@@ -1,4 +1,4 @@
-"""The services that the server can use besides its own pages: how each is reached, its limits, and its variables."""
+"""The other services that the server can use: how to reach each one, its limits, and its variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class PlaneAccess:
-    """How to reach Plane, and its limits: `projects` are the only ones that may be used, None for all that the key can see."""
+    """How to reach Plane, and its limits: only `projects` may be used; None allows all that the key can see."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -22,10 +22,11 @@ class PlaneAccess:
 
 @dataclass(frozen=True, slots=True)
 class ZulipAccess:
-    """How to reach Zulip, and its limits: `channels` are the only ones that may be used, None for all that the bot can see.
+    """How to reach Zulip, and its limits: only `channels` may be used; None allows all that the bot can see.
 
-    Direct messages count as a channel called `direct`. Proposals are announced in the channel and topic `reviews`; a reaction there by
-    one of `reviewers` (email addresses, ids or names) decides. `review_page` is the public address to which the notices link.
+    Direct messages count as a channel called `direct`. Proposals are announced in the channel and topic `reviews`; a
+    reaction there by one of `reviewers` (email addresses, ids or names) decides. `review_page` is the public address to
+    which the notices link.
     """
 
     site: str

@@ -1,4 +1,4 @@
-"""Settings: one frozen object, in which each setting is declared once, with its variable, its reader and its documentation.
+"""The settings: one frozen object that declares each setting once, with its variable, reader and documentation.
 
 The reference page is made from these declarations. `loader` fills the object.
 """
@@ -526,9 +526,9 @@ class Settings:
     file: Path | None = None
     """The `forge.toml` that was read."""
     file_place: Path | None = None
-    """Where that file is, or would be: `knowledge-forge embedder use` writes it, and running servers notice."""
+    """The path of that file, even if it does not exist: `knowledge-forge embedder use` writes it, and running servers notice."""
     in_environment: tuple[str, ...] = ()
-    """The variables that were set. A host may start the server without them."""
+    """The variables that were set in this environment; a host may start the server without them."""
     notes: tuple[str, ...] = ()
     """Remarks for the person, such as about variables that look like ours but aren't."""
 

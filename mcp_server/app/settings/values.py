@@ -1,6 +1,6 @@
-"""Readers of settings: each returns the value that a text means, or says in a `ValueError` why it can't be used.
+"""Readers of settings: each turns a text into a value, or raises a `ValueError` that says why the text can't be used.
 
-If a person might have put a key there, by mistake or not, the message repeats nothing of the text.
+If a person might have put a key there, even by mistake, the message does not repeat any of the text.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def flag(text: str) -> bool:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """Return a reader that takes one of these words."""
+    """Return a reader that accepts one of these words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -157,7 +157,8 @@ def milliseconds(text: str) -> int:
 def database_url(text: str) -> str:
     """Return `text` if it is a PostgreSQL URL that libpq can read.
 
-    libpq's messages quote unreadable text, password included. So anything that it could misread is refused here, unquoted.
+    libpq's messages quote unreadable text, password included. So anything that libpq could misread is refused here
+    without being quoted.
     """
     from urllib.parse import parse_qsl, urlsplit
 
@@ -197,7 +198,7 @@ def schema(text: str) -> str:
 
 
 def server_url(text: str, *, example: str, key: str, query: bool = False) -> str:
-    """Return `text` if it is an address without a secret in it. A refused address is not repeated."""
+    """Return `text` if it is an address without a secret; an error does not repeat the address."""
     from urllib.parse import urlsplit
 
     shape = f"it is not like {example}"
@@ -226,7 +227,7 @@ qdrant_url = partial(server_url, example="http://localhost:6333 or https://HOST:
 
 
 def key(text: str) -> str:
-    """Return a key. A refused key is not repeated."""
+    """Return a key; an error does not repeat it."""
     # Keys are sent in HTTP headers, which hold visible ASCII.
     if not re.fullmatch(r"[!-~]+", text.strip()):
         raise ValueError("it is empty, or contains characters that a key can't have")

@@ -1,1 +1,1 @@
-"""Asking a person through the host."""
+"""Forms that ask a person through the host."""

@@ -66,7 +66,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckpointQuestion:
-    """A checkpoint that waits: the journey, and its version when the question was asked."""
+    """A waiting checkpoint: the journey, and its version when the question was asked."""
 
     journey: str
     version: int
@@ -141,7 +141,7 @@ def _field(title: str, meaning: str) -> dict[str, Any]:
 
 
 def answered(asks: Sequence[questions.WorkQuestion], filled: Mapping[str, str]) -> JourneyDecision | None:
-    """Return the answers in a form of these questions as a decision; None if every field is empty."""
+    """Return the answers of a form with these questions as a decision; None if every field is empty."""
     answers = {one.id: filled.get(f"{ANSWER}{n}", "").strip() for n, one in enumerate(asks[:MOST_FIELDS], 1)}
     given, note = {id_: text for id_, text in answers.items() if text}, filled.get(NOTE, "").strip()[:LONGEST_NOTE]
     return runner.JourneyDecision("answer", "host", note, given) if given or note else None
@@ -150,7 +150,7 @@ def answered(asks: Sequence[questions.WorkQuestion], filled: Mapping[str, str]) 
 async def settle(
     services: ElicitationServices, call: Call, asked: CheckpointQuestion, reply: FormReply
 ) -> JourneyPosition:
-    """Record the form's answer, unless somebody decided before, and return the journey's position after it.
+    """Record the form's answer, unless somebody has already decided, and return the journey's new position.
 
     An answer in a host whose forms don't count, or no longer count, decides nothing.
     """
@@ -179,7 +179,7 @@ async def still_asked(services: ElicitationServices, asked: CheckpointQuestion) 
 
 
 async def decided(services: ElicitationServices, asked: CheckpointQuestion) -> None:
-    """Return when the journey has moved on from the question."""
+    """Wait until the journey has moved on from the question."""
 
     async def moved_on() -> bool:
         return not await still_asked(services, asked)

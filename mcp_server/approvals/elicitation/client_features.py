@@ -1,4 +1,4 @@
-"""Whether a person can be asked in the host: the client must show forms, and a person must have allowed them there."""
+"""Whether a host can ask a person: its client must show forms, and a person must have allowed forms there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The form for a proposal that a host shows to a person, and the meaning of the answer.
 
-An accepted form doesn't prove that a person saw it: some hosts accept every form by themselves. So it is enough for the lower
-levels only, and raises nobody's score.
+An accepted form doesn't prove that a person saw it: some hosts accept every form by themselves. So a form is enough
+only for the lower levels, and raises nobody's score.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
     sanitize = LateModule("mcp_server.web.text.sanitize")
 
 LONGEST_SHOWN = 4000
-"""Characters of the diff in a form. A longer one is decided on the page, which shows it in full."""
+"""The most characters of a diff in a form. A proposal with a longer one is decided on the page, which shows all of it."""
 LONGEST_NOTE = 500
 FIELD = "decision"
 
@@ -50,7 +50,7 @@ Word = Literal["approve", "reject", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class FormReply:
-    """The decision in an answer, and its reason. `filled` has the texts of an accepted form by field, however long they are."""
+    """The decision in an answer, and its reason. `filled` has the full texts of an accepted form by field."""
 
     word: Word
     note: str = ""

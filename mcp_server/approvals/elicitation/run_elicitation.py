@@ -48,7 +48,7 @@ TOOL = "agent_run"
 ASKED = "run:"
 """The prefix of the state of a run's question. Its round, the run, and the question or proposal follow."""
 MOST_ROUNDS = 8
-"""Forms in one call. Clients give up on a call that asks ten times."""
+"""The most forms in one call: clients give up on a call that asks ten times."""
 ANSWER = "answer"
 LONGEST_ANSWER, LONGEST_GOAL, LONGEST_QUESTION = 8_000, 300, 6_000
 """Characters."""
@@ -116,7 +116,7 @@ def question_of(state: str) -> RunQuestion | None:
 
 
 async def question(services: ElicitationServices, run: str, after: RunQuestion | None = None) -> RunQuestion | None:
-    """Return the next question for a form; None if no form can help, or if it is the question of the form before."""
+    """Return the next question for a form; None if no form can help, or if the previous form asked the same question."""
     current = await services.runs.store.run(run)
     on = current.ask.id if current.ask else ""
     if not on and (proposal := await _newest(services, current.proposal)) is not None and proposal.state == "pending":
@@ -161,7 +161,7 @@ async def form(services: ElicitationServices, asked: RunQuestion) -> Elicitation
 
 
 async def settled(services: ElicitationServices, asked: RunQuestion) -> None:
-    """Return when the run no longer waits for that, because the question was answered or the proposal decided."""
+    """Wait until the question is answered or the proposal decided, so that the run no longer waits for it."""
 
     async def is_settled() -> bool:
         run = await services.runs.store.run(asked.run)
@@ -219,7 +219,7 @@ async def counts(services: ElicitationServices, who: Principal, run: str) -> boo
 
 
 async def _lead(services: ElicitationServices, call: Call, run: str, answer: _PersonAnswer | None) -> Run:
-    """Return the run when it is over or waits for something that is still open, whoever leads it."""
+    """Return the run when it is over or waits for something that is still open, whichever process leads it."""
     current = await services.runs.store.run(run)
     for _ in range(TRIES):
         seen = await services.state.last_event()

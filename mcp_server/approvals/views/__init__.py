@@ -1,1 +1,1 @@
-"""A proposal as somebody sees it: a host that asks for it, and a person after the page has changed."""
+"""Views of a proposal: for a host that asks for it, and for a person after the page has changed."""

@@ -1,7 +1,7 @@
 """Proposals that several hosts ask for: what each of them sees of one, and who may join.
 
-One host made the proposal, and it is executed as that host's call. A host that joined sees its own call, and of the other one nothing
-but the change that both ask for.
+One host made the proposal, and it is executed as that host's call. A host that joined sees its own call, and nothing of
+the other host's call except the change that both ask for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def own_proposal(trust: TrustRecords, proposal_id: str, principal: str) ->
 
 
 async def in_journey(trust: TrustRecords, proposal_id: str, journey: str) -> Sequence[Proposal]:
-    """Return the proposal as a call of the journey asked for it, and in order those that replaced it; empty if no call did."""
+    """Return the proposal as the journey's call asked for it, then those that replaced it; empty if no such call asked."""
     found = await trust.proposal(proposal_id)
     if found is None:
         return ()

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from knowledge.writing.answers import PageSince
 
 Outcome = Literal["same", "different", "impossible", "unknown"]
-"""The effect that an approval would have now: the proposed one; another one, which is not applied; none; or it was not computed."""
+"""The effect that an approval would have now: the proposed effect; a different one, which is not applied; none; or
+unknown, because it was not computed."""
 
 PATIENCE_S = 20.0
 """How long a person waits for the plan of a large page."""

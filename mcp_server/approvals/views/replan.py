@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("knowledge_forge.gate")
 
 MOST_FILES = 200
-"""Files of one proposal that are compared."""
+"""The most files of one proposal that are compared."""
 MOST_CHANGES = 5
-"""Changes of one page that are named."""
+"""The most changes of one page that are named."""
 TOO_SLOW = "computing it takes too long"
 NOT_HERE = "its tool is not listed here"
 NOTHING_LEFT = "the requested change is already on the page, or the page has changed so that nothing is left to do"

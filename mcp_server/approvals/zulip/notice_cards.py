@@ -25,7 +25,7 @@ ReactionKey = tuple[int, str]
 HASH: Final = "hash"
 """The hash of the proposal."""
 SAYS, SHOWN, NEXT = "says", "shown", "next"
-"""Digests of its text: as it should be, as it was after our last change, and as it is about to be changed."""
+"""Digests of the message's text: as it should be, after our last change, and after the change that is about to be made."""
 STAMP, PLACE = "stamp", "place"
 TOUCHED, LISTED, IGNORED = "touched", "listed", "ignored"
 
@@ -55,7 +55,7 @@ class Card:
 
     @property
     def ignored(self) -> frozenset[ReactionKey]:
-        """The reactions that decide nothing until they are removed: refused ones, and those from before they counted."""
+        """The reactions that decide nothing until they are removed: refused ones, and those given before reactions counted."""
         return frozenset((int(user), str(code)) for user, code in json.loads(self.marks.get(IGNORED, "[]")))
 
     def is_untouched(self, message: Message) -> bool:
@@ -80,14 +80,17 @@ class PostNotice:
         self._client, self._where, self._text, self._marks, self._after = client, where, text, marks, after
 
     async def send(self, attempt: DeliveryAttempt) -> Json:
-        """Post it and return its id."""
+        """Post the notice and return its message id."""
         says = text_digest(self._text)
         newest = attempt.marks.get("newest") or str(self._after)
         await attempt.mark({**self._marks, SAYS: says, SHOWN: says, "newest": newest})
         return {"message_id": await self._client.send(self._where, self._text)}
 
     async def look(self, attempt: DeliveryAttempt) -> Json | None:
-        """Return its id if it was posted; None if not. Every topic is searched, because somebody may have moved it."""
+        """Return the notice's message id if it was posted; None if not.
+
+        Every topic is searched, because somebody may have moved it.
+        """
         window = await self._client.messages(
             replace(self._where, topic=None),
             anchor=int(attempt.marks.get("newest") or 0),

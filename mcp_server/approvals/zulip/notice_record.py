@@ -1,4 +1,4 @@
-"""What the outbox keeps about the notice of a proposal, for readers that do not talk to Zulip."""
+"""The outbox's record of a proposal's notice, for readers that do not talk to Zulip."""
 
 from __future__ import annotations
 

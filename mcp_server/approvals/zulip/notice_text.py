@@ -1,7 +1,7 @@
 """The text of a notice: the principal, the act and its place, the deadline, and where to decide. Pure.
 
-It never holds text of pages, arguments or differences, because a channel has other readers than the knowledge base: only names,
-in code spans in which nothing acts.
+It never holds text of pages, arguments or diffs, because people without access to the knowledge base may read the
+channel: only names, in code spans, where nothing is a mention or a link.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mcp_server.connectors.errors import one_line
 APPROVES: Final = ("2705", "1f44d")
 """The code points of the emoji that approve, whichever of their names was clicked: check, approved; thumbs_up, +1."""
 REJECTS: Final = ("274c", "1f44e")
-"""Those that reject: cross_mark, wrong; thumbs_down, -1."""
+"""The code points of the emoji that reject: cross_mark, wrong; thumbs_down, -1."""
 MOST_PLACES = 3
 MOST_ASKERS = 5
 LONGEST_NAME = 120
@@ -52,7 +52,7 @@ def waiting(
     trouble: str = "",
     powerless: int = 0,
 ) -> str:
-    """Return the notice of a proposal that waits, and that `joined` ask for too.
+    """Return the notice of a pending proposal, which the principals in `joined` ask for, too.
 
     `page` is the review page's public address. `reacting`: reactions of some people decide, unless somebody else `touched` the
     message; they approve only if `approving`. `trouble` says why a reaction did not decide. `powerless` is how many listed
@@ -131,5 +131,5 @@ def _place(origin: str) -> str:
 
 
 def _time(moment: datetime) -> str:
-    """Return a time that everybody sees in their own time zone. Source: https://zulip.com/help/global-times."""
+    """Return a time in a form that Zulip shows in each reader's time zone. Source: https://zulip.com/help/global-times."""
     return f"<time:{moment.isoformat(timespec='seconds')}>"

@@ -63,10 +63,10 @@ NOT_APPLIED_MARK: Final = "cross_mark"
 class Pace:
     """Times in seconds.
 
-    `start`: the first moments of a process belong to its host. `lease`: how long a dead process keeps others waiting. `retry` to
-    `longest_retry`: the wait after a failure. `look`: how often reactions are fetched even without events, because a bot that is not
-    subscribed to the channel gets none. `rest`: the pause after events that concern no reviewer, so that neither clicking
-    people nor a service that never blocks set our pace.
+    `start`: the first moments of a process belong to its host. `lease`: how long a dead process keeps others waiting.
+    `retry` to `longest_retry`: the wait after a failure. `look`: how often reactions are fetched even without events,
+    because a bot that is not subscribed to the channel gets none. `rest`: the pause after events that concern no
+    reviewer, so that many clicks, or a service that never blocks, cannot cause a flood of requests.
     """
 
     start: float = 1.0
@@ -137,7 +137,7 @@ class Notices:
         self._watched: dict[int, Card] = {}
         """The notices on which reactions count, by message id."""
         self._changing = anyio.Lock()
-        """Held while a notice is changed or read: a read during our own change would take it for somebody else's."""
+        """Held while a notice is changed or read: otherwise our own change would look like somebody else's."""
         self._watching = anyio.Event()
         self._due: dict[str, None] = {}
         self._troubles: dict[str, str] = {}
@@ -155,7 +155,7 @@ class Notices:
     # --- following proposals ------------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Announce proposals and their outcomes, forever; after trouble with growing pauses."""
+        """Announce proposals and their outcomes, forever, with growing pauses after failures."""
         seen, pause_s = await self._begin(), 0.0
         while True:
             for proposal_id in list(self._due):
@@ -184,7 +184,7 @@ class Notices:
         return seen
 
     async def _wait_for_news(self, seen: int, pause_s: float) -> int:
-        """Wait for events, or for the pause after trouble, and note the proposals that changed."""
+        """Wait for events, or for the pause after a failure, and note the proposals that changed."""
         state = self._services.state
         if pause_s:
             await self._sleep(pause_s)
@@ -418,9 +418,9 @@ class Notices:
         return True
 
     async def _handle(self, events: QueueEvents) -> bool:
-        """Look at the messages to which reviewers have reacted, and return whether there were any.
+        """Read the messages to which reviewers have reacted, and return whether there were any.
 
-        An event only says where to look, because it may be outdated. A stranger's reaction costs no request.
+        An event may be outdated, so it only says which message to read. A stranger's reaction causes no request.
         """
         looked = False
         async with self._changing:
@@ -505,7 +505,7 @@ class Notices:
         return found.people
 
     async def _decide(self, number: int, card: Card, user: ZulipUser, reaction: Reaction) -> None:
-        """Record a person's decision. One that is refused is reported in the notice, and ignored until it is removed."""
+        """Record a person's decision. A refused reaction is reported in the notice, and ignored until it is removed."""
         person = Approver(person_name(user), "zulip")
         note = f"reacted :{reaction.emoji}: to message {number} in Zulip"
         decide = self._approvals.reject if reaction.code in REJECTS else self._approvals.approve

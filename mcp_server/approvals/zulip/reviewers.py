@@ -1,4 +1,4 @@
-"""The people whose word in Zulip decides. Pure."""
+"""The people who can decide in Zulip. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The question of a journey's checkpoint, asked once in the topic that its agent names, and the answer of a listed reviewer there.
 
-The outbox knows which message is the question, so any process asks it at most once and finds the answer. The message has only words
-from the agent's file: a channel has other readers than the knowledge base, and the work is what a model wrote.
+The outbox knows which message is the question, so any process asks it at most once and finds the answer. The message
+has only words from the agent's file: people without access to the knowledge base may read the channel, and the recorded
+work was written by a model.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LONGEST_WORDS = 2_000
 DECIDES: Final = re.compile(
     r"(?P<word>approve|reject)[\s*`]+(?P<code>[0-9a-f]{6})(?P<more>(?:\W.*)?)", re.IGNORECASE | re.DOTALL
 )
-"""The code says which question is meant: a "yes" in the same topic may belong to anything that was said before it."""
+"""The code identifies the question: a plain "yes" in the topic could answer any earlier message."""
 HOW: Final = (
     "* a listed reviewer answers with a message here: `approve {0}`, or `reject {0}` and why; other messages, and edited or moved "
     "ones, don't count"
@@ -63,8 +64,8 @@ class NotAsked(KnowledgeError):
 async def asked_in(services: AskingServices, here: JourneyPosition) -> tuple[JourneyPosition, AskedIn | None]:
     """Ask the question of a waiting checkpoint in its topic, unless it was asked, and apply a reviewer's answer to it.
 
-    Returns the position after that, and where the question still waits; None if it does not, or if its agent names no topic.
-    Trouble with Zulip never fails the caller: people can decide elsewhere.
+    Returns the resulting position, and where the question still waits; None if it no longer waits, or if its agent
+    names no topic. Failures in Zulip are never raised, because people can decide elsewhere.
     """
     waits = here.state.checkpoint
     place = next((phase.ask_in for phase in here.agent.graph.phases if waits and phase.name == waits.phase), "")

@@ -63,7 +63,7 @@ async def _list(_args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _by_file(catalogue: TeamCatalogue, problems: Sequence[SpecProblem]) -> Mapping[str, Sequence[SpecProblem]]:
-    """Return the problems of each file's agent or skill. A prompt's problem counts for every agent that uses the prompt."""
+    """Return the problems of each file's agent or skill. A problem in a prompt counts for every agent that uses the prompt."""
     found: dict[str, Sequence[SpecProblem]] = {d.file: d.problems for d in catalogue.definitions}
     found |= await catalogue.skills()
     of_agents = {problem for wrong in found.values() for problem in wrong}

@@ -27,7 +27,7 @@ def _inputs(agent: Agent) -> Iterator[str]:
 
 
 def profile_lines(profile: Mapping[str, Any]) -> list[str]:
-    """Return an agent's profile: its purpose, steps and budget, and which of its context is kept longest."""
+    """Return an agent's profile: its purpose, steps and budget, and the order in which its context is trimmed."""
     lines = [f"{name}: {_value(name, value)}" for name, value in profile.items() if name != "parts"]
     return lines + [_part(part) for part in profile.get("parts", ())]
 

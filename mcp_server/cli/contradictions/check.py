@@ -1,4 +1,4 @@
-"""`check [PATH]`: find contradictions between the pages that there are, and list those that are open."""
+"""`check [PATH]`: find contradictions between existing pages, and list the open ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Check, and list what is open there, the most certain first; exit code 1 if something is."""
+    """Check, and list the open contradictions there, the most certain first; exit code 1 if there are any."""
     report, found = anyio.run(_check, args, settings)
     if settings.json:
         listed = [as_json(one) for one in found.contradictions]

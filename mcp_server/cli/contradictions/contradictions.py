@@ -1,4 +1,4 @@
-"""`contradictions list|dismiss|reopen`: see claims that cannot both be true, and say which of them are no contradiction."""
+"""`contradictions list|dismiss|reopen`: list claims that cannot both be true, and dismiss those that are not contradictions."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
 
 
 def as_json(found: Disagreement) -> dict[str, Any]:
-    """Return the contradiction as JSON has it, with times as text."""
+    """Return the contradiction as JSON fields, with times as text."""
     fields = asdict(found)
     for side in (fields["existing"], fields["new"]):
         side["observed_at"] = None if side["observed_at"] is None else utc_text(side["observed_at"])

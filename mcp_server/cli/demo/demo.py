@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy up to `FOLDER_LIMIT` pages of `source` that can be read, and return how many."""
+    """Copy up to `FOLDER_LIMIT` readable pages of `source`, and return how many were copied."""
     vault = Vault.open(source)
     target.mkdir(parents=True)
     copied = 0

@@ -45,7 +45,7 @@ EVIDENCE = "| limit | value |\n|---|---|\n| retries | 5 |"
 
 
 async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
-    """Show that no edit is lost when several hosts write, and which text waits for a person."""
+    """Show that no edit is lost when several hosts write, and that a contradiction waits for a person."""
     (kb / PAGE).write_text(TEXT, encoding="utf-8")
     async with AsyncExitStack() as stack:
         ada, ben = [await _host(stack, name, kb, state) for name in ("ada", "ben")]
@@ -77,7 +77,7 @@ async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
 
 
 async def _host(stack: AsyncExitStack, name: str, kb: Path, state: Path) -> Client:
-    """Return the client of a host that a person registered and lets edit, with a server process of its own."""
+    """Return the client of a registered host that may edit, with its own server process."""
     async with open_state(Settings(kb=kb, state_dir=state)) as opened:
         secret = await enrol(opened, name, now=utc_now())
         await grant(opened, Principal(os_user(), name).id, 3, by=os_user(), now=utc_now())

@@ -45,7 +45,7 @@ async def trust(console: Console, client: Client, kb: Path, state: Path) -> dict
 
 
 async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
-    """Have the stranger write a page: that waits, a person approves what they saw, and the stranger learns the outcome."""
+    """Show an unregistered host's write: it waits, a person approves exactly what was shown, and the host reads the outcome."""
     answer = await call(client, "kb_merge", path=PAGE, content=CONTENT)
     if answer["status"] != "proposed" or (kb / PAGE).exists():
         raise DemoFailed("the gate let a stranger write; please report this")

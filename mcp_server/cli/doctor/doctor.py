@@ -55,13 +55,13 @@ LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20
 UNDER_WAY = timedelta(minutes=2)
-"""By this age an act in another service is over, whether or not it succeeded."""
+"""At this age an act in another service has ended, whether or not it succeeded."""
 
 OnProgress = Callable[[int, int], None]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no arguments of its own."""
+    """Add nothing: this verb has no arguments."""
     del parser
 
 
@@ -96,7 +96,7 @@ async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _t
 
 
 def _file(settings: Settings) -> DoctorFinding:
-    """Say which file the settings come from, or where one would be read."""
+    """Name the file that the settings come from, or the path where one would be read."""
     if settings.file is not None:
         return ok("settings", f"from {settings.file}, the environment and flags")
     place = user_file()
@@ -175,7 +175,7 @@ async def _size(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _folder(folder: Path) -> DoctorFinding | None:
-    """Say whether other accounts can reach the state, and the command that stops that."""
+    """Say whether other accounts can read or change the state folder, and the command that prevents it."""
     if exposed := others_could_read(folder):
         return bad("folder", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend)
     if exposed := others_could_replace(folder):
@@ -221,7 +221,7 @@ async def _hosts(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _enrolment(base: KnowledgeBase, secret: str | None) -> DoctorFinding | None:
-    """Say whose secret is set here, if one is."""
+    """Name the host whose secret is set here, if one is."""
     if secret is None:
         return None
     host = await base.state.host_of(digest(secret))
@@ -285,7 +285,7 @@ async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
 
 
 def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
-    """Return how many there are, followed by the verb for one or for many."""
+    """Return the count, followed by the verb in singular or plural."""
     count = f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))
     return f"{count} {one if len(found) == 1 else many}".rstrip()
 

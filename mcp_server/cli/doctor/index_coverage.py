@@ -1,4 +1,4 @@
-"""Look at the index and its engines: its age and coverage, which engines answer, and how far they are behind."""
+"""Examine the index and its engines: its age and coverage, which engines answer, and how far they are behind."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from knowledge.search.ranking.ranker import Engines
 from knowledge.state.ports import IndexPosition, IndexStore
 
 ROWS = 50_000
-"""Codes read at once while counting."""
+"""Codes that are read at a time while counting."""
 HERE = "in this process"
 _EMBEDDED = {
     "TantivyKeywordIndex": ("tantivy", "tantivy {0}"),
     "Fts5KeywordIndex": ("apsw", "SQLite FTS5 (apsw {0})"),
     "CodesVectorIndex": ("numpy", "binary codes (numpy {0})"),
 }
-"""Engines in this process: the package whose version counts, and the engine's name for people."""
+"""Engines in this process: the package whose version is reported, and the engine's display name."""
 EngineKind = Literal["keywords", "vectors"]
 
 

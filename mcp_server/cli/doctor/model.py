@@ -1,7 +1,7 @@
 """Check the language model: whether one is configured, answers and uses tools, and how to fix each fault.
 
-It gets one question, as a run would ask it: a list of models would say neither whether there is credit left nor whether the
-model knows tools. Nothing that it answers is shown.
+It is asked one question, as in a run: the vendor's list of models would not show whether there is credit left, or
+whether the model can use tools. Its answer is not shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger("knowledge_forge")
 
 WHAT: Final = "model"
 LONGEST_S: Final = 60.0
-"""A local server may have to load the model first."""
+"""The time limit for its answer: a local server may have to load the model first."""
 MOST_TOKENS: Final = 256  # some models reason before they call a tool
 HOW: Final = "see guides/language-models.md in the handbook"
 

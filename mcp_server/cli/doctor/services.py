@@ -1,6 +1,6 @@
 """Check the connected services: whether they are configured, what the key can reach, and how to fix each fault.
 
-Nothing else contacts them unless a tool is called. Names in their answers are foreign text, so every character is made visible.
+Nothing else contacts them unless a tool is called. Others wrote the names in their answers, so every character is made visible.
 """
 
 from __future__ import annotations
@@ -139,7 +139,10 @@ async def _check_zulip(settings: Settings, stack: AsyncExitStack, sleep: Sleep) 
 async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
 ) -> list[DoctorFinding]:
-    """Return what this key can see in Zulip, and whether what the settings name exists; `reviews` is where notices go."""
+    """Return what this key can see in Zulip, and whether the channels and people in the settings exist.
+
+    `reviews` is the place for notices.
+    """
     try:
         server, me, channels = await client().server(), await client().me(), await client().channels()
         people = await client().people() if access.reviewers else ()
@@ -175,7 +178,7 @@ def _notices(reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> It
 
 
 def _reviewer(entry: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterable[DoctorFinding]:
-    """Yield why a reaction of the person listed so would not count, or would count for another one later."""
+    """Yield the reasons why a reaction of the person listed in that way would not count, or could later be somebody else's."""
     bearers = [person for person in people if reviewer_name(entry) in person.reviewer_names]
     if why := why_powerless(entry, bearers, me):
         mend = "correct ZULIP_REVIEWERS; `28` or `Ann|28` is a user's id, which their profile in Zulip shows"
@@ -189,7 +192,7 @@ def _reviewer(entry: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterabl
 
 
 async def _check_webhooks(settings: Settings, stack: AsyncExitStack, sleep: Sleep) -> list[DoctorFinding]:
-    """Return which receivers there are. Nothing is sent: a receiver would take it for an event."""
+    """Return the configured receivers. Nothing is sent, because a receiver would take it for an event."""
     if settings.webhook is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Changes single settings in `forge.toml` and leaves everything else in it as a person wrote it."""
+"""Changes single settings in `forge.toml` and leaves the rest of the file as a person wrote it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class FileNotChanged(KnowledgeError):
 def change_file(file: Path, values: Mapping[str, str | int | None]) -> None:
     """Set these keys in the file, or remove those whose value is None. The file is replaced in one step.
 
-    Raises:
-        FileNotChanged: the result would not be what was wanted, or the file cannot be written.
+    Raises: FileNotChanged: the result would not have exactly these values, or the file cannot be written.
     """
     try:
         # The file that a link leads to is replaced, and not the link: people keep such files elsewhere.
@@ -58,7 +57,7 @@ def change_file(file: Path, values: Mapping[str, str | int | None]) -> None:
 
 
 def changed(text: str, values: Mapping[str, str | int | None]) -> str:
-    """Return the text of a file with these keys set, each where it was or else at the end; those with None are gone."""
+    """Return the text of the file with these keys set, in place or else at the end, and without the keys whose value is None."""
     lines, done = [], set[str]()
     for line in text.splitlines(keepends=True):
         found = re.match(r"\s*(?:\"?)([A-Za-z0-9_-]+)(?:\"?)\s*=", line)

@@ -1,4 +1,4 @@
-"""`embedder list|use NAME`: see the models that can turn text into vectors, and change to one, with its price said first."""
+"""`embedder list|use NAME`: list the models that can turn text into vectors, and change to one after its cost is shown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mcp_server.cli.terminal.output import print_json, say
 
 NOT_DONE = 1
 NOTICED_S = 15.0
-"""A running server looks at the file every second, and may be in the middle of a step."""
+"""How long a running server may take to notice: it checks the file every second, unless it is in the middle of a step."""
 LOOK_S = 0.2
 ASK = "nothing was changed: answer at a terminal, or add --yes"
 
@@ -83,7 +83,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Run the action; exit code 1 if nothing was changed, or if passages still wait for their vectors."""
+    """Run the action; exit code 1 if nothing was changed, or if some passages still have no vectors."""
     _, action = ACTIONS[args.action]
     return anyio.run(action, args, settings)
 
@@ -167,7 +167,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _priced(args: argparse.Namespace, choice: EmbedderChoice, base: KnowledgeBase) -> EmbeddingEstimate | None:
-    """Show what the embedder is and what it takes, and return that; None if the person does not agree."""
+    """Show what the embedder is and what it costs, and return that; None if the person does not agree."""
     offer = choice.offer
     if not choice.settings.json:
         _print_offer(offer)
@@ -186,7 +186,7 @@ async def _priced(args: argparse.Namespace, choice: EmbedderChoice, base: Knowle
 
 @dataclass
 class _Bars:
-    """Progress bars that appear only after the person was asked."""
+    """Progress bars that appear only after the person has answered."""
 
     drawn: tuple[OnProgress, OnProgress] = (lambda _: None, lambda _: None)
 
@@ -341,7 +341,7 @@ def _duration(seconds: float) -> str:
 
 
 async def _filled(base: KnowledgeBase, *, later: bool) -> str:
-    """Give all passages their vectors, here or in a running server. Return why they still wait, "" if they don't."""
+    """Make the vectors of all passages, here or in a running server. Return why some are still missing, "" if none is."""
     # Long enough for the lease of a process that was killed to expire.
     async with held_lease(base, wait_s=TTL_S + 1.0) as lease:
         if lease is None:

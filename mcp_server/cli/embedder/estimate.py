@@ -21,7 +21,7 @@ CODES_AT_ONCE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEstimate:
-    """The measured speed, and what follows for all passages. `memory_bytes` is 0 where the system does not tell."""
+    """The measured speed, and the estimate for all passages. `memory_bytes` is 0 where the system does not report it."""
 
     passages: int
     dimensions: int
@@ -32,7 +32,7 @@ class EmbeddingEstimate:
 
 
 async def sample_of(index: IndexStore) -> tuple[int, list[str]]:
-    """Return how many passages the index has, and the texts of a few from all over it."""
+    """Return how many passages the index has, and the texts of a few, spread over the whole index."""
     seqs: list[int] = []
     position = IndexPosition("", 0)
     while rows := (delta := await index.delta(position, limit=CODES_AT_ONCE, codes=True)).codes:
@@ -46,17 +46,16 @@ async def sample_of(index: IndexStore) -> tuple[int, list[str]]:
 
 
 def texts_below(folder: Path) -> list[str]:
-    """Return pieces of the pages in a folder, as long as passages are."""
+    """Return pieces of the pages in a folder, each about as long as a passage."""
     pages = sorted(folder.rglob("*.md"))[:MOST_TEXTS]
     texts = [page.read_text(encoding="utf-8", errors="replace")[:PAGE_CHARACTERS] for page in pages]
     return [text for text in texts if text.strip()]
 
 
 async def estimate(embedder: Embedder, texts: Sequence[str], passages: int) -> EmbeddingEstimate:
-    """Return what `passages` take, by embedding `texts`.
+    """Return what embedding so many `passages` would take, measured with `texts`.
 
-    Raises:
-        EmbedderUnavailable: it cannot be loaded or asked.
+    Raises: EmbedderUnavailable: the model cannot be loaded or asked.
     """
     before = _peak_bytes()
     await embedder.embed(["knowledge"])  # loads the model, which is not to be counted

@@ -26,7 +26,7 @@ class EmbedderOffer:
     licence: str = ""
     languages: str = ""
     multilingual: bool | None = None
-    """Whether it finds a text by a question in another language; None if nothing says so."""
+    """Whether it matches a question with texts in other languages; None if unknown."""
     dimensions: int = 0
     max_tokens: int = 0
     prefixes: Prefixes = NO_PREFIXES
@@ -83,7 +83,7 @@ def _notes_on(files: ModelFiles) -> Iterator[str]:
 
 
 def offers_in(folder: Path) -> list[EmbedderOffer]:
-    """Return the models in the folders in `folder`, by name; other folders are left out."""
+    """Return the models in the subfolders of `folder`, by name; folders without a model are left out."""
     found = []
     for each in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:

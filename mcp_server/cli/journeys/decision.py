@@ -1,4 +1,4 @@
-"""`journeys decide` and `journeys fork`: a person decides on a journey in a terminal."""
+"""`journeys decide` and `journeys fork`: a person decides on a journey in a terminal, or forks one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_DONE = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `decide` takes after the id."""
+    """Add the arguments of `decide` after the id."""
     parser.add_argument("decision", metavar="DECISION", choices=DECISIONS, help=", ".join(DECISIONS))
     parser.add_argument("--note", metavar="TEXT", default="", help="the reason, or what should be different")
     parser.add_argument(

@@ -94,11 +94,7 @@ def _read(name: str) -> str:
 
 
 def _id(journey: str, *, given: bool) -> str:
-    """Return the id.
-
-    Raises:
-        WronglyAsked, BadJourneyFile: no journey can have that id.
-    """
+    """Return the id under which the journey is imported. Raises: WronglyAsked, BadJourneyFile: no journey can have that id."""
     try:
         return new_id(journey)
     except ValueError as error:
@@ -108,7 +104,7 @@ def _id(journey: str, *, given: bool) -> str:
 
 
 async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:
-    """Record the journey and return whether it was here already.
+    """Record the journey and return whether it was already here.
 
     Raises:
         BadLog, BadStart, AnotherIsHere: nothing was imported.

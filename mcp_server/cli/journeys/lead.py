@@ -1,6 +1,6 @@
 """`journeys start`, `submit`, `status`, `resume`, `memory`: lead a journey from a terminal or a script.
 
-Each calls the tool that a host would call, through the gate, so it may do no more than a host.
+Each calls the tool that a host would call, through the gate, so it has no more rights than a host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcp_server.app.composition import App
 
 DONE, WAITS, NOT_ENOUGH = 0, 3, 4
-"""Exit codes: the journey continues or is complete; a person is asked; the work was recorded but is not enough."""
+"""Exit codes: the journey continues or is complete; a person is asked; the work was recorded but does not yet meet the conditions."""
 MOST_TOKENS = 10**12
 
 
@@ -41,7 +41,7 @@ class NotDone(KnowledgeError):
 
 
 def arguments(actions: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Add what the actions of this file take after the id."""
+    """Add the arguments of this file's actions after the id."""
     starting, submitting, remembering = actions["start"], actions["submit"], actions["memory"]
     starting.add_argument("agent_name", metavar="AGENT", type=nonempty, help="an agent or a skill, from `agents list`")
     starting.add_argument("--brief", metavar="TEXT", required=True, help="the task; - reads it from standard input")
@@ -97,11 +97,7 @@ class LocalHost:
         return outcome.content
 
     async def require(self, tool: str) -> None:
-        """Return if this process's host may call the tool.
-
-        Raises:
-            NotDone: it may not, or the tool is not available here.
-        """
+        """Check that this process's host may call the tool. Raises: NotDone: it may not, or the tool is not available here."""
         spec = self.app.gate.spec(tool)
         if spec is None:
             raise NotDone(f"the tool {tool} is not available (FORGE_TOOLSETS, FORGE_READ_ONLY)")
@@ -131,7 +127,7 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the inputs that were typed, each as the type of value that the agent takes."""
+    """Return the inputs that were typed, each converted to the type that the agent expects."""
     # Loads the SDK, 0.3 s, which a list need not wait for.
     from mcp_server.toolsets.journeys.offers.prompt_texts import as_input
 

@@ -34,7 +34,7 @@ async def led(settings: Settings) -> AsyncIterator[Runner]:
 
 
 async def head(runner: Runner, journey: str) -> tuple[Agent | None, JourneyState]:
-    """Return the journey's agent and state. If the agent is gone, say so and return None in its place.
+    """Return the journey's agent and state. If the agent no longer exists, print that and return None instead of it.
 
     Raises:
         NoSuchJourney: there is no such journey.

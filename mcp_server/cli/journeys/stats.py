@@ -34,7 +34,7 @@ class Averages:
     forks: int
     phases: Sequence[PhaseAverage]
     parts: Sequence[PhaseAverage] = ()
-    """For an agent of several parts: each part, its phases together."""
+    """For an agent with several parts: the total of each part's phases."""
 
 
 async def stats(args: argparse.Namespace, settings: Settings) -> int:
@@ -108,7 +108,7 @@ def _per_journey(one: PhaseAverage) -> dict[str, float]:
 
 
 def _lines(found: Averages) -> list[str]:
-    """Return the number of journeys, a table of the phases, one of the parts if there are any, and where most time goes."""
+    """Return the number of journeys, a table of the phases, a table of the parts if there are any, and where most time goes."""
     states = ", ".join(f"{count} {STATUSES[status]}" for status, count in found.counts.items() if count)
     lines = [visible(f"{found.agent}: {counted(sum(found.counts.values()), 'journey')} ({states})")]
     if found.forks:

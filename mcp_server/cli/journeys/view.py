@@ -83,7 +83,7 @@ def state_fields(journey: str, agent: Agent | None, state: JourneyState) -> dict
 
 
 def at_version(journey: str, state: JourneyState) -> str:
-    """Return where a journey is, as a clause."""
+    """Return a journey's position as a clause."""
     return f"{journey} is at version {state.version}, {STATUSES[state.status]} in {state.phase}"
 
 
@@ -131,7 +131,7 @@ def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[st
 
 
 def consequence(state: JourneyState, word: Decided, steps: Sequence[Step]) -> str:
-    """Return the effect of a person's decision: `steps`, before any work is checked again."""
+    """Return the effect of a person's decision as a sentence; `steps` are its events, before any work is checked again."""
     moves = [step for step in steps if isinstance(step, PhaseChanged)]
     if word.decision == "modify" and word.changes is not None:
         return f"the work of {word.phase} is changed as requested and checked again"
@@ -150,7 +150,7 @@ def consequence(state: JourneyState, word: Decided, steps: Sequence[Step]) -> st
 
 
 def status_fields(answer: Mapping[str, Any], state: JourneyState) -> dict[str, Any]:
-    """Return where a journey is, for a program: what a host gets, without the prompt for its next step."""
+    """Return a journey's position for a program: the fields that a host gets, without the prompt for the next step."""
     kept = ("journey_id", "version", "agent", "state", "phase", "visit", "conversation", "checkpoint")
     took = state.metrics.values()
     return {
@@ -178,7 +178,7 @@ def status_lines(fields: Mapping[str, Any]) -> list[str]:
 
 
 def head_of(answer: Mapping[str, Any]) -> str:
-    """Return the first line about a journey: which one, and where it is."""
+    """Return the first line about a journey: its name and its position."""
     at = f"version {answer['version']}, {STATUSES[answer['state']]} in {answer['phase']} (visit {answer['visit']})"
     return f"{answer['journey_id']}, {at}" + (f", in {answer['conversation']}" if answer["conversation"] else "")
 

@@ -1,4 +1,4 @@
-"""`reranker show|use NAME`: see which cross-encoder reranks the first passages, and change it, with its price shown first."""
+"""`reranker show|use NAME`: show the cross-encoder that reranks the first passages, and change it after its cost is shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcp_server.cli.terminal.output import print_json, say
 
 NOT_DONE = 1
 MEASURED = 30
-"""Passages that are reranked to measure it: as many as a search has reranked."""
+"""Passages that are reranked to measure the model: as many as in a search."""
 QUESTION = "how is this set up, and what happens when it fails?"
 OFF = "off"
 ASK = "nothing was changed: answer at a terminal, or add --yes"
@@ -105,10 +105,9 @@ async def _agreed(args: argparse.Namespace) -> bool:
 
 
 def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping[str, str | int | None], Settings]:
-    """Return the configuration file, what has to be written to it, and the settings with that.
+    """Return the configuration file, the values to write to it, and the settings with those values.
 
-    Raises:
-        WronglyAsked: there is none of that name, or the configuration file would not decide.
+    Raises: WronglyAsked: no reranker has that name, or the environment overrides the file.
     """
     name: str = args.name
     chosen = _setting_of(name)

@@ -25,7 +25,7 @@ from mcp_server.presenters.proposal import (
 )
 
 MOST_LINES, LONGEST_LINE = 40, 1_000
-"""Longer blocks and lines are folded until the person asks for everything."""
+"""The longest block in lines, and the longest line in characters, that is shown unfolded before the person asks for everything."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 _VERDICT_STYLES = {
     "update": "green",
@@ -48,7 +48,7 @@ _COUNTED: Mapping[State, str] = {
 
 @dataclass(frozen=True, slots=True)
 class CardLine:
-    """One line, escaped already; `style` is rich's."""
+    """One line, already escaped; `style` is a style of rich."""
 
     text: str
     style: str = ""
@@ -126,7 +126,7 @@ def _short(line: CardLine) -> CardLine:
 
 
 def fields(proposal: Proposal, askers: Sequence[Asker], present: Present | None = None) -> dict[str, object]:
-    """Return the proposal for a program: as it is recorded, with the hash that a decision has to name, and all who ask for it.
+    """Return the proposal for a program: as recorded, with the hash that a decision must name, and everyone who asks for it.
 
     `present` is its present state, if a page has changed since.
     """
@@ -312,5 +312,5 @@ def _deciding(summary: ProposalSummary) -> tuple[CardLine, ...]:
 
 
 def _lines(text: str, *, indent: str = "", style: str = "") -> Iterable[CardLine]:
-    """Return the text a line at a time. Only a newline ends a line: anything else that breaks lines is marked instead."""
+    """Return the lines of the text. Only a newline ends a line; other characters that break lines are marked instead."""
     return [CardLine(f"{indent}{visible(line)}", style) for line in text.split("\n")] if text else []

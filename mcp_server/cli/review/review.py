@@ -1,4 +1,4 @@
-"""`review`: see what waits for a person and decide: with the keyboard, by single commands, or on the page in a browser."""
+"""`review`: list what waits for a person, and decide: with the keyboard, by single commands, or on the page in a browser."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
 
 
 async def _fields(review: ReviewSession, proposal: Proposal, *, until: float = math.inf) -> dict[str, object]:
-    """Return the proposal for a program; from `until` on it is not planned again where its page has changed."""
+    """Return the proposal for a program; after the time `until` it is not planned again, even if its page has changed."""
     patience_s = min(PATIENCE_S, max(0.0, until - anyio.current_time()))
     present = await review.approvals.present(proposal, patience_s=patience_s)
     return fields(proposal, await review.askers(proposal), present)
 
 
 async def _renew(review: ReviewSession, args: argparse.Namespace, settings: Settings) -> int:
-    """Propose it with the page as it is now, once the person at the terminal has typed the beginning of its hash."""
+    """Propose the change again for the page as it is now, once the person at the terminal has typed the beginning of its hash."""
     proposal = await review.one(args.renew)
     if refused := await _refused(review, proposal, None, args):
         say(refused)
@@ -166,7 +166,7 @@ async def _decide(
 
 
 async def _refused(review: ReviewSession, proposal: Proposal, word: Word | None, args: argparse.Namespace) -> str:
-    """Return why nothing can be decided here, before the person is asked anything; "" if it can. Without a word nothing is decided."""
+    """Return why nothing can be decided here, before the person is asked; "" if it can be, or if there is nothing to decide."""
     if proposal.state != "pending":
         return f"nothing was decided: {visible(ending(proposal))}"
     if args.hash and args.hash != proposal.hash:

@@ -24,7 +24,7 @@ from mcp_server.presenters.proposal import ProposalSummary, ending
 _LIST_KEYS = "up/down choose   enter open   q quit"
 _CARD_KEYS = "space/b turn   n/p next/previous   o open all   a approve   r reject   h harmful   t trust   w renew   esc list   q quit"
 _EDGE = 3
-"""Lines of the screen that are not the proposal's: head, remark, keys."""
+"""Lines of the screen besides the proposal's: head, remark, keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Screen:
                     drawn = await self._draw()
 
     async def _reload(self) -> None:
-        """Read what waits now; the person stays at the proposal that they are at."""
+        """Reload what is waiting now, and keep the person at the current proposal."""
         before = self._waiting[self._view.at] if self._view.at < len(self._waiting) else None
         self._waiting = await self._review.waiting()
         self._joined = await self._review.asking(self._waiting)
@@ -160,7 +160,7 @@ class Screen:
             self._remark = visible(str(error))
 
     async def _renew(self) -> None:
-        """Propose it with the pages as they are now, once the person has typed the beginning of its hash."""
+        """Propose the change again for the pages as they are now, once the person has typed the beginning of its hash."""
         proposal = self._waiting[self._view.at]
         with keyboard.lines(), _below(self._console):
             confirmed = await confirms(proposal, "renew")
@@ -244,7 +244,7 @@ def _below(console: Console) -> Iterator[None]:
 
 @contextmanager
 def _other_screen(console: Console) -> Iterator[None]:
-    """Draw on the alternate screen, so that the terminal's own text is back afterwards."""
+    """Draw on the alternate screen, so that the terminal's previous text returns afterwards."""
     console.set_alt_screen(enable=True)
     console.show_cursor(show=False)
     try:

@@ -80,7 +80,7 @@ class ReviewSession:
         return await askers_of(self.state, proposal, now=self.now())
 
     async def asking(self, proposals: Sequence[ProposalLine]) -> Mapping[str, Sequence[AskerLine]]:
-        """Return by id who joined each of these proposals, for those that somebody joined."""
+        """Return who joined each of these proposals, by the proposal's id; only for those that somebody joined."""
         return await self.state.trust.asking([one.id for one in proposals])
 
     async def refusal(self, proposal: Proposal, word: Word) -> str:
@@ -118,7 +118,7 @@ class ReviewSession:
         return await self.approvals.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
 
     async def renew(self, proposal: Proposal) -> Proposal:
-        """Replace the proposal by one with the effect that it has on the pages as they are now, and return that.
+        """Replace the proposal with one that has its effect on the current pages, and return the new one.
 
         Raises:
             CannotDecide: that is not possible; nothing was changed.
@@ -129,10 +129,9 @@ class ReviewSession:
             raise CannotDecide(str(error)) from None
 
     async def trust(self, place: str) -> str:
-        """Trust the place, or have the page serve what a passkey must sign; return the outcome as one sentence.
+        """Trust the place, or serve the page on which a passkey must sign that; return the outcome as one sentence.
 
-        Raises:
-            CannotDecide: it can't be done.
+        Raises: CannotDecide: it can't be done.
         """
         proposal = await self.approvals.ask("place.trust", {"place": place}, self.person)
         if await self._needs_page(proposal):
@@ -154,7 +153,7 @@ async def confirms(proposal: Proposal | ProposalLine, word: Word | Literal["rene
 
 
 def who_asks(proposal: ProposalLine, joined: Sequence[AskerLine]) -> str:
-    """Return who asks for the proposal, for a list: with the times at which they asked, if there are several."""
+    """Return who asks for the proposal, as text for a list; if there are several, with the time at which each asked."""
     if not joined:
         return proposal.principal
     asked = [(proposal.principal, proposal.created_at), *((one.principal, one.asked_at) for one in joined)]

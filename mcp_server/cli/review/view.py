@@ -1,4 +1,4 @@
-"""The position of a person who reviews in a terminal, and the effect of a key on it. Pure."""
+"""The position of a person who reviews in a terminal, and the effect of each key on it. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "t"
 
 @dataclass(frozen=True, slots=True)
 class ScreenPage:
-    """The number of proposals, the lines of the open one, how many fit on the screen, and whether some are folded."""
+    """The number of proposals, the number of lines of the open one, how many fit on the screen, and whether some are folded."""
 
     count: int
     lines: int
@@ -39,7 +39,7 @@ class View:
 
 
 def shown(view: View, page: ScreenPage) -> View:
-    """Return the view after it was drawn."""
+    """Return the view after drawing, with the lines that were shown counted as seen."""
     # Jumping to the end shows the end and not the lines in between, so those do not count as seen.
     if not view.reading or view.top > view.seen:
         return view
@@ -56,7 +56,7 @@ def lacking(view: View, page: ScreenPage) -> str:
 
 
 def press(view: View, key: str, page: ScreenPage) -> tuple[View, Request | None]:
-    """Return the view that the key leads to, and what it asks for beyond that."""
+    """Return the view after the key, and the action that the key requests, if any."""
     if key == "q":
         return view, "quit"
     if not page.count:

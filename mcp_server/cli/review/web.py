@@ -41,7 +41,7 @@ def serve_page(settings: Settings) -> int:
 
 
 async def _serve_page(settings: Settings) -> bool:
-    """Return True once the link to another process's page is printed, and False if no process can serve the page."""
+    """Return True once a link to the page is printed or the page was served, and False if no process can serve the page."""
     async with opened_app(settings, announcing=True) as app, anyio.create_task_group() as tasks:
         state, known = app.services.state, anyio.Event()
         elsewhere = await address(state) is not None

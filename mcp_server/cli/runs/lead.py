@@ -1,4 +1,4 @@
-"""Leading a run from a terminal: each step is shown as soon as it is recorded, and a person at the terminal answers and decides."""
+"""Leads a run from a terminal: each step is shown as soon as it is recorded, and a person at the terminal answers and decides."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def provider(text: str) -> LanguageModelName:
 
 
 class NoModel(WronglyAsked):
-    """The settings name no language model that can be asked; the message says which variables do."""
+    """The settings name no language model that can be asked; the message names the variables to set."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.model is None:
@@ -104,10 +104,9 @@ class RunWatch:
         self._say_doing: Callable[[str], None] = lambda _: None
 
     async def led(self, lead: Callable[[Progress], Awaitable[Run]]) -> None:
-        """Lead the run and show its steps. If their reader goes away, the run is cancelled.
+        """Lead the run and show its steps. If the output's reader has gone away, the run is cancelled.
 
-        Raises:
-            OSError: their reader has gone away.
+        Raises: OSError: the reader has gone away.
         """
         with anyio.CancelScope() as scope:
 
@@ -133,11 +132,7 @@ class RunWatch:
         return f"{ended_by[0] if ended_by else 'Ctrl-C'} stopped the command that ran it"
 
     def show(self, run: Run, end: int) -> None:
-        """Show the new steps before number `end`, whichever process took them.
-
-        Raises:
-            OSError: their reader has gone away.
-        """
+        """Show the new steps before number `end`, whichever process took them. Raises: OSError: the output's reader has gone away."""
         for frame in run.frames[self.start : end]:
             if self.as_json:
                 print(frame_line(frame), flush=True)
@@ -152,7 +147,7 @@ class RunWatch:
 
     @contextmanager
     def _live(self) -> Iterator[None]:
-        """At a terminal, show below the steps what the run does now."""
+        """At a terminal, show below the steps what the run is doing now."""
         if self._console is None:
             yield
             return
@@ -176,8 +171,8 @@ class Lead:
     async def through(self, run: Run, *, answer: str = "") -> int:
         """Lead the run until it ends or waits for a person who is not at this terminal; print how it ended and return the exit code.
 
-        `answer` is a person's to its question. If this is interrupted while the run is led, the run is cancelled; while it waits for
-        a person, it keeps waiting.
+        `answer` is the person's answer to its question. If this is interrupted while the run is led, the run is
+        cancelled; while it waits for a person, it keeps waiting.
 
         Raises:
             RunNotThere: somebody else answered.

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    """Begin the run as this process's host. It only has to be allowed to read, because each call of the run passes the gate."""
+    """Begin the run as this process's host. The host needs only the right to read, because each call of the run passes the gate."""
     context = await text_of(args.context) if args.context else ""
     async with leading(settings) as lead:
         services = lead.app.services

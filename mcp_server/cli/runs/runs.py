@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 MOST_LISTED = 10_000
 NOT_DONE = 1
 LOOK_S = 2.0
-"""How often `follow` checks whether any process leads a run that is silent, until it has warned that none does."""
+"""How often `follow` checks whether any process leads a silent run, until it has warned that none does."""
 MOST_ADRIFT = 1_000
 
 Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
@@ -128,7 +128,7 @@ async def _show(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _follow(args: argparse.Namespace, settings: Settings) -> int:
-    """Print each step once it is recorded; return the exit code for the state of the run after that."""
+    """Print each step once it is recorded, and return the exit code for the run's final state."""
     start, warned = 0, False
     async with stored(settings) as record:
         if not settings.json:
@@ -211,7 +211,7 @@ async def _text(args: argparse.Namespace, current: Run) -> str:
 
 
 async def _resume(args: argparse.Namespace, settings: Settings) -> int:
-    """Lead the run here as far as possible."""
+    """Lead the run in this process as far as possible."""
     async with stored(settings) as record:
         current = await record.store.run(args.id)
         if current.over:
@@ -226,7 +226,7 @@ async def _resume(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _require_its_model(current: Run, settings: Settings) -> None:
-    """Return if the settings name the run's model: another model could not read its encrypted reasoning.
+    """Check that the settings name the run's model: another model could not read its encrypted reasoning.
 
     Raises:
         NoModel: they name none. WronglyAsked: they name another.

@@ -66,14 +66,14 @@ def head_line(run: Run) -> str:
 
 
 def end_line(run: Run) -> str:
-    """Return the state of the run and what it took, in a line."""
+    """Return the run's state and cost in one line."""
     shown = present(run)
     why = f": {one_line(shown.why, MOST_WHY)}" if shown.why else ""
     return visible(f"run {run.id} {shown.phrase}{why}. Elapsed: {shown.took}")
 
 
 def next_steps(run: Run) -> list[str]:
-    """Return, in lines, what a person can do about a run that has not ended."""
+    """Return lines that say what a person can do about a run that has not ended."""
     if run.state == "asking":
         return [f'answer it: knowledge-forge runs answer {run.id} "..."']
     if run.state == "suspended":
@@ -98,7 +98,7 @@ def header_line(run: Run) -> str:
 
 
 def line_fields(one: RunLine) -> dict[str, object]:
-    """Return a run of a list as JSON fields."""
+    """Return the JSON fields of a run in a list."""
     return {
         "run_id": one.id,
         "status": status_of(one.state),

@@ -1,4 +1,4 @@
-"""`eval`: measure search quality with a set of judged queries, or with what was read after which question."""
+"""`eval`: measure search quality with a set of judged queries, or with the pages that were read after recorded questions."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _scents(summary: Summary) -> Table:
 
 
 def _show_details(queries: Sequence[Measured]) -> None:
-    """Print a line per query, the worst first, and below it what was found before the first place that answers."""
+    """Print a line per query, the worst first, and below it the places that were found before the first one with the answer."""
     console = stdout_console()
     console.print("\n[bold]nDCG  recall  RR    answer   tokens      ms  scent       query[/]")
     for one in sorted(queries, key=lambda one: (not one.answerable, one.ndcg)):

@@ -44,12 +44,12 @@ from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.gate.host_registration import os_user
 
 MOST_MEASURED = 500
-"""Labels that are measured, the latest ones: one takes about 5 ms."""
+"""The most labels that are measured, the latest ones: each takes about 5 ms."""
 MOST_FITTED = 300
-"""Labels that weights are fitted to: each is searched for with every candidate."""
+"""The most labels that weights are fitted to: each is searched for with every candidate."""
 MOST_SHOWN = 10
 ALL_KEPT = timedelta(days=9_999)
-"""How far back events are read if recording is off: everything still in the file."""
+"""How far back events are read if recording is off: far enough for everything still in the file."""
 NOT_APPLIED = 1
 
 
@@ -63,7 +63,10 @@ class EngineRanks(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class UseReport:
-    """The results of measuring by use. `gone` are questions whose pages no longer exist, `left_out` those beyond the bound."""
+    """The results of measuring by use.
+
+    `gone` counts questions whose pages no longer exist, `left_out` those beyond `MOST_MEASURED`.
+    """
 
     counts: UseCounts
     found: Sequence[MeasuredLabel]
@@ -111,7 +114,7 @@ def wanted(args: argparse.Namespace) -> bool:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print what use shows, or do what the options say; exit code 1 if weights were to be stored and were not."""
+    """Print the measures, or carry out the options; exit code 1 if weights were requested to be stored but were not."""
     if args.forget:
         return anyio.run(_forget, settings)
     if args.reset or args.apply:
@@ -188,7 +191,7 @@ async def _measured(
 async def _fitted(
     base: KnowledgeBase, found: Sequence[UseLabel], used: RankingWeights, settings: Settings
 ) -> FittedWeights:
-    """Search for each label with every candidate, and return what fits best.
+    """Search for each label with every candidate, and return the weights that fit best.
 
     Raises:
         EngineRanks: the weights do not apply with these settings.
@@ -297,7 +300,7 @@ def _query_json(one: MeasuredLabel) -> dict[str, Any]:
 
 
 def _worst_first(found: Sequence[MeasuredLabel]) -> list[MeasuredLabel]:
-    """Return the questions by what search loses on each: the worst result of the use that says most comes first."""
+    """Return the questions, sorted by what search loses on each: first the worst result, weighted by how much its use proves."""
     return sorted(found, key=lambda one: -(1 - one.ndcg) * one.label.weight)
 
 

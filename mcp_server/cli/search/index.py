@@ -28,7 +28,7 @@ from mcp_server.models.locations import summaries_in
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """The result of a run. Not `ours`: another process, named `kept_by`, keeps this index, and this one only looked."""
+    """The result of a run. If it is not `ours`, another process, named `kept_by`, keeps this index, and this one changed nothing."""
 
     ours: bool
     documents: int
@@ -42,7 +42,7 @@ class IndexReport:
     waiting: str = ""
     """Why passages have no vectors of the configured embedder yet."""
     map_lines: int = 0
-    """Lines of maps that a language model wrote."""
+    """The number of map lines that a language model wrote."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Index; exit code 1 if another process held the lease all the time and the index is not as asked."""
+    """Update the index; exit code 1 if another process held the lease all the time and the index is not in the requested state."""
     return_freed_memory()
     with indexing_bars(shown=not settings.json) as (on_progress, on_renewal):
         report = anyio.run(_index, args, settings, on_progress, on_renewal)

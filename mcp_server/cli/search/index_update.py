@@ -142,14 +142,14 @@ async def _is_fresh(base: KnowledgeBase) -> bool:
 
 
 async def other_process(base: KnowledgeBase) -> str:
-    """Return the process that holds the lease now by its number, "" if none does."""
+    """Name the process that holds the lease now by its number; "" if none does."""
     lease = await base.state.lease(base.lease)
     held = lease is not None and holds(lease.expires_at, utc_now(), TTL_S)
     return f"process {lease.holder.partition('-')[0]}" if lease is not None and held else ""
 
 
 async def update_to_measure(base: KnowledgeBase, on_progress: OnProgress) -> None:
-    """Index what changed: a person who tunes pages wants to measure them as they are now."""
+    """Index changed pages first: a person who tunes pages wants to measure their current state."""
     async with held_lease(base, wait_s=30.0, or_fresh=True, on_progress=on_progress) as lease:
         if lease is not None:
             await bring_up_to_date(base, lease)

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
-    """Return the map with all of its parts: a person scrolls, and does not count tokens."""
+    """Return the map with all its parts: a person can scroll and does not pay for tokens."""
     async with open_base(settings) as base:
         view = await base.tiers.map(args.path, args.depth)
         children = list(view.children)

@@ -59,7 +59,7 @@ async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
 
 
 async def _complete(base: KnowledgeBase, on_progress: OnProgress) -> None:
-    """Index what was never indexed. Keeping a complete index up to date is the servers' work, which no question waits for."""
+    """Complete an index that was never complete. Servers keep a complete index up to date, and no question waits for that."""
     progress = await base.index.progress()
     if 0 < progress.total <= progress.done:
         return
@@ -95,7 +95,7 @@ def _sum(parts: Mapping[str, float]) -> str:
 
 
 def _reading(explained: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that say how the question was read and searched."""
+    """Yield the lines that say how the question was interpreted and searched."""
     if note := explained.get("note"):
         yield note
     if question := explained.get("question"):

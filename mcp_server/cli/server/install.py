@@ -1,4 +1,4 @@
-"""`install HOST`: connect a host to this knowledge base, give it a secret of its own, and ask what it may do."""
+"""`install HOST`: connect a host to this knowledge base, give it its own secret, and ask what it may do."""
 
 from __future__ import annotations
 
@@ -191,11 +191,11 @@ def launch_of_this_program(executable: str | None = None) -> Launch:
 
 
 _AS_MODULE = ("-P", "-m", "mcp_server")
-"""Without -P Python imports first from the folder that the host starts it in, which is whatever project is open."""
+"""Without -P, Python would first import from the folder in which the host starts it, which is the open project."""
 
 
 def with_database(launch: Launch, settings: Settings) -> Launch:
-    """Return `launch` with the database that holds the state here: in another one the host's secret would be unknown."""
+    """Return `launch` with the database that holds the state here: another database would not know the host's secret."""
     if settings.database_url is None:
         return launch
     named = {"FORGE_DATABASE_URL": settings.database_url}
@@ -278,7 +278,7 @@ class _Installation:
         return 0
 
     def show(self) -> int:
-        """Print the entry. Only if the question about editing is answered, register the host and show its secret."""
+        """Print the entry. Register the host and show its secret only if the question about editing is answered."""
         text = read(self.file) or ""
         key, _ = self._key(text)
         enrolled = self.request.edit is not None
@@ -295,7 +295,7 @@ class _Installation:
         return 0
 
     def undo(self) -> int:
-        """Remove our entry, and the list of servers if we made it; say what stays."""
+        """Remove our entry, and the list of servers if we created it; print what remains."""
         text = read(self.file) or ""
         key, there = self._key(text)
         if not there:
@@ -317,7 +317,7 @@ class _Installation:
     def principal_host(self) -> str:
         """The name under which the host is registered.
 
-        Each project has its own: with one name, each installation would end the secret of the other.
+        Each project has its own name: with a shared one, each installation would replace the other's secret.
         """
         if not self.request.project:
             return self.host.id
@@ -341,7 +341,7 @@ class _Installation:
         return True
 
     def _places(self) -> Sequence[str]:
-        """Return the places to trust: those that the person named, or the services that they say yes to."""
+        """Return the places to trust: those that the person named, or the services that the person agreed to."""
         if self.request.places is not None or self.request.edit is not None:
             return self.request.places or ()
         chosen = []
@@ -382,7 +382,7 @@ class _Installation:
         return put(text, (self.host.servers, key), self._entry(text, key, secret))
 
     def _without_entry(self, text: str) -> frozenset[str]:
-        """Return the file's text without our entry, with and without an empty list: a backup equal to either is enough."""
+        """Return the file's text without our entry, with and without an empty list of servers. A backup equal to either is enough."""
         path = (self.host.servers, self._key(text)[0])
         return frozenset({drop(text, path), drop(text, path, prune=True)})
 

@@ -14,9 +14,8 @@ from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
 
 YOUNG = 50_000
-"""Number of new objects after which Python looks for reference cycles, of which there are hardly any.
-
-With Python's default of 700 a merge spent a fifth of its time looking.
+"""Number of new objects after which Python looks for reference cycles, of which there are hardly any. With Python's
+default of 700, a merge spent a fifth of its time on this.
 """
 
 

@@ -20,14 +20,14 @@ from mcp_server.cli.terminal.output import print_answer
 from mcp_server.runs.locations import runs_in
 
 LARGE = 200_000_000
-"""Above this many bytes, rewriting the file takes longer than a second or two, and other processes cannot write meanwhile."""
+"""A file with more bytes takes longer than a second or two to rewrite, and other processes can't write meanwhile."""
 MOST_ROWS = 25
 NOT_DONE = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of `state compact`. `left` says what it did not do, and how to get that done."""
+    """The result of `state compact`. `left` says what it did not do, and how to do it."""
 
     before: StateSize
     after: StateSize
@@ -81,7 +81,7 @@ def _size_lines(place: str, size: StateSize, found: list[Held], settings: Settin
 
 
 def size_text(size: StateSize) -> str:
-    """Return how large the state is, as people read it."""
+    """Return the size of the state as text for people."""
     parts = [size_in_words(size.size_bytes)]
     if size.log_bytes:
         parts.append(f"a log of {size_in_words(size.log_bytes)}")
@@ -103,7 +103,7 @@ async def _compacted(settings: Settings, rewrite: bool) -> Compacted:  # noqa: F
 
 
 async def _rewritten(state: StateStore, wanted: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
-    """Rewrite the file if requested, or if it takes only a moment and nothing else frees its pages; else say why not."""
+    """Rewrite the file if requested, or if that takes only a moment and nothing else frees its pages; otherwise return why not."""
     size = await state.size()
     if not wanted and (state.gives_back or not size.free_bytes):
         return False, ""

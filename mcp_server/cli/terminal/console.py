@@ -1,4 +1,4 @@
-"""Consoles for colour, tables and progress bars. `serve` never draws, so rich stays out of what it loads."""
+"""Consoles for colour, tables and progress bars. `serve` never draws, so it does not load rich."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
 
 class EscapedConsole(Console):
-    """A console that marks characters in texts which would act on the terminal; its own colours and moves get through."""
+    """A console that marks characters in texts that would act on the terminal, but keeps its own colours and cursor movements."""
 
     # `main` puts an `EscapedStream` in the place of stdout and stderr, which would mark rich's own sequences too. So this writes
     # to the stream below it and escapes each text before rich adds colours.
@@ -97,7 +97,7 @@ def print_list(
 
 
 Draw = Callable[[int, int | None], None]
-"""Draws how much is done, and of how much if that is known."""
+"""Draws how much is done, and the total if it is known."""
 
 
 @contextmanager
@@ -119,6 +119,6 @@ def progress_bars(*tasks: str, shown: bool) -> Iterator[Sequence[Draw]]:
 
 
 def tidy(text: str, most: int) -> str:
-    """Return Markdown as one or two lines to read at a glance: no marks, no table rules, no fences, cut after a word."""
+    """Return Markdown as one or two lines to read at a glance: without markup, table rules or fences, and cut after a word."""
     lines = [_MARKS.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
     return shortened(plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)), most)

@@ -1,8 +1,8 @@
 """Make text that others wrote harmless in a terminal: nothing in it moves the cursor, hides or changes direction.
 
-An escape sequence in a title, a host's name or a diff could otherwise clear the screen, forge a prompt, or show a person
-something else than they approve. `visible` is for a line whose every character matters. The program prints everything through
-`EscapedStream`, whichever verb it runs, so that unexpected errors are harmless too.
+An escape sequence in a title, a host's name or a diff could otherwise clear the screen, forge a prompt, or show a
+person something other than what they approve. `visible` is for a line whose every character matters. The program prints
+everything through `EscapedStream`, whichever verb it runs, so that unexpected errors are harmless too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def one_line(text: str) -> str:
 
 
 class EscapedStream:
-    """A stream that writes `harmless` text to another stream, and otherwise behaves as that one.
+    """A stream that writes `harmless` text to another stream, and otherwise behaves like it.
 
     `remarks`: it carries messages of the program and its libraries, such as tracebacks and logs. Passwords in addresses are left
     out.

@@ -14,10 +14,10 @@ import anyio.to_thread
 from mcp_server.cli.terminal.options import WronglyAsked
 
 STANDARD = "-"
-"""As the name of a file: standard input or output."""
+"""The file name that stands for standard input or output."""
 BLOCK = 65_536
 _LOOK_S = 0.2
-"""How often a thread that waits for input checks whether the program still wants it."""
+"""How often a thread that waits for input checks whether the program still needs it."""
 
 
 async def text_of(name: str) -> str:

@@ -33,7 +33,7 @@ _NAMES = {
     "\x1b[6~": "pagedown",
 }
 _LOOK_S = 0.2
-"""How often a thread that waits for a key checks whether the program still wants it."""
+"""How often a thread that waits for a key checks whether the program still needs it."""
 
 
 def split(typed: str) -> list[str]:
@@ -51,7 +51,7 @@ def split(typed: str) -> list[str]:
 
 
 def is_terminal() -> bool:
-    """Return whether a person may be there to type and to read."""
+    """Return whether input and output are a terminal, so that a person may be there."""
     streams: tuple[TextIO | None, ...] = (sys.stdin, sys.stderr)  # None where the program was started without it
     return all(stream is not None and stream.isatty() for stream in streams)
 

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 
 class WronglyAsked(Exception):
-    """The words typed do not make sense; the message is one sentence for the person who typed them."""
+    """The command line is wrong; the message is one sentence for the person who typed it."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in one sentence what is wrong, and takes no abbreviation that a later option could break."""
+    """A parser that reports a mistake in one sentence, and accepts no abbreviations, which a later option could break."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("allow_abbrev", False)

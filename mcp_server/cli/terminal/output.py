@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from mcp_server.cli.terminal.escape import harmless, one_line
 
 LONGEST_REMARK, LONGEST_TRACEBACK = 4_000, 16_000
-"""Characters of one log record: a caller may put megabytes into what is logged."""
+"""The most characters of one log record: a caller may cause megabytes to be logged."""
 
 
 class LogLines(logging.Formatter):
-    """Formats each record as one line that begins with our name. No text in it can start a line of its own or act on a terminal.
+    """Formats each record as one line that begins with our name. No text in it can start a new line or act on a terminal.
 
     With `tracebacks`, as in a server's log, an error's traceback follows, indented; a person at a terminal gets its last line.
     """
@@ -38,7 +38,7 @@ class LogLines(logging.Formatter):
 
 
 def _without_middle(text: str, most: int) -> str:
-    """Return `text`, of a long one its beginning and its end: an error's last words say what happened."""
+    """Return `text`; if it is long, only its beginning and its end, because an error's last words say what happened."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -53,7 +53,7 @@ def log_to_stderr(*, tracebacks: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Print a remark on stderr as it is: paths keep their brackets and are not wrapped."""
+    """Print a remark on stderr unchanged: brackets in paths are kept, and lines are not wrapped."""
     print(text, file=sys.stderr)
 
 
@@ -78,7 +78,7 @@ def print_answer(fields: object, lines: Iterable[str], *, as_json: bool, ascii_o
 
 
 def json_text(answer: object, *, ascii_only: bool = True, indent: int | None = None) -> str:
-    """Return `answer` as JSON in which characters that could not be seen are escapes, which mean the same."""
+    """Return `answer` as JSON in which invisible characters are replaced by equivalent escapes."""
     from mcp_server.web.text.sanitize import escaped  # `serve`, which loads this file, prints no JSON of ours
 
     return escaped(json.dumps(answer, ensure_ascii=ascii_only, indent=indent))

@@ -1,4 +1,7 @@
-"""Changes of trust from the command line: made at once until a passkey is registered, from then on signed on the review page."""
+"""Changes of trust from the command line.
+
+They apply at once while no passkey is registered; later they must be signed on the review page.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ async def act_once(
 
 
 async def _signed(review: ReviewSession, proposal: Proposal, *, only_here: bool) -> Proposal:
-    """Say where to sign the proposal, wait, and return it as it ended. The page is served from here if nobody else serves it."""
+    """Print where to sign the proposal, wait until it is closed, and return it. This process serves the page if no other does."""
     await review.review.wanted(proposal)
     say(f"this needs a passkey: sign {proposal.id} {await review.where(proposal)}")
     try:

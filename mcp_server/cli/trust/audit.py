@@ -1,4 +1,4 @@
-"""`audit verify|export|search`: check that the log of all acts is as it was written, and show it."""
+"""`audit verify|export|search`: check that the log of all acts is unaltered, and show it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Run the action; exit code 1 if the chain is broken, trust does not follow from it, or a search finds nothing."""
+    """Run the action; exit code 1 if the chain is broken, the trust scores don't match it, or a search finds nothing."""
     return anyio.run(_run, args, settings)
 
 

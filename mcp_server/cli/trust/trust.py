@@ -1,4 +1,4 @@
-"""`trust list|grant|forms|freeze|thaw|history|places`: see and set how far each host is trusted, and which places are."""
+"""`trust list|grant|forms|freeze|thaw|history|places`: show and set how far each host is trusted, and which places are trusted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NotTrusted(KnowledgeError):
 
 
 class InSettings(KnowledgeError):
-    """The place is trusted by a setting, which no verb changes."""
+    """The place is trusted by a setting, which no command changes."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
