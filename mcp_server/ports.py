@@ -132,7 +132,7 @@ class HasReviewPage(Protocol):
 
     @property
     def want_review(self) -> Callable[[], Awaitable[None]]:
-        """Have the page shown, because something waits for a person."""
+        """Show the page, because something waits for a person."""
 
 
 class HasWaits(Protocol):
@@ -203,7 +203,7 @@ class WaitServices(HasState, HasWaits, Protocol):
 
 
 class ElicitationServices(HasState, HasReviewPage, HasTaints, HasWaits, HasJourneys, HasRuns, Protocol):
-    """To put a question to a person in a form of their host."""
+    """To ask a person a question in a form of their host."""
 
 
 class GateServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, HasRuns, HasPages, Protocol):

@@ -1,6 +1,6 @@
 """Everything that can go wrong with another service. Facts are attributes, and every message says what to do next.
 
-No message holds a key, or text of a task or message.
+No error message holds a key, or the text of a task or of a chat message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ROOM_FOR_NAMES = 120  # characters of all names that a message offers
 
 
 class ConnectorError(KnowledgeError):
-    """The base class of these errors. `service` is its name for people: Plane, Zulip."""
+    """The base class of these errors. `service` is the service's display name: Plane, Zulip."""
 
     def __init__(self, service: str, message: str) -> None:
         self.service = service
@@ -115,7 +115,7 @@ class AmbiguousServiceName(ConnectorError):
 
 
 class NotAllowed(ConnectorError):
-    """A setting forbids this server to use it."""
+    """A setting forbids this server to use the requested thing."""
 
     def __init__(self, service: str, what: str, setting: str) -> None:
         self.what, self.setting = what, setting

@@ -1,8 +1,8 @@
-"""Sends requests to the one host that a person configured, and knows whether a failed one may have been received.
+"""Sends requests to the one host that a person configured, and knows whether a failed request may have been received.
 
-Reads are retried for a short while when the network or the service fails. Writes are sent once, on a connection of their own: a
-kept one may be dead already, and then nobody can say whether the service saw the request. A write that was refused because there
-were too many requests was not done, and is sent again after a short wait.
+Reads are retried for a short while when the network or the service fails. Writes are sent once, on a new connection: a
+kept one may already be dead, and then nobody can say whether the service received the request. A write that was refused
+because there were too many requests was not done, and is sent again after a short wait.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RequestLimits:
 
     `silence_s`: wait for the next bytes. `reply_s`: for one whole reply, however slowly it trickles. `patience_s`: for all tries
     of a request, waits included. `decent_wait_s`: the longest `Retry-After` that is waited for; a longer one is an error.
-    `unknown_wait_s`: what a 429 without `Retry-After` is taken to ask for.
+    `unknown_wait_s`: the wait after a 429 without `Retry-After`.
     """
 
     size_bytes: int = 8 * 1024 * 1024
@@ -301,7 +301,7 @@ class Clients:
 def make_clients(ca: Path | None) -> Clients:
     """Return clients that trust the certificates that the system trusts, or only the authority in the file `ca`.
 
-    Proxies in the environment are used, as by every other program; passwords in netrc are not.
+    Proxies in the environment are used; passwords in netrc are not.
 
     Raises:
         OSError: `ca` cannot be read, or holds no certificate (ssl.SSLError).

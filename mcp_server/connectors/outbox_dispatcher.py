@@ -1,7 +1,8 @@
 """Carries out acts in other services, each once: recorded before it is sent, looked up in the service if its reply is lost.
 
-A service that honours keys does not do the same act twice; any other service is asked whether it did it. Where nobody can tell, the
-answer is "unsure", and nothing is sent a second time. The reasons are in the handbook's decision 37.
+A service that honours keys does not do the same act twice; any other service is asked whether it did the act. If that
+cannot be determined, the answer is "unsure", and nothing is sent a second time. The reasons are in the handbook's
+decision 37.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from mcp_server.gate.caller import Call
 logger = logging.getLogger("knowledge_forge.outbox")
 
 REPEAT_WINDOW = timedelta(minutes=10)
-"""The same call again within this time is a repetition, not a wish to have it done twice."""
+"""The same call within this time counts as a repetition, not as a request to do it twice."""
 LOOK_UP_WAITS_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Waits before each look-up: the service may still be at work although the reply is lost."""
 LONGEST_IN_FLIGHT = timedelta(minutes=5)
@@ -40,9 +41,8 @@ it may wait in line, there and in proxies on the way.
 LONGEST_ACT_S = 100.0
 """An act that takes longer ends as unsure. PostgreSQL takes the lock of an idle holder away after 120 s (`postgres_locks`)."""
 SLOW_SEND = timedelta(seconds=5)
-"""An attempt without a reply that took longer may not have been cut off: the service may work on it for a long time.
-
-Plane looks for the key before it writes, so a second attempt would not see the first.
+"""After a longer attempt without a reply, the service may still be working on the request. Plane looks for the key before
+it writes, so a second attempt would not see the first.
 """
 SENT_AGAIN, SLOWLY, ASKED_BY = "again_at", "slowly", "asked_by."
 """Marks of the dispatcher: when it was sent again, that an attempt was slow, and which later calls asked for the same act."""
@@ -51,7 +51,7 @@ SLOW = "it took too long to find out"
 UNEXPECTED = "its reply was not understood"
 NOT_FOUND = "it was not found there"
 MOST_OPEN = 1_000
-"""How many open acts are searched for the same one."""
+"""How many open acts are searched for an equal one."""
 
 Json = dict[str, Any]
 
@@ -61,7 +61,7 @@ class PartlyDone(KnowledgeError):
 
 
 class CallAbandoned(KnowledgeError):
-    """The process of this call was believed dead, and the call was recorded as never sent; then the process came back."""
+    """The process of this call seemed to have died, so the call was recorded as never sent; then the process came back."""
 
     def __init__(self) -> None:
         super().__init__("the call was given up meanwhile, because its process seemed to have died; nothing was sent")
@@ -78,7 +78,7 @@ class TargetBusy(KnowledgeError):
 
 @dataclass
 class DeliveryAttempt:
-    """One attempt at an outbox entry. Its marks, earlier attempts' included, are what the act can be looked up by."""
+    """One attempt at an outbox entry. The act can be looked up by its marks, which include those of earlier attempts."""
 
     outbox_entry: OutboxEntry
     _mark: Callable[[str, Mapping[str, str]], Awaitable[None]]
@@ -100,13 +100,13 @@ class DeliveryAttempt:
 
 
 class OutboxAct(Protocol):
-    """One act in another service, which can be sent and looked up. Results are ids, names of places and addresses: no text."""
+    """One act in another service, which can be sent and looked up. Results hold ids, names of places and addresses, but no text."""
 
     @property
     def keyed(self) -> bool:
         """Whether an act that `look` does not find may be sent again at once without being done twice.
 
-        That is so where the service honours the attempt's id as a key, or where `look` raises for an act that may still arrive.
+        This is true if the service honours the attempt's id as a key, or if `look` raises for an act that may still arrive.
         """
         ...
 
@@ -195,8 +195,9 @@ class OutboxDispatcher:
     ) -> Delivered:
         """Do the act unless the same one was done within `within`. An earlier one without an outcome is looked up first.
 
-        No other caller that names one of `alone_with` runs at the same time: if a service has no conditional update,
-        at least our own calls do not overwrite each other. A caller that goes away does not stop an act that is being sent.
+        Callers that name one of the same `alone_with` run one after the other: if a service has no conditional update,
+        at least our own calls do not overwrite each other. A caller that goes away does not stop an act that is being
+        sent.
 
         Raises:
             TargetBusy: another caller took too long; nothing was sent.
@@ -240,7 +241,7 @@ class OutboxDispatcher:
         return await self._begin(outbox_entry, timedelta(0))
 
     async def end_group(self, outbox_entry: OutboxEntry, *, known: bool) -> None:
-        """Record the end of such an act; `known`: the outcome of each part is."""
+        """Record the end of such an act; `known` says whether the outcome of each part is known."""
         fate: Fate = "done" if known else "unsure"
         await self._end(DeliveryAttempt(outbox_entry, self._outbox.mark), fate, {} if known else None)
 
@@ -349,7 +350,7 @@ class OutboxDispatcher:
     async def _try(self, attempt: DeliveryAttempt, act: OutboxAct, *, first: bool) -> Delivered | str:
         """Return the outcome of one attempt, or a sentence that says why it is unknown.
 
-        Only the error of a first attempt means that nothing was done: one before a later attempt may have succeeded.
+        Only the error of a first attempt means that nothing was done: before a later attempt, an earlier one may have succeeded.
         """
         began = self._now()
         try:

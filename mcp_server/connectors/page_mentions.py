@@ -1,4 +1,4 @@
-"""Links between pages and other services, both ways: the pages that a text names, and the texts that are known to name a page."""
+"""Links between pages and other services, in both directions: the pages that a text names, and the known texts that name a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("knowledge_forge.connectors")
 MOST_PAGES = 20
 MOST_CITING = 10
 MOST_READ = 50
-"""Mentions that are read to find MOST_CITING of them: some may lie where nobody may read from here."""
+"""Mentions that are read to find MOST_CITING of them: some may be in places that this server may not read."""
 
 
 async def remember_mentions(
@@ -26,7 +26,7 @@ async def remember_mentions(
 ) -> tuple[str, ...]:
     """Record that `origin` (`plane:KB-12`, `zulip:design/merge`) names the pages in the texts, and return their paths.
 
-    An error is logged, and the result is empty: a task can be read although nobody can say what it cites.
+    An error is logged, and the result is empty: a task can be read even if its citations are unknown.
     """
     try:
         pages = await _pages_in(services, texts)

@@ -11,17 +11,18 @@ from mcp_server.absent import NotConfigured
 
 
 class Connector(Protocol):
-    """A service as the settings let it be used.
+    """A service, used as far as the settings allow.
 
-    Its folder here also has an `evidence.py`, whose `fetch(connector, locator)` returns what a source says that begins with the
-    folder's name, such as `plane:KB-12`. Everything that a service must bring is in the handbook's guide "Add a service".
+    Its folder here also has an `evidence.py`, whose `fetch(connector, locator)` returns the text of a source that
+    begins with the folder's name, such as `plane:KB-12`. Everything that a service must bring is in the handbook's
+    guide "Add a service".
     """
 
     def citation(self, mention: Mention) -> Citing | None:
         """Return the part of a mention that a reader of the page may see; None if the settings hide its place.
 
-        Never a title: anyone may have written it, and reading the page must not count as reading that. Asks nothing of the
-        service.
+        Never a title: anyone may have written it, and reading the page must not count as reading that. Sends no request
+        to the service.
         """
         ...
 

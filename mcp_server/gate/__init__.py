@@ -1,1 +1,1 @@
-"""The gate: who is calling, how far they are trusted, and whether this call may pass."""
+"""The gate: identifies callers, knows how far they are trusted, and decides whether a call may pass."""

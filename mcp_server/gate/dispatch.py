@@ -227,8 +227,9 @@ class Gate:
     async def _decide_on(self, spec: AnySpec, call: Call, plan: CallPlan[Any]) -> Decision:
         """Return whether the plan may be executed.
 
-        After reading untrusted text, a caller needs one level more for an act that leaves the machine or that changes what agents are
-        taught: the text may have told the model to act. An act that goes back to where the text came from needs no more.
+        After reading untrusted text, a caller needs one more level for an act that leaves the machine or that changes
+        what agents are taught, because the text may have told the model to act. An act that goes back to where the text
+        came from needs no more.
         """
         taint, places = "", tuple[str, ...]()
         leaves = spec.open_world and not spec.leads
@@ -350,7 +351,7 @@ class Gate:
             await self._services.taints.note(call.principal.id, scope, origins)
 
     async def _saw_difference(self, call: Call, content: Mapping[str, Any], origins: Sequence[str]) -> None:
-        """Remember the sentences of an untrusted page that a diff quotes. Added lines are the caller's own."""
+        """Record the sentences of an untrusted page that a diff quotes. Added lines are the caller's own."""
         path, diff = content.get("path"), content.get("diff")
         if not origins or not isinstance(path, str) or not isinstance(diff, str):
             return

@@ -29,7 +29,7 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 LONGEST_ERROR = 300
 SUBJECT_ARGUMENTS = ("path", "task", "project", "channel")
-"""Arguments that name what a call is about, the most telling first."""
+"""Arguments that name the subject of a call, the most specific first."""
 SHOWN_ARGUMENTS = ("section", "view", "offset", "query")
 """Arguments that say which part of a page a call shows, or what it searches for."""
 _COUNTED = ("children", "hits", "outline", "blocks", "conflicts", "revisions", "contradictions", "tasks", "messages")

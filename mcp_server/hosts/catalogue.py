@@ -1,4 +1,4 @@
-"""The hosts we know: where each keeps its list of MCP servers, and the form of an entry in it.
+"""The known hosts: where each keeps its list of MCP servers, and the form of an entry in it.
 
 Sources, read in November 2026:
 - Claude Desktop: modelcontextprotocol.io, "Connect to local MCP servers". On Windows the current package (MSIX) reads

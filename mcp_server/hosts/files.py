@@ -1,4 +1,4 @@
-"""Changing a file that belongs to someone else: backed up first, replaced in one step, with its mode and owner kept."""
+"""Changes a file that belongs to another program: it is backed up first, and replaced in one step with the same mode and owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Setting and removing one member of a JSON text; everything else stays as it is, byte for byte. Pure.
+"""Sets and removes one member of a JSON text; everything else stays the same, byte for byte. Pure.
 
 Two laws (tests/unit/hosts/test_json_edit.py): `drop(put(x, path, v), path) == x` if nothing was at `path` and the object around it
 existed; with `prune=True` also if that object did not exist.
@@ -25,7 +25,7 @@ class NotAnObject(KnowledgeError):
 
 
 class TwiceTheSameKey(KnowledgeError):
-    """A key on the way to the member occurs twice in its object; hosts differ in which one they use."""
+    """A key on the way to the member occurs twice in its object, and hosts differ in which one they use."""
 
     def __init__(self, path: Sequence[str]) -> None:
         self.path = tuple(path)

@@ -1,4 +1,4 @@
-"""Reading JSON as editors write it: comments, trailing commas, a byte order mark. Pure.
+"""Reads JSON as editors write it: with comments, trailing commas and a byte order mark. Pure.
 
 Python's own decoder does the reading. It gets a copy of the text in which comments and trailing commas are blanked out, character
 by character, so every position in the copy is the same place in the text and `json_edit.py` can change one member and not a byte
@@ -79,7 +79,7 @@ class JsoncDocument:
     line_ends: frozenset[int]
 
     def members(self, node: JsoncNode) -> list[Member] | None:
-        """Return the members of an object as written, also two with the same key; None if the value is not an object."""
+        """Return the members of an object as written, even two with the same key; None if the value is not an object."""
         if not isinstance(node.value, dict):
             return None
         members = list[Member]()

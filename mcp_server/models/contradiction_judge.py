@@ -22,17 +22,17 @@ from mcp_server.models.questions import QuestionLimit, closed_object, new_conver
 LONGEST_S = 8.0
 """How long a merge waits for the model, including all tries."""
 QUIET_S = 60.0
-"""The pause after a failure: otherwise every merge would wait in vain."""
+"""The pause after a failure, so that not every merge waits in vain."""
 AT_ONCE = 4
 """Questions that one process asks at a time. Waiting for a place counts as waiting for the model."""
 SURE = 0.75
-"""Less certain findings are ignored: people who get many false alarms stop looking."""
+"""The least certainty of a finding; less certain ones are ignored, because people who get many false alarms stop looking."""
 MOST_KEPT = 5_000
 """Opinions that are cached; the oldest is dropped first."""
 MOST_TOKENS = 4_000
 """The limit of an answer, which has a few hundred; some models count their reasoning too."""
 MOST_QUESTIONS, WITHIN_S = 200, 3_600.0
-"""Limits the cost, because every caller may try merges as a dry run."""
+"""The most questions within a time, to limit the cost, because every caller may try merges as a dry run."""
 
 AWAY = "the language model that looks for more contradictions gave no answer in time; only the rules were applied, as without a model"
 

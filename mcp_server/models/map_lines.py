@@ -1,4 +1,4 @@
-"""Has a language model write the missing lines of maps: in the background, in one process at a time, within limits.
+"""Lets a language model write the missing lines of maps: in the background, in one process at a time, within limits.
 
 The model is sent only text that somebody on the team vouches for. Its line is plain text, stored in the state database under a hash
 of the content and in no file; a line that a person writes replaces it at once.

@@ -12,20 +12,22 @@ from agents.loop.model.ports import JsonReply, ModelReply, ModelRequest, Provide
 
 MASK: Final = "[key]"
 SHORTEST: Final = 8
-"""A shorter key protects nothing, and would be found in ordinary words."""
+"""The shortest key that is masked: a shorter one protects nothing, and would be found in ordinary words."""
 
 Reply = TypeVar("Reply", ModelReply, JsonReply)
 
 
 class Masked(ProviderWrapper):
-    """A provider that never says its key: the key is removed from answers, and errors that contain it are replaced."""
+    """A provider that never reveals its key: the key is removed from answers, and errors that contain it are replaced."""
 
     def __init__(self, provider: Provider, key: str) -> None:
         super().__init__(provider)
         self._key = key
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Return the reply without the key. Its echo is dropped if it would bring the key back, or no longer fits the calls.
+        """Return the reply without the key.
+
+        The part that the vendor wants back unchanged is dropped if it contains the key, or no longer fits the calls.
 
         Raises:
             ProviderError: as the port says.
@@ -78,5 +80,5 @@ class Masked(ProviderWrapper):
 
 
 def masked(provider: Provider, key: str | None) -> Provider:
-    """Return the provider, wrapped so that it never says the key."""
+    """Return the provider, wrapped so that it never reveals the key."""
     return Masked(provider, key) if key and len(key) >= SHORTEST else provider

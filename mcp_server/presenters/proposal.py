@@ -35,7 +35,7 @@ _ELSEWHERE = {
 }
 """Parts of a preview and of its answer that are shown separately."""
 _SAYS_NOTHING = {"status", "proposal", "verified", "path", "revision", "changed"}
-"""Parts of an answer that mean nothing before the act."""
+"""Parts of an answer that have no meaning before the act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ProposalSummary:
 
     @property
     def version(self) -> str:
-        """What is shown as of now instead of as proposed, as a hash; "" if it is shown as proposed."""
+        """A hash of the current effect if that is shown instead of the proposed one; "" if the proposal is shown as proposed."""
         if self.present is None or not self.present.preview:
             return ""
         return hashlib.sha256(self.present.preview.encode("utf-8", "surrogatepass")).hexdigest()
@@ -223,7 +223,7 @@ def summary_of(
 
 
 def since_proposed(present: Present) -> Sequence[str]:
-    """Return in words what changed since the proposal was made, a line for each change, the newest first."""
+    """Describe the changes since the proposal was made, one line for each, the newest first."""
     lines = []
     for page in present.changed:
         gone = " (it no longer exists)" if page.revision is None else ""

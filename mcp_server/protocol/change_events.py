@@ -1,4 +1,4 @@
-"""Changes that any process makes to the knowledge base are sent to every subscribed client within 100 ms."""
+"""Reports changes to the knowledge base, by any process, to every subscribed client within 100 ms."""
 
 from __future__ import annotations
 

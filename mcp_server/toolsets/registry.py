@@ -9,7 +9,7 @@ from mcp_server.app.settings.services import SERVICE_VARIABLES, TOOLSETS
 from mcp_server.toolsets.spec import AnySpec, BadDeclaration
 
 SERVICES = ("runs", *SERVICE_VARIABLES)
-"""Toolsets that need something outside, a language model or a service: without one that is configured they have nothing to do."""
+"""Toolsets that need a configured language model or service, and have nothing to do without one."""
 
 
 def declared(configured: Collection[str] = SERVICES) -> tuple[AnySpec, ...]:

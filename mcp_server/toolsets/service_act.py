@@ -1,6 +1,6 @@
-"""An act in another service: carried out once under the outbox, recalled after a crash, and not repeated after an approval.
+"""An act in another service: carried out once through the outbox, recalled after a crash, and not repeated after an approval.
 
-The same for every service. A toolset plans its acts, and says how each is sent, looked up and answered.
+This part is the same for every service; a toolset plans its acts and defines how each is sent, looked up and answered.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ class ServiceAct(Generic[Answer]):
     async def carry_out(self, services: ActServices, call: Call) -> Answer:
         """Carry out the act once, and return the answer.
 
-        Raises:
-            EffectChanged: a person approved something else than what would happen now; nothing was sent.
+        Raises: EffectChanged: the effect would now differ from the one that a person approved; nothing was sent.
             KnowledgeError: it certainly was not done.
         """
         entry = outbox_entry_for(

@@ -33,7 +33,7 @@ _HARMLESS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 )
-"""Headers of the answers that come from no application: a browser must not run, frame or keep those either."""
+"""Headers of answers that the application did not make: a browser must not run, frame or store those either."""
 _BUSY = h11.Connection(h11.SERVER).send(
     h11.Response(
         status_code=503,

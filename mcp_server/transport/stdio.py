@@ -189,7 +189,7 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
 
 
 async def _stop_with_parent(scope: anyio.CancelScope) -> None:
-    """Stop when the host is gone, even if another of its children still holds the pipe open."""
+    """Stop when the host has exited, even if another of its child processes still holds the pipe open."""
     parent = os.getppid()
     while True:
         await anyio.sleep(PARENT_POLL_S)

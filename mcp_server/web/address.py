@@ -1,8 +1,8 @@
 """The address of the review page: one for each knowledge base and machine, named by the lease of the process that serves it.
 
-That process may have died, and another program may have its port. That program could show people a false page. So the address
-is handed out only once whatever listens there has proven that it knows the lease's holder, a name with a random number that is
-in the state database.
+That process may have died, and another program may have its port. That program could show people a false page. So the
+address is given out only after the program that listens there has proven that it knows the lease holder's name, which
+contains a random number from the state database.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from knowledge.leases import holds
 from knowledge.state.ports import StateStore
 
 LEASE_S = 10.0
-"""How long nobody serves the page after its process was killed."""
+"""How long the page is unavailable after its process was killed."""
 PROBE_S = 2.0
 """How long the page may take to prove itself. It takes milliseconds; another program may never answer."""
 PROVEN_S, DISPROVEN_S = 5.0, 1.0
@@ -47,7 +47,7 @@ def address_in(holder: str) -> str | None:
 
 
 def proof(holder: str, challenge: str) -> str:
-    """Return the answer to the challenge, which takes knowing the holder's name."""
+    """Return the answer to the challenge, for which one must know the holder's name."""
     return hmac.new(holder.encode(), f"page {challenge}".encode(), "sha256").hexdigest()
 
 
@@ -59,7 +59,7 @@ async def holder(state: StateStore) -> str | None:
 
 
 async def address(state: StateStore) -> str | None:
-    """Return the page's address, which logs nobody in by itself; None while no process on this machine serves it."""
+    """Return the page's address, which by itself logs nobody in; None while no process on this machine serves the page."""
     return await Address(state).found()
 
 

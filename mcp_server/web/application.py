@@ -131,7 +131,7 @@ async def _failed(_request: Request, _error: Exception) -> Response:
 
 
 async def invitation(request: Request) -> Response:
-    """Show a button that logs in. Opening the link does not: mail and chat programs open links ahead of people."""
+    """Show a button that logs in. Opening the link does not log in, because mail and chat programs open links in advance."""
     page_context: PageContext = request.app.state.page_context
     secret = str(request.path_params["secret"])
     if not await page_context.sessions.invited(secret):

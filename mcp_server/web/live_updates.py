@@ -25,7 +25,7 @@ LOOKED_S = 60.0
 """A person who opened a page within this time counts as looking, even without an open stream."""
 MOST_LISTENERS = 50
 MOST_OF_ONE = 20
-"""Streams of one session, so that it leaves room for others. Browsers open six to one server."""
+"""The most streams of one session, so that others have room. Browsers open at most six to one server."""
 AFTER_TROUBLE_S = 1.0
 BEGINNING, BEAT = "retry: 2000\n\n", ": still here\n\n"
 

@@ -176,7 +176,7 @@ class PageContext:
         return await anyio.to_thread.run_sync(filled)
 
     async def apart(self, step: Callable[[A], R], argument: A, *, size: int) -> R:
-        """Return `step(argument)`, computed in a process of the page's own. If the request ends, so does the computation."""
+        """Return `step(argument)`, computed in one of the page's own processes. If the request ends, so does the computation."""
         # Not in the hosts' workers: a person must not wait for their calls. The workers take turns between callers.
         CALLER.set(f"page {secrets.token_hex(8)}")
         return await self.workers.run(step, argument, size=size, what="showing this")
@@ -269,8 +269,8 @@ class NotFound(KnowledgeError):
 def _inert(value: Any) -> Any:
     """Return a template's rendering of a value: for a text, HTML in which every character is visible.
 
-    Jinja calls this for each value in `{{ }}`. So a text of a host or a model is inert unless a template says otherwise; where
-    marks would be wrong, in attributes and text fields, it says `|e`, which escapes HTML and nothing more.
+    Jinja calls this for each value in `{{ }}`. So a text of a host or a model is inert unless a template says
+    otherwise. In attributes and text fields, where marks would be wrong, a template uses `|e`, which only escapes HTML.
     """
     return sanitize_line(value) if type(value) is str else value
 
@@ -335,7 +335,7 @@ async def _found(request: PageRequest, answer: Awaitable[Response]) -> Response:
 
 
 async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
-    """Return the fields of a posted form, of equal names the last; no fields if it is too large or not a form."""
+    """Return the fields of a posted form; if a name occurs twice, the last one counts. A form that is too large has no fields."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
     body = bytearray()

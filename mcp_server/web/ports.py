@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOWEST_PORT, PORTS = 20_000, 10_000
-"""Below the range that systems use for outgoing connections, so that the port is mostly free."""
+"""The range of ports: below the one that systems use for outgoing connections, so that the port is usually free."""
 TRIES = 20  # a port that is free on one address may be taken on the other
 _NO_SUCH_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 

@@ -23,11 +23,14 @@ IDLE_S = 60.0
 RETIRES_AT_BYTES = 256 * 2**20
 """A worker that used this much memory exits after its answer, which returns the memory to the system."""
 NICE = 10
-"""Lowers the priority, so that the server comes first when both want a processor."""
+"""The `nice` value of a worker, so that the server comes first when both need a processor."""
 
 
 def main(cpu_s: int, memory_bytes: int) -> None:
-    """Serve requests until there are none. A step gets `cpu_s` seconds of processor time, the process `memory_bytes` (0: no limit)."""
+    """Serve requests until there are none.
+
+    A step gets `cpu_s` seconds of processor time, and the process `memory_bytes` (0: no limit).
+    """
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     wire_in, wire_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # From here on the standard streams lead nowhere: whatever a library prints must not be taken for an answer.
@@ -104,7 +107,7 @@ def _limit_memory(memory_bytes: int) -> None:
 
 
 def _limit_time(cpu_s: int) -> None:
-    """Have the system kill this process when the next step has used that much processor time."""
+    """Make the system kill this process when the next step has used that much processor time."""
     if sys.platform != "win32":
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)

@@ -35,7 +35,7 @@ INLINE_CHARACTERS = 16_000
 CPU_S = 20
 """Processor time of one step."""
 WALL_S = 90.0
-"""Elapsed time of one step. It is longer, because on a busy machine a worker gets little of the processor."""
+"""Elapsed time of one step. It is longer than `CPU_S`, because on a busy machine a worker gets little processor time."""
 MEMORY_BYTES = 1536 * 2**20
 """Address space of a worker, including the interpreter."""
 PATIENCE_S = 60.0

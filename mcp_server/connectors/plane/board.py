@@ -57,20 +57,20 @@ NAMES_S = 300.0
 LISTING_S = 30.0
 """How old a list of tasks may be: the pages of one answer come from one listing."""
 LISTING_MANY_S = 120.0
-"""The same for the lists of several projects: they outlive Plane's minute, so that a second try asks only for what lacks."""
+"""The same for the lists of several projects. Longer than Plane's minute, so that a second try requests only missing lists."""
 KEPT_S = 300.0
-"""How old it may be if Plane accepts no more requests for now: its minute must pass before all projects can be read again."""
+"""How old a list may be if Plane accepts no more requests for now: all projects can be read again only after its minute has passed."""
 BEGUN_S = 150.0
-"""How long the first pages of a list are kept, if the next one has to wait for Plane's minute."""
+"""How long the first pages of a list are kept if the next page must wait for Plane's minute."""
 ACT_S = 10.0
-"""How old the names may be that an act uses. Planning it and carrying it out share a request."""
+"""How old the names used in an act may be. Planning the act and carrying it out share a request."""
 MOST_COMMENTS = 1_000
 MOST_SINGLY = 2
-"""Tasks that are requested one by one; of more, all tasks of their project are listed."""
+"""The most tasks that are requested one by one; for more, all tasks of their project are listed."""
 AGED_S = 2.0
 """Names younger than this are not requested again because one of them is unknown."""
 MOST_VERSIONS = 500
-"""Values of tasks, as they were read, that are kept to tell what was changed since."""
+"""The most earlier values of tasks that are kept to detect changes."""
 INTAKE: Final = "intake"
 MOST_LOOKED_THROUGH = 30
 """Projects in which a task is searched by its id alone; Plane allows 60 requests a minute."""
@@ -136,7 +136,7 @@ class ProjectNames(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class _BegunListing:
-    """The first pages of a list of tasks, by so many a page; `since` is when the first was requested."""
+    """The first pages of a list of tasks, with the page size; `since` is when the first page was requested."""
 
     pages: PagesRead[PlaneTask]
     since: float
@@ -144,7 +144,7 @@ class _BegunListing:
 
 
 class Board:
-    """The projects of one workspace. Names may be mistyped or shortened, but not in acts, which ask with `near=False`."""
+    """The projects of one workspace. Names may be mistyped or shortened, except in acts, which pass `near=False`."""
 
     def __init__(
         self,
@@ -343,8 +343,8 @@ class Board:
     async def cycle_with(self, project: Project, task_id: str) -> Cycle | None:
         """Return the cycle that the task is in now, None if it is in none.
 
-        Plane does not say it with the task. So one cycle after the other is asked for its tasks, the running one first: one request
-        for each that has tasks, until it is found.
+        Plane does not return it with the task. So the tasks of one cycle after another are requested, the running one
+        first, until the task is found: one request for each cycle that has tasks.
         """
         now = self.now()
 
@@ -432,7 +432,7 @@ class Board:
             del self._versions[next(iter(self._versions))]
 
     def changed_since(self, task: PlaneTask, seen: datetime, fields: Collection[str]) -> bool:
-        """Return whether one of the fields may have another value than at `seen`.
+        """Return whether one of the fields may have changed since `seen`.
 
         Plane moves `updated_at` for a comment or another field, too. Earlier values are known if this process read them.
         """
@@ -448,7 +448,7 @@ class Board:
         return Listing(tuple(sorted(listing.items, key=lambda comment: (comment.at, comment.id))), listing.note)
 
     def citation(self, mention: Mention) -> Citing | None:
-        """Return the task and its address, if tasks of its project may be named as far as that is known without asking Plane."""
+        """Return the task and its address if tasks of its project may be named, as far as is known without asking Plane."""
         key = mention.origin.partition(":")[2].rpartition("-")[0]
         allowed = self.access.projects
         if allowed is not None:
@@ -533,7 +533,7 @@ def _by_name(kind: str, asked: str, things: Sequence[N], *, near: bool = True) -
 
 
 def _by_key(asked: str, usable: Sequence[Project]) -> Project:
-    """Return the project of exactly that key or id: in the key of a task nothing is guessed."""
+    """Return the project with exactly that key or id, because the project in a task's key is never guessed."""
     for project in usable:
         if folded(asked) in (folded(project.key), project.id):
             return project

@@ -182,7 +182,7 @@ class PlaneClient:
         return await self._ask(request, wire.read_relations, "task")
 
     async def add_relation(self, project_id: str, task_id: str, kind: str, other_id: str) -> None:
-        """Relate a task to another one; Plane may answer that it did although it did not."""
+        """Relate a task to another one. Plane may report success although it did nothing."""
         request = wire.add_relation(self.workspace, project_id, task_id, kind, other_id)
         await self._ask(request, wire.read_related, "task")
 

@@ -16,8 +16,8 @@ from mcp_server.connectors.plane.wire import SOURCE
 async def fetch(board: Board, locator: str) -> Fetched:
     """Return the text that others wrote in a task and its comments, dated by the newest comment.
 
-    The age of a description is unknown, because Plane dates a task with every change, also of its state. So a task without
-    comments counts from its creation.
+    The age of a description is unknown, because Plane dates a task by its last change, even of its state. So a task
+    without comments is dated by its creation.
 
     Raises:
         NoSuchSource: there is no such task, or it may not be read.

@@ -14,7 +14,7 @@ Priority = Literal["urgent", "high", "medium", "low", "none"]
 
 
 class Clear(Enum):
-    """The value that empties a field: None already means that a field stays as it is."""
+    """The value that empties a field, because None means that the field is not changed."""
 
     CLEAR = ""
 
@@ -88,9 +88,11 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class PlaneTask:
-    """A task. `html` is None if only the lean fields were requested, `parent_number` also if only the parent's id came.
+    """A task.
 
-    `parent_id` is the task that it is a part of. `state`, `assignees` and `labels` are filled if the reply held them as objects.
+    `html` is None if only the lean fields were requested; `parent_number` is also None if the reply had only the
+    parent's id. `parent_id` is the task above it. `state`, `assignees` and `labels` are filled if the reply held them
+    as objects.
     """
 
     id: str
@@ -161,7 +163,7 @@ class Comment:
 class Relation:
     """A related task; `kind` is in our words: `blocks`, `blocked by`, `relates to`, `duplicate of`...
 
-    `project_id` is None if Plane is an older one, which does not say it.
+    `project_id` is None on an older Plane, which does not return it.
     """
 
     kind: str

@@ -39,7 +39,7 @@ class ClosedProject(ConnectorError):
 
 
 class TooManyProjects(ConnectorError):
-    """A task's id does not say which project it is in, and there are too many to look through."""
+    """A task's id does not say which project it is in, and there are too many projects to search."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -52,7 +52,7 @@ class TooManyProjects(ConnectorError):
 def states_meant(asked: str, states: Iterable[State]) -> frozenset[str] | None:
     """Return the ids of the states that a name, a group or `open` means, or None.
 
-    A state of that name wins: an organisation may call one of its states "Started" or "Open".
+    A state with that name comes first: an organisation may call one of its states "Started" or "Open".
     """
     states = tuple(states)
     wanted = " ".join(asked.casefold().split())

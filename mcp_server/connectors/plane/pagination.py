@@ -31,7 +31,7 @@ MOST_PAGES = 100  # also of a server that always announces another one
 class Listing(Generic[T_co]):
     """The things found, each once, in the order of the pages. `note` says why some may be missing, None if none is.
 
-    `aged_s` is set if a newer list could not be requested: that long ago this one was.
+    `aged_s` is set if a newer list could not be requested: the age of this one.
     """
 
     items: tuple[T_co, ...]
@@ -55,7 +55,7 @@ async def read_all(
     until: Callable[[T], bool] = lambda _item: False,
     begun: PagesRead[T] | None = None,
 ) -> Listing[T]:
-    """Return the things of all pages, at most `most`; with `until` only up to the page that has a thing it accepts.
+    """Return the things of all pages, at most `most`; with `until`, only up to the page that has a thing that it accepts.
 
     `page` is called with None, then with each cursor. Reading also ends, with a note, when a cursor repeats, when a page has
     nothing new while more are announced, and when the last page came with fewer things than Plane counts: a faulty

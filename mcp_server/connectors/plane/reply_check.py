@@ -31,9 +31,9 @@ FIELDS = {
     "target_date": "due",
     **dict.fromkeys(("non_field_errors", "error", "detail"), ""),
 }
-"""Plane's names for what an error is about, in ours. Under any other name only lists of sentences are quoted, as fields have them.
-
-Anything else is not a reason, or not an answer of Plane: what another service says at its address must not be repeated.
+"""Plane's names for the subject of an error, and ours. Under any other name only lists of sentences are quoted, the form
+that fields have. Anything else is not a reason, or does not come from Plane: the text of another service at its address
+must not be repeated.
 """
 
 LONGEST_REASON = 110
@@ -42,7 +42,7 @@ DEFAULT_WAIT_S = 60.0  # Plane counts requests by the minute
 
 
 def require_success(request: ServiceRequest, reply: ServiceReply, what: str) -> None:
-    """Return if the reply says that the request was carried out; `what` names its subject, in our words.
+    """Check that the reply reports success; `what` names the request's subject, in our words.
 
     Raises:
         Denied: 401, 403 (err_no_key_401, err_bad_key, err_guest_create_403, err_workspace_missing).

@@ -110,7 +110,7 @@ def me() -> ServiceRequest:
 
 
 def projects(workspace: str, cursor: str | None = None) -> ServiceRequest:
-    """Ask for the owner's projects and those that are public to the workspace (projects_list)."""
+    """Ask for the key owner's projects, and for those that are public in the workspace (projects_list)."""
     return _get(f"{_workspace(workspace)}/projects/", _paged(cursor, MOST_A_PAGE))
 
 
@@ -229,7 +229,7 @@ def relations(workspace: str, project_id: str, task_id: str) -> ServiceRequest:
 def add_relation(workspace: str, project_id: str, task_id: str, kind: str, other_id: str) -> ServiceRequest:
     """Relate a task to another; `kind` is one of ours. Plane's API has no request that removes a relation.
 
-    Two tasks have one relation in each direction: Plane answers 201 to another one and does not store it.
+    Two tasks have one relation in each direction: Plane answers 201 to a second one but does not store it.
     Source: IssueRelationListCreateAPIEndpoint of github.com/makeplane/plane
     """
     name = next(name for name, ours in RELATIONS.items() if ours == kind)
@@ -264,7 +264,7 @@ def attachments(workspace: str, project_id: str, task_id: str) -> ServiceRequest
 
 
 def put_in_group(workspace: str, project_id: str, kind: TaskGroup, group_id: str, task_id: str) -> ServiceRequest:
-    """Put a task into a cycle, out of any other one; or into a module, besides any other one.
+    """Put a task into a cycle, which takes it out of its other cycle; or into a module, in addition to its other modules.
 
     A cycle that has ended takes no tasks (cycle_issue_add, module_issue_add).
     """
@@ -282,13 +282,13 @@ def take_from_group(workspace: str, project_id: str, kind: TaskGroup, group_id: 
 
 
 def update_comment(workspace: str, project_id: str, task_id: str, comment_id: str, html: str) -> ServiceRequest:
-    """Change the text of a comment, whoever wrote it: Plane's API does not ask who it was (comment_update)."""
+    """Change the text of a comment. Plane's API does not check who wrote it (comment_update)."""
     path = f"{_task(workspace, project_id, task_id)}comments/{_part(comment_id)}/"
     return ServiceRequest("PATCH", path, json={"comment_html": html})
 
 
 def delete_comment(workspace: str, project_id: str, task_id: str, comment_id: str) -> ServiceRequest:
-    """Delete a comment for good, whoever wrote it.
+    """Delete a comment for good. Plane's API does not check who wrote it.
 
     Source: IssueCommentDetailAPIEndpoint of github.com/makeplane/plane
     """
@@ -392,19 +392,19 @@ def read_attachments(body: Any) -> tuple[Attachment, ...]:
 
 
 def read_deleted(body: Any) -> None:
-    """Return if the answer is that of a deletion, which has no body (label_delete_204)."""
+    """Check that the reply is that of a deletion, which has no body (label_delete_204)."""
     if body not in (None, ""):
         _unreadable("a deletion has an answer")
 
 
 def read_related(body: Any) -> None:
-    """Return if the answer lists relations; a new one that Plane ignored is not among them."""
+    """Check that the reply lists relations; a new one that Plane ignored is not among them."""
     if not isinstance(body, list):
         _unreadable("relations are not a list")
 
 
 def read_held(body: Any, task_id: str) -> None:
-    """Return if the task is among those that a cycle or module has now (cycle_issue_add, module_issue_add)."""
+    """Check that the task is among those now in the cycle or module (cycle_issue_add, module_issue_add)."""
     rows = body if isinstance(body, list) else _unreadable("the tasks of a group are not a list")
     if not any(_reference(_object(row, "a task of a group"), "issue") == task_id for row in rows):
         _unreadable("the task is not in it")
@@ -468,7 +468,7 @@ def read_relations(body: Any) -> tuple[Relation, ...]:
 def read_page(body: Any, read: Callable[[Any], T]) -> ListPage[T]:
     """Return a page; a plain list is one page (projects_list, project_members_list2, cycles_list_current).
 
-    Also the last page has a `next_cursor`: only `next_page_results` says that it is the last (work_items_list_cursor_past_end).
+    The last page also has a `next_cursor`: only `next_page_results` shows that it is the last (work_items_list_cursor_past_end).
     """
     if isinstance(body, list):
         return ListPage(tuple(read(item) for item in body), None, len(body))
@@ -515,10 +515,9 @@ def _task(workspace: str, project_id: str, task_id: str) -> str:
 
 
 def _part(text: str) -> str:
-    """Return text as one part of a path, whatever it holds.
+    """Return any text as one part of a path.
 
-    Raises:
-        Missing: servers and proxies would resolve it to another path (`..`), so nothing can have that name.
+    Raises: Missing: servers and proxies would resolve it to a different path (`..`), so nothing can have that name.
     """
     if text.strip(".") == "":
         raise Missing(SERVICE, "thing with such a name", HOW_TO_FIND)

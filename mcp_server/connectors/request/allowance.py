@@ -1,8 +1,9 @@
 """The requests that a key may send in a minute, shared by all processes that use it.
 
-A service that limits a key says with each reply how many requests are left, whoever sent the others. That is enough for a process
-that sends a few. One that reads much at once also takes blocks of ten from a record that the processes share, so that two that
-start together do not spend the same requests. A block is a lease in the state database: it ends by itself, also after a crash.
+A service that limits a key says with each reply how many requests are left, whoever sent the others. That is enough for
+a process that sends a few requests. One that reads much at once also takes blocks of ten requests from a record that
+the processes share, so that two that start together do not count on the same requests. A block is a lease in the state
+database: it ends by itself, also after a crash.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ A_MINUTE = 60
 """The limit of a key until replies show a higher one."""
 BLOCK = 10
 SPARE = 10
-"""Requests of a minute that reading much at once leaves for single tasks and for acts."""
+"""Requests of each minute that a large reading leaves for single tasks and for acts."""
 LONGEST_SHARE_S = 120.0
 """How long a process may use a block. If it dies, the block counts as spent for this long and a minute more."""
 
@@ -176,9 +177,9 @@ class Allowance:
         return share.refused
 
     def _require_room(self) -> None:
-        """Return if the service has room for a large reading, as far as its replies say.
+        """Check that the service allows a large reading, as far as its replies say.
 
-        The error asks to wait for a whole minute since, so that the next try finds all of it.
+        The error asks to wait until a whole minute has passed, so that the next try has all its requests.
         """
         now = self._monotonic()
         if now < self._closed_until:

@@ -1,4 +1,4 @@
-"""Reads what a service sent, whatever it sent: JSON bodies, and how long it asks us to wait. Pure."""
+"""Reads replies of any form: JSON bodies, and how long the service asks us to wait. Pure."""
 
 from __future__ import annotations
 

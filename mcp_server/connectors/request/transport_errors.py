@@ -31,7 +31,8 @@ BROKEN = (
     anyio.ClosedResourceError,
     anyio.EndOfStream,
 )
-"""Everything that a request can end with: also the deadline's TimeoutError (an OSError), and what httpx lets through from anyio."""
+"""Every exception that a request can raise, including the deadline's TimeoutError (an OSError) and anyio's errors that
+httpx passes on."""
 
 TOO_LONG = "it took too long"
 

@@ -22,12 +22,12 @@ class UploadedFile:
 class ServiceRequest:
     """One request to the configured service. `path` begins with `/` and follows the configured address.
 
-    A body is JSON (`json`), a form (`form`), a file (`file`) or bytes (`content`). `headers` go with this request besides those of the
-    service. Without `reads_reply` only the status of the reply counts, and its body is not returned. Only a `repeatable` request is
-    ever retried: doing it twice has the same result as doing it once, because it only reads, sets a value, or carries a key of ours
-    that the service honours.
-    The reply to a `raw` one is a file: its body is bytes.
-    `patience_s` is how long the service may hold the reply back where it is meant to (long polling); None for the usual limit.
+    A body is JSON (`json`), a form (`form`), a file (`file`) or bytes (`content`). `headers` go with this request
+    besides those of the service. Without `reads_reply` only the status of the reply counts, and its body is not
+    returned. Only a `repeatable` request is retried: doing it twice has the same result as doing it once, because it
+    only reads, sets a value, or carries our key, which the service honours. The reply to a `raw` request is a file: its
+    body is bytes. `patience_s` is how long the service may delay the reply on purpose (long polling); None for the
+    usual limit.
     """
 
     method: Method
@@ -53,8 +53,8 @@ class ServiceRequest:
 class ServiceReply:
     """The status, the headers by lower-case name, and the body parsed from JSON (or bytes, of a file); None if it is empty.
 
-    An error (400 to 499) may come without JSON, also from a proxy in front of the service: then the body is None, and `page`
-    says whether it was a page of HTML.
+    An error (400 to 499) may come without JSON, for example from a proxy in front of the service: then the body is
+    None, and `page` says whether it was an HTML page.
     """
 
     status: int

@@ -1,6 +1,6 @@
 """Finds page names in texts from elsewhere: `kb:guides/trust`, `[[Trust]]`, paths, and links that end in a path. Pure.
 
-Nothing here knows which pages exist: everything found is only a candidate.
+This module does not know which pages exist, so everything that it finds is only a candidate.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from knowledge.pages.paths import is_markdown
 
 MOST_NAMES = 50
-"""In all texts of one call together. A text that names more pages cites none of them in particular."""
+"""The most names in all texts of one call together. A text that names more pages cites none of them in particular."""
 LONGEST_TEXT = 200_000
 LONGEST_NAME = 300
 DEEPEST = 8

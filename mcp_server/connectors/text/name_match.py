@@ -27,10 +27,10 @@ else:
 SHORTEST_BEGINNING = 2
 ONE_EDIT_FROM = 5
 TWO_EDITS_FROM = 9
-"""Lengths in letters, as in search: too many pairs of shorter words are one edit apart."""
+"""Names of this many letters or more may differ by two edits, as in search: too many shorter words are that close to each other."""
 
 CACHED_NAMES = 32_768
-"""An organisation has thousands of people, and every look-up compares with all of them."""
+"""The number of names whose forms are cached: an organisation has thousands of people, and every look-up compares with all of them."""
 
 IDENTIFIER = re.compile(r"[0-9]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}", re.IGNORECASE)
 
@@ -50,7 +50,7 @@ def chosen(
     """Return the one thing that `asked` names.
 
     `names_of` returns every name of a thing (names, keys, addresses, ids); people are shown the first. Without `near` only case,
-    spacing and accents may differ. Every act is chosen that way: a message cannot be taken out of a wrong channel unread.
+    spacing and accents may differ. Acts always use that: a message sent to the wrong channel cannot be made unread.
 
     Raises:
         UnknownName: nothing matches; its candidates are all things, the most similar first.
@@ -69,7 +69,7 @@ def chosen(
 
 @lru_cache(maxsize=CACHED_NAMES)
 def folded(name: str) -> str:
-    """Return the name without differences of case, width and spacing: `In  PROGRESS` is `in progress`."""
+    """Return the name in a form without differences in case, width and spacing: `In PROGRESS` becomes `in progress`."""
     # Folding case can undo the normal form (NFKC), so NFKC is applied before and after.
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
 
@@ -78,7 +78,7 @@ def folded(name: str) -> str:
 def unaccented(name: str) -> str:
     """Return the folded name without accents of Latin and Greek letters and the Cyrillic yo: `Zoë  Müller` is `zoe muller`.
 
-    Elsewhere a mark makes another letter or tone: バス is a bus and ハス a lotus, ไม้ is wood and ไม่ is not.
+    In other scripts a mark makes a different letter or tone: バス is a bus and ハス a lotus, ไม้ is wood and ไม่ is not.
     """
     kept: list[str] = []
     bare = False

@@ -1,4 +1,4 @@
-"""A text that an act sends to another service, as a person sees it before they approve: every character of it. Pure."""
+"""The text that an act sends to another service, shown in full to the person who approves it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receivers of webhooks by name. The tool is built on it."""
+"""The receivers of webhooks by name; `webhook_send` is built on this."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ class Receivers:
     def target(self, asked: str) -> WebhookTarget:
         """Return the receiver of exactly that name, apart from case and spacing.
 
-        Raises:
-            UnknownName: there is none; the error lists all.
-            TargetGone: it has answered that it takes no more.
+        Raises: UnknownName: there is none; the error lists all. TargetGone: it has answered that it accepts no more
+        webhooks.
         """
         found = chosen(SERVICE, "receiver", asked, self._access.targets, lambda one: (one.name,), near=False)
         if found.name in self._gone:
@@ -51,7 +50,7 @@ class Receivers:
 
         Raises:
             ReplyLost: it may have arrived: a timeout, a cut, or a status of 500 and above.
-            ConnectorError: the receiver certainly did not take it.
+            ConnectorError: the receiver certainly did not accept it.
         """
         request = delivery(self._paths[target.name], body, message_id, self._now(), target.secrets)
         try:

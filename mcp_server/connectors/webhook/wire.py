@@ -20,7 +20,7 @@ GONE = 410
 
 
 class TargetGone(ConnectorError):
-    """The receiver wants no more webhooks (410). `name` is the one that hosts call it by."""
+    """The receiver accepts no more webhooks (410). `name` is its name for hosts."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -60,10 +60,10 @@ def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
 
 
 def require_accepted(reply: ServiceReply, name: str) -> None:
-    """Return if the receiver took the message. Source: "Delivery success and failure".
+    """Check that the receiver accepted the message. Source: "Delivery success and failure".
 
-    Raises:
-        TargetGone, Denied, ServiceRefused: it certainly did not. The reply's text is not repeated: it is anybody's.
+    Raises: TargetGone, Denied, ServiceRefused: it certainly did not. The reply's text is not repeated, because anybody
+    may have written it.
     """
     if 200 <= reply.status < 300:
         return

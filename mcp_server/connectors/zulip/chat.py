@@ -25,7 +25,7 @@ from mcp_server.ports import HasConnectors
 
 ME = "me"
 NAMES_S = 300.0
-"""How long names are cached. A name that is not among them has them requested again."""
+"""How long names are cached. If a name is not among them, they are requested again."""
 JUST_ASKED_S = 5.0
 """Names younger than this are not requested again because one of them is unknown."""
 _CHANNEL_MARKS = re.compile(r"#?\*\*(?P<marked>[^*>]+)\*\*|#?(?P<bare>.*)", re.DOTALL)
@@ -36,7 +36,7 @@ _OUT_OF_REACH = "it may be deleted, or in a place that the bot or ZULIP_CHANNELS
 
 
 class Chat:
-    """One organisation's chat. With an allow list nothing of other channels is read or written, by whatever way it is named."""
+    """One organisation's chat. With an allow list, nothing in other channels is read or written, however it is named."""
 
     def __init__(
         self,
@@ -76,21 +76,21 @@ class Chat:
         return self.direct_allowed if message.channel_id is None else self._may_use(message.channel)
 
     def may_name(self, word: str) -> bool:
-        """Return whether the channel may be named; `word` is its name as it is written before a slash."""
+        """Return whether the channel may be named in answers; `word` is its name as written before a slash."""
         if self._allowed is None:
             return True
         channels = self._allowed - {DIRECT}
         return folded(word) in channels | {folded(channel_word(name)) for name in channels}
 
     def citation(self, mention: Mention) -> Citing | None:
-        """Return the channel and the address, without the topic, which anyone may have written; None if it may not be named."""
+        """Return the channel and the address, without the topic, which anyone may have written; None if neither may be named."""
         channel = mention.origin.partition("/")[0]
         if not self.may_name(channel.partition(":")[2]):
             return None
         return Citing(channel, _TOPIC_PART.sub("", mention.url))
 
     def is_for_reviews(self, where: ChatPlace) -> bool:
-        """Return whether proposals are announced there, in whatever case it is written, also if the topic was resolved."""
+        """Return whether proposals are announced there, ignoring case, and even if the topic was resolved."""
         if self.access.reviews is None or where.channel is None or where.topic is None:
             return False
         channel, topic = self.access.reviews
@@ -121,9 +121,7 @@ class Chat:
     async def channel(self, asked: str, *, to_act: bool = False) -> Channel:
         """Return the channel by name, `#name`, id or address; `to_act`: only by its exact name, as Zulip has it now.
 
-        Raises:
-            UnknownName, AmbiguousServiceName: none or several could be meant.
-            NotAllowed: it is not on the allow list.
+        Raises: UnknownName, AmbiguousServiceName: none or several could be meant. NotAllowed: it is not on the allow list.
         """
         name = _unmarked(_CHANNEL_MARKS, asked)
         if "://" in asked:
@@ -159,8 +157,7 @@ class Chat:
     async def topics(self, channel: Channel) -> Sequence[Topic]:
         """Return the topics of a channel, newest first.
 
-        Raises:
-            Missing: it no longer exists; another may have its name by now.
+        Raises: Missing: the channel no longer exists; another one may have its name by now.
         """
         try:
             return await self.client.topics(channel)
@@ -169,7 +166,7 @@ class Chat:
             raise
 
     async def topic(self, channel: Channel, asked: str, *, to_act: bool = False) -> str:
-        """Return the topic of that name, also if it was marked as resolved; `to_act`: only by its exact name.
+        """Return the topic of that name, even if it was marked as resolved; `to_act`: only by its exact name.
 
         Raises:
             Unclear: none or several could be meant. It lists no topics: anyone may write one, and an error must not carry
@@ -184,7 +181,7 @@ class Chat:
             raise Unclear(why) from None
 
     async def people(self, *, fresh: bool = False) -> Sequence[ZulipUser]:
-        """Return everybody by name, those with deactivated accounts too."""
+        """Return everybody by name, including deactivated accounts."""
         return await self._people.get("", self.client.people, at_most_s=JUST_ASKED_S if fresh else None)
 
     async def groups(self) -> Sequence[ZulipGroup]:
@@ -192,7 +189,7 @@ class Chat:
         return await self._groups.get("", self.client.groups)
 
     async def person(self, asked: str, *, to_act: bool = False) -> ZulipUser:
-        """Return the user by name, `@name`, e-mail, id, or `me`; those with active accounts first.
+        """Return the user by name, `@name`, e-mail, id, or `me`; active accounts come first.
 
         `to_act`: only by the exact name, as Zulip has it now.
 
@@ -212,7 +209,7 @@ class Chat:
             return _choose_person(name, await self.people(fresh=True))
 
     async def recipients(self, asked: Sequence[str], *, to_act: bool = False) -> tuple[ZulipUser, ...]:
-        """Return these people, each once, by id. The bot itself takes part anyway, and is named only if nobody else is.
+        """Return these people, each once, by id. The bot itself always takes part, and is named only if nobody else is.
 
         Raises:
             NotAllowed: conversations between people may not be used.
@@ -264,7 +261,7 @@ class Chat:
         return link_to_people(self.site, await self.server(), where.people)
 
     async def with_unique_names(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:
-        """Return them with the address in the name of each that could be taken for another person, or for two.
+        """Return the people, with the e-mail address added to each name that could be mistaken for another person's.
 
         Any account may take another's name, and a person who decides on a message sees only names.
         """

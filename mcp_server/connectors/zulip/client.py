@@ -36,7 +36,7 @@ from mcp_server.connectors.zulip.model import (
 )
 
 SERVER_KEPT_S = 3_600.0
-"""After an hour a server is asked again for its version: it may have been upgraded."""
+"""How long a server's version is cached, because the server may be upgraded."""
 _T = TypeVar("_T")
 
 
@@ -68,7 +68,7 @@ class ZulipClient:
         return await self._do(wire.own_user(), wire.read_user)
 
     async def people(self) -> Sequence[ZulipUser]:
-        """Return all users by name, the deactivated ones too."""
+        """Return all users by name, including deactivated ones."""
         return await self._do(wire.users(), wire.read_users)
 
     async def channels(self) -> Sequence[Channel]:
@@ -170,7 +170,9 @@ class ZulipClient:
         return await self._on_message(message_id, wire.message(message_id), wire.read_message)
 
     async def send(self, where: ChatPlace, text: str, *, queue: Queue | None = None, local_id: str = "") -> int:
-        """Send a message, once, and return its id. With `queue` it is received there with `local_id`, also if this reply is lost.
+        """Send a message, once, and return its id.
+
+        With `queue`, the message is received there with `local_id`, even if this reply is lost.
 
         Raises:
             ReplyLost: it is unknown whether it was sent.
@@ -181,8 +183,7 @@ class ZulipClient:
     async def upload(self, file: UploadedFile) -> str:
         """Upload a file and return its path on the server. Nobody sees it before a message links to it.
 
-        Raises:
-            NoAnswer: also if it may have been uploaded, because that changes nothing for anybody.
+        Raises: NoAnswer: it may have been uploaded, but nobody would see that.
         """
         try:
             return await self._do(wire.upload(file), wire.read_upload)
@@ -206,9 +207,9 @@ class ZulipClient:
         await self._do(wire.unschedule(scheduled_id), wire.require_success)
 
     async def edit(self, message_id: int, text: str, *, instead_of: str | None = None) -> None:
-        """Change the text of a message of the bot's own.
+        """Change the text of one of the bot's own messages.
 
-        With `instead_of` it is sent once, and where the server can tell, only if the message has that text now.
+        With `instead_of` it is sent once and, if the server can check this, only if the message has that text now.
         """
         guard = instead_of if (await self.server()).level >= wire.EDIT_GUARD else None
         request = wire.edit(message_id, text, instead_of=guard, repeatable=instead_of is None)
@@ -219,7 +220,7 @@ class ZulipClient:
         await self._on_message(message_id, wire.delete(message_id), wire.require_success)
 
     async def move(self, message_id: int, topic: str, channel: Channel | None = None) -> None:
-        """Give all messages of a message's topic another topic, and another channel if one is given."""
+        """Move all messages of a message's topic to another topic, and to another channel if one is given."""
         await self._on_message(message_id, wire.move(message_id, topic, channel), wire.require_success)
 
     async def mark_read(self, message_ids: Sequence[int], *, read: bool) -> None:
@@ -236,7 +237,7 @@ class ZulipClient:
         await self._do(request, wire.require_success)
 
     async def react(self, message_id: int, emoji: str) -> bool:
-        """Add an emoji by its name; return False if it was there already."""
+        """Add an emoji by its name; return False if it was already there."""
         return await self._on_message(message_id, wire.react(message_id, emoji), wire.read_reaction_change)
 
     async def unreact(self, message_id: int, emoji: str) -> bool:

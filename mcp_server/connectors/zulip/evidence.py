@@ -1,4 +1,4 @@
-"""A topic or message as evidence for a merge: checked to be where it is cited, with who said it, when, and where to see it."""
+"""A topic or message as evidence for a merge: checked to be at the cited place, with its author, time and address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_MESSAGES = 100
 async def fetch(chat: Chat, locator: str) -> Fetched:
     """Return one message (`channel/topic/message`), or the newest of a topic (`channel/topic`).
 
-    Names are Zulip's in any case; a channel or topic may itself contain a slash.
+    Upper and lower case in names make no difference; a channel or topic may itself contain a slash.
 
     Raises:
         NoSuchSource: there is no such message or topic, or it may not be read.
@@ -79,7 +79,7 @@ async def _find_message(chat: Chat, channel: Channel, topic: str, number: int) -
 
 
 async def _find_topic(chat: Chat, channel: Channel, asked: str) -> str | None:
-    """Return the topic of that name; else one that was marked as resolved since, or no longer is."""
+    """Return the topic of that name, or the same topic if it has since been resolved or reopened."""
     topics = [topic.name for topic in await chat.topics(channel)]
     exact = next((name for name in topics if folded(name) == folded(asked)), None)
     wanted = folded(_unresolved(asked))

@@ -27,7 +27,7 @@ async def messages_since(chat: Chat, where: ChatPlace, since: datetime, limit: i
 
 
 async def _first_id_since(chat: Chat, where: ChatPlace, since: datetime) -> int:
-    """Return an id below which all messages of the place are older than `since`, and from which on none is.
+    """Return an id: all messages of the place with lower ids are older than `since`, and no others are.
 
     Ids grow with time, so this is a binary search over ids, until the point in time lies within what one request returns.
     """

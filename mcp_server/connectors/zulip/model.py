@@ -14,7 +14,7 @@ from mcp_server.connectors.zulip.mailbox import mailbox
 class ZulipServer:
     """A Zulip server. `level` is its feature level, which decides the requests it supports; `longest_message` is in characters.
 
-    `edit_limit_s` and `delete_limit_s` say for how long after it was sent a message may be changed; None for ever.
+    `edit_limit_s` and `delete_limit_s` say for how long after sending a message may be edited or deleted; None means forever.
     """
 
     name: str
@@ -29,7 +29,7 @@ class ZulipServer:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel. `restricted`: not everybody who sees it may write there, and only an attempt shows who may."""
+    """A channel. `restricted`: not everybody who sees it may write there; only an attempt shows whether the bot may."""
 
     id: int
     name: str
@@ -58,7 +58,7 @@ class UnreadMessages:
 
 @dataclass(frozen=True, slots=True)
 class ZulipUser:
-    """A user. `email` is the address that the API takes; `delivery_email` the real one, if the bot may see it.
+    """A user. `email` is the address that the API accepts; `delivery_email` is the real one, if the bot may see it.
 
     `role` is a word such as "member"; "" if the server does not say it.
     """
@@ -173,7 +173,7 @@ class ChatPlace:
     """Where a message goes or is searched: a channel and perhaps a topic, or a conversation between people.
 
     Only for searching: all `public` channels with their whole history, all `direct` messages, those that are `unread`, or
-    those `with_files`. With nothing set it is the user's own history: messages from the time when it was subscribed.
+    those `with_files`. With nothing set it is the user's own history: the messages since the user was subscribed.
     """
 
     channel: Channel | None = None

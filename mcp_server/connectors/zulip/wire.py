@@ -48,7 +48,7 @@ API = "/api/v1"
 MOST_MESSAGES = 1_000
 """Per request, as Zulip recommends; it refuses more than 5,000. Source: messages_too_many_400.json."""
 OLDEST = 120
-"""Before this feature level (Zulip 5.0) one message could not be read whole."""
+"""The oldest supported feature level (Zulip 5.0): before it a single message could not be read in full."""
 ONLY_OTHERS = 155
 """From this feature level on the server can leave out the message that is the anchor."""
 DIRECT_TYPE = 174
@@ -262,10 +262,10 @@ def delete(message_id: int) -> ServiceRequest:
 
 
 def move(message_id: int, topic: str, channel: Channel | None = None) -> ServiceRequest:
-    """Give all messages of a message's topic another topic, and another channel if one is given.
+    """Move all messages of a message's topic to another topic, and to another channel if one is given.
 
-    Notification Bot writes about it in the new topic, and not in the old one, which would be a topic again.
-    Source: https://zulip.com/api/update-message (`propagate_mode`), Zulip's zerver/actions/message_edit.py.
+    Notification Bot reports it in the new topic only: a message in the old one would create that topic again. Source:
+    https://zulip.com/api/update-message (`propagate_mode`), Zulip's zerver/actions/message_edit.py.
     """
     form = {
         "topic": topic,
@@ -513,7 +513,7 @@ def read_file(request: ServiceRequest, reply: ServiceReply) -> bytes:
 
 
 def read_dropped(request: ServiceRequest, reply: ServiceReply) -> None:
-    """Return if the queue is gone, also if it was gone before.
+    """Check that the queue is gone, even if it was already gone.
 
     Raises:
         ConnectorError: as `require_success`, except `QueueGone`.

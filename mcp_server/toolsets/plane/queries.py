@@ -1,6 +1,6 @@
 """Finds the tasks that match a query, their order, and where the next page of a long answer begins. Pure.
 
-Plane's public API filters by nothing but `external_id` (github.com/makeplane/plane, apps/api/plane/api/views/issue.py), so all
+Plane's public API can filter only by `external_id` (github.com/makeplane/plane, apps/api/plane/api/views/issue.py), so all
 tasks are listed and filtered here.
 """
 
@@ -60,7 +60,7 @@ class TaskFilter:
     updated_since: datetime | None = None
 
     def fits(self, task: PlaneTask, key: str) -> bool:
-        """Return whether a task has all of that; `key` is its readable key."""
+        """Return whether a task has all these properties; `key` is its readable key."""
         return (
             self._has_words(task, key)
             and (self.state_ids is None or task.state_id in self.state_ids)
@@ -100,11 +100,7 @@ def _lower(text: str) -> str:
 
 
 def day_of(argument: str, text: str, *, also: str = "") -> date:
-    """Return an ISO date.
-
-    Raises:
-        BadDate: it is not one. `also` names what else would fit.
-    """
+    """Return an ISO date. `also` names the other accepted values for the message. Raises: BadDate: it is not a date."""
     try:
         return date.fromisoformat(text.strip())
     except ValueError:
@@ -224,7 +220,7 @@ class PagePlace:
 class RemainingTasks:
     """The matching tasks that no page has shown, in order, and their number with those shown.
 
-    `changed` counts tasks that were changed or created since the first page: they may be where reading does not return.
+    `changed` counts tasks that were changed or created since the first page: they may now be on a page that was already read.
     """
 
     tasks: Sequence[PlaneTask]

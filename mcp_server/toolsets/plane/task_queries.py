@@ -1,4 +1,4 @@
-"""The answer of plane_query_tasks: which projects are read, what the filters mean in each, and what is left for a later part."""
+"""Answers plane_query_tasks: chooses the projects to read, finds the ids that the filters mean, leaves the rest for a later part."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
 
     Raises:
         BadCursor: it belongs to another question.
-        BadDate, UnknownName, AmbiguousServiceName: an argument does not say what is meant.
+        BadDate, UnknownName, AmbiguousServiceName: an argument is not a date, or names nothing or several things.
         ConnectorError: no project could be searched.
     """
     filters = arguments.model_dump(exclude={"limit", "cursor", "journey_id", "count_by"})
@@ -260,9 +260,9 @@ async def _task_filter(
 class _Meanings:
     """The meaning of the names in the filters, in each project.
 
-    In one project, its lists of states, people and labels say that. In several, asking each for its lists would spend a minute's
-    requests: the name of a state or a person that some listed task has means just that in all of them, and only another name is
-    looked for in the lists, where it may be mistyped or shortened.
+    In one project, its lists of states, people and labels define them. For several, requesting all lists would use up a
+    minute's requests. So a name that some listed task has stands for that state or person in all of them; only other
+    names are looked up in the lists, where they may be mistyped or shortened.
     """
 
     def __init__(
@@ -323,7 +323,7 @@ class _Meanings:
     async def creator(self, one: _ReadProject, asked: str) -> str:
         """Return the id of the person, "" if nobody in this project is called that.
 
-        Always by the list of people: those who create tasks need not be shown by any.
+        This always uses the list of people, because no listed task may show the person who created it.
         """
 
         async def look_up(name: str) -> Iterable[str]:
@@ -332,11 +332,7 @@ class _Meanings:
         return next(iter(await self._union("member", [asked], look_up)), "")
 
     def require_known(self) -> None:
-        """Return if every name is known in some project.
-
-        Raises:
-            UnknownName: with the names of all projects.
-        """
+        """Check that every name is known in some project. Raises: UnknownName: with the names of all projects."""
         for asked, errors in self._unknown.items():
             if asked not in self._found:
                 raise _common_error(errors)
@@ -406,7 +402,7 @@ async def _names(
 ) -> tuple[dict[str, TaskNames], list[str]]:
     """Return the names in each task, by its id, and the keys of the projects in which some could not be read.
 
-    A task is shown without them rather than not at all. The names of people come before those of labels.
+    A task is shown without them rather than not at all. People's names are requested before labels.
     """
     tasks_in: dict[str, list[PlaneTask]] = {}
     for task in tasks:

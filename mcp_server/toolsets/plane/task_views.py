@@ -115,7 +115,7 @@ async def get_task(board: Board, arguments: GetArguments, pages_of: PagesOf) -> 
 
 @dataclass(slots=True)
 class _Ties:
-    """The parts of a task that Plane keeps outside of it, as far as they were asked for."""
+    """The requested parts of a task that Plane keeps outside of it."""
 
     related: Sequence[Tied] = ()
     subtasks: Sequence[SubTask] = ()
@@ -154,7 +154,7 @@ async def _ties_of(board: Board, project: Project, task: PlaneTask, include: Col
 
 
 def _start(cursor: str | None, key: str) -> tuple[int, int]:
-    """Return with which text an answer begins (0 is the description, 1 the first comment), and after how many characters."""
+    """Return the text with which an answer begins (0 is the description, 1 the first comment), and the character to start at."""
     if cursor is None:
         return 0, 0
     number, offset = unseal(cursor, key, int, int)

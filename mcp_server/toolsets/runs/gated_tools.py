@@ -121,8 +121,8 @@ def outcome_of(answer: CallAnswered) -> CallOutcome:
 def _named(origins: Sequence[str]) -> str:
     """Return the places that text is from: projects, channels and pages.
 
-    Without topics, and without anything after a blank in other origins: anyone may have written those. A channel may have any name,
-    so each name is in quotes, which it cannot close.
+    Topics, and anything after a space in other origins, are left out, because anyone may have written them. A channel
+    may have any name, so each name is in quotes, which it cannot close.
     """
     places = [place_of(origin) for origin in origins]
     shown = [

@@ -1,4 +1,4 @@
-"""The trust toolset: what the caller may do, and what would be needed."""
+"""The trust toolset: tells a caller what it may do, and the level that each tool needs."""
 
 from __future__ import annotations
 

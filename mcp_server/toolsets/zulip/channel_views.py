@@ -22,7 +22,7 @@ INCOMPLETE = "older unread messages are not counted: Zulip lists the newest 50,0
 async def channels(chat: Chat, asked: str | None, *, unread: bool) -> Channels:
     """Return the channels that may be used, or one with its description and topics; with `unread` only what has unread messages.
 
-    The list of channels has names only: choosing between them must not bring in texts that strangers wrote.
+    The list of channels has only names, so that choosing between them does not expose the model to strangers' texts.
     """
     if asked is not None:
         return await _one(chat, await chat.channel(asked), unread=unread)

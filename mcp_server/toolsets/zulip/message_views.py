@@ -184,7 +184,7 @@ async def scheduled(chat: Chat) -> ReadMessages:
 async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:
     """Return the newest messages with these words, newest last; the cursor continues with older ones.
 
-    With an allow list each channel on it is searched separately, so that messages elsewhere have no effect, not even by their number.
+    With an allow list, each channel on it is searched separately, so that messages elsewhere affect nothing, not even the counts.
 
     Raises:
         BadCursor: the cursor belongs to another search.

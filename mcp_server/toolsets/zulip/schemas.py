@@ -201,7 +201,7 @@ class MessageActed:
 
 @dataclass(frozen=True, slots=True)
 class ChatUpdated:
-    """The outcome of a change. `preview` is what would change; `undo` the call that takes it back, or why none does."""
+    """The outcome of a change. `preview` is what would change; `undo` is the call that undoes it, or the reason why none can."""
 
     status: ActStatus
     proposal: Mapping[str, Any] | None

@@ -25,7 +25,7 @@ from mcp_server.web.page_context import PageContext
 logger = logging.getLogger("knowledge_forge.review")
 
 QUIET_S = 600.0
-"""Seconds before any process may call the person again."""
+"""Seconds before any process may notify the person again."""
 OPENING_S = 20.0  # some browsers' launchers return only when the browser ends
 
 Opener = Callable[[str], None]
@@ -51,7 +51,7 @@ def open_browser(link: str) -> None:
 
 
 class Inviting:
-    """Open the browser if something waits for a person, unless they are looking or were called a moment ago."""
+    """Open the browser if something waits for a person, unless they have the page open or were notified a moment ago."""
 
     def __init__(self, page_context: PageContext, address: str, opener: Opener | None) -> None:
         self._page, self._address, self._opener = page_context, address, opener

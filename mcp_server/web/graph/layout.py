@@ -169,7 +169,7 @@ def _ordered(layer: Sequence[int], arrows: Sequence[Arrow]) -> list[list[int]]:
 
 
 class _Plan:
-    """Everything about a drawing that its routes follow from, in `along` and `beside`, computed step by step."""
+    """The data from which a drawing's routes are computed, step by step, in `along` and `beside`."""
 
     def __init__(self, sizes: Sequence[BoxSize], arrows: Sequence[Arrow], direction: Direction, start: int) -> None:
         self.arrows, self.direction = arrows, direction

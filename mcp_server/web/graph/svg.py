@@ -26,7 +26,7 @@ WIDE, NARROW = 800.0, 294.0
 """Pixels that a drawing may take: beside the list of its transitions, and on a phone. A wider one is scrolled in its frame."""
 NAME_CHARS, LABEL_CHARS, MOST_LINES = 16, 18, 3
 MOST_CHARS = 500
-"""The most characters of a name or condition, also where it is shown in full."""
+"""The most characters of a name or condition, even where it is shown in full."""
 NAME_PX, LABEL_PX, LINE_PX, NOTE_PX = 8.9, 6.5, 15.0, 14.0
 """Widths of a character and heights of a line: estimates for system fonts, which only a browser can measure."""
 LEAST_WIDTH, PADDING = 84.0, 14.0

@@ -75,7 +75,7 @@ async def listed(request: PageRequest) -> Response:
 
 
 async def one(request: PageRequest, notice: Notice | None = None, status: int = 200) -> Response:
-    """Show one journey: where it is, how it got there, and why a decision was not recorded, if that is the case."""
+    """Show one journey: its position, its path, and, if a decision was not recorded, the reason."""
     seen = await _seen(request)
     return await request.show(
         "journey.html",
@@ -92,11 +92,7 @@ async def one(request: PageRequest, notice: Notice | None = None, status: int = 
 
 
 async def _seen(request: PageRequest) -> JourneyPageData:
-    """Return all that the page is made from.
-
-    Raises:
-        NoSuchJourney: there is no such journey, or not that version.
-    """
+    """Return the page's data. Raises: NoSuchJourney: there is no such journey, or it does not have that version."""
     journey, runner = request.id, request.services.journeys
     newest = state = await runner.store.journey(journey)
     log = await _log(runner.store, journey)

@@ -36,12 +36,12 @@ STEPS_SHOWN, CALLS_SHOWN = 40, 60
 CONVERSATIONS_SHOWN = 60
 MOST_NAME = 500
 CALLS = (ToolStart, ToolSuccess, ToolError)
-"""Events that have a list of their own."""
+"""Events that are shown in a separate list."""
 
 
 @dataclass(frozen=True, slots=True)
 class JourneyPageData:
-    """All that the page is made from. `agent` is None if it is gone, which `trouble` then says; `log` has no works in it."""
+    """The page's data. `agent` is None if it no longer exists, and `trouble` says so; `log` leaves out the recorded work."""
 
     journey: str
     state: JourneyState

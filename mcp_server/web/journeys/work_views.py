@@ -18,7 +18,7 @@ DEEPEST = 8
 """Levels of nesting that are laid out; deeper values are shown as JSON."""
 SHORT = 100
 LEAST = 8
-"""Characters that each value costs beside its own, so that a hundred thousand empty lists are folded too."""
+"""Characters that each value counts in addition to its own, so that a hundred thousand empty lists are folded, too."""
 
 _FIELDS = Markup('<dl class="fields">{0}</dl>')
 _FIELD = Markup('<div class="{0}"><dt><code>{1}</code></dt><dd>{2}</dd></div>')

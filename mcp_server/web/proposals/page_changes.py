@@ -66,7 +66,7 @@ class _DiffRoom:
 def files_of(
     files: Iterable[ChangedFile], origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions
 ) -> list[FileView]:
-    """Return the rows of each page. The most rows of all pages together, unless they are to be shown in full."""
+    """Return the rows of each page: at most `LONG_DIFF` for all pages together, unless everything is shown."""
     room = _DiffRoom(ANY_LENGTH, ANY_LENGTH, Effort()) if showing.whole else _DiffRoom(LONG_DIFF, LONG_ROWS, Effort())
     return [_file(file, origins.get(file.path, ()), showing, room) for file in files]
 

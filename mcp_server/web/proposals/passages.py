@@ -20,7 +20,7 @@ WHOLE_AT_ONCE = 100_000
 PIECE = 60_000
 """Characters of one piece. Each may have to be marked, which takes a hundred bytes."""
 MARKED = '-char"'
-"""Part of the HTML of every mark. No text can contain it, because quotes in texts are escaped."""
+"""A part of every mark's HTML that no text can contain, because quotes in texts are escaped."""
 
 _BETWEEN_WORDS = re.compile(r"\S[ \t](?=\S)")
 _ROW = Markup(

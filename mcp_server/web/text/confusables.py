@@ -1,4 +1,4 @@
-"""Find letters that look like other letters, so that a word is not what it seems to be. Pure.
+"""Find letters that look like other letters, so that a word can be mistaken for another. Pure.
 
 The attack: a person approves `аdmin.md` or `еxample.com` with a Cyrillic first letter and takes it for the name that they know.
 
@@ -30,7 +30,7 @@ SIMILAR = {
     **dict(zip("вкмнтгьпԍ", "bkmhtrbng", strict=True)),
     **dict(zip("ոքյլտ", "npjlu", strict=True)),
 }
-"""Also those that pass for a Latin letter only inside a Latin word, such as Greek alpha in `pαth`."""
+"""`SAME`, and letters that look Latin only inside a Latin word, such as Greek alpha in `pαth`."""
 
 FORMS = {
     **dict(zip("ɑɡɩǀǃ", "agil!", strict=True)),
@@ -58,9 +58,9 @@ _OTHERS = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 def lookalikes(text: str) -> dict[int, str]:
     """Return the positions of characters that pose as another one, each with the character that it looks like.
 
-    These are letters of another script inside a Latin word, whole words of another script whose letters all look Latin, and
-    signs that pose as `/`, `.`, `:` or `@`. A word that looks Latin is left alone beside a word that can only be of its
-    script: there somebody writes Russian or Greek.
+    These are letters of another script inside a Latin word, whole words of another script whose letters all look Latin,
+    and signs that pose as `/`, `.`, `:` or `@`. A word that looks Latin is not marked next to a word that is certainly
+    in its script, because that text is probably Russian or Greek.
     """
     if text.isascii():
         return {}

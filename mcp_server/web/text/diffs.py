@@ -1,7 +1,8 @@
 """Lay out a unified diff for people: rows side by side or one below the other, with the words that differ marked. Pure.
 
-The proposer of a change chooses its texts. They may write lines that look like headers of the diff, so that the page would hide
-or misplace what follows, and texts for which comparing takes minutes. So lines are counted, and comparing has a limit.
+The proposer of a change chooses its texts. They may write lines that look like headers of the diff, so that the page
+would hide or misplace the lines after them, or texts that take minutes to compare. So lines are counted, and comparing
+has a limit.
 
 Source: GNU diffutils, "Unified Format".
 """
@@ -43,7 +44,7 @@ ANY_LENGTH = 10**9  # no line is longer
 _NOTE = Markup(' <i class="note">{0}</i>')
 HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ENDS = {mark: re.compile(rf"\n(?!{re.escape(mark)})") for mark in (" ", "-", "+")}
-"""Where consecutive lines of one mark end."""
+"""Finds where consecutive lines with the same mark end."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 

@@ -1,7 +1,8 @@
 """Show text that others wrote, so that nothing in it acts, hides, or poses as something else. Pure.
 
-A person decides by what they see. The author of a proposal may try to make them see something else than what is
-written: each table below says what it stops. Characters that cannot be seen are shown as their names in brackets, `⟦U+200B⟧`.
+A person decides by what they see. The author of a proposal may try to make them see something other than what is
+written; each table below says which attack it stops. Characters that cannot be seen are shown as their names in
+brackets, `⟦U+200B⟧`.
 
 Source: Unicode Technical Report 36, "Unicode Security Considerations"; Boucher, Anderson, "Trojan Source" (CVE-2021-42574);
 ECMA-48 for control characters.
@@ -24,10 +25,10 @@ from mcp_server.web.text.confusables import lookalikes
 MOST_NAMED = 16
 """Invisible characters of one run that are named one by one; a run of thousands would push the rest off the page."""
 MOST_TITLES = 2_000
-"""A text with more marks gets none of their tooltips: a hostile text would make the page too heavy to open."""
+"""The most marks of a text that get tooltips. With more, none does, because a hostile text would make the page too heavy to open."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 SHORTEST_MESSAGE = 4
-"""From this many in a row, tag characters or variation selectors may spell a text."""
+"""The shortest run of tag characters or variation selectors that may spell a text."""
 
 INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
@@ -152,7 +153,7 @@ def _mark(start: int, end: int, run: str) -> CharacterMark:
 
 @lru_cache(maxsize=1000)
 def _named(run: str) -> tuple[str, str]:
-    """Return what is shown in place of a run of invisible characters, and its tooltip."""
+    """Return the text shown in place of a run of invisible characters, and its tooltip."""
     message = _message(run)
     if message is not None:
         kind, text = message

@@ -1,4 +1,4 @@
-"""The pages that only show: the audit log, and claims that contradict each other."""
+"""The pages of the audit log and of contradictions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def dismiss(request: PageRequest, form: Form) -> Response:
 
 
 async def reopen(request: PageRequest, form: Form) -> Response:
-    """Take a dismissal back."""
+    """Undo a dismissal."""
     await request.services.contradictions.reopen(_number(form), by=f"{request.person().name} (page)")
     return see("/contradictions")
 

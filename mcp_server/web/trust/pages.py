@@ -17,7 +17,7 @@ MOST_CHANGES = 200
 
 
 async def trust_records(request: PageRequest) -> Response:
-    """Show the trust of every host, also of those that were registered and never called, and the trusted places."""
+    """Show the trust of every host, including registered ones that never called, and the trusted places."""
     state, now = request.services.state, request.now
     hosts = [await trust_summary(state, name, now=now) for name in await known_principals(state, request.session.user)]
     places = await state.trust.trusted_places()

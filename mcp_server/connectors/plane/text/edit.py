@@ -1,8 +1,8 @@
 """Carries an edit of a text, made in Markdown, over into the HTML that Plane stores. Pure.
 
-The Markdown that a caller read has no form for much of what Plane's editor knows: callouts, colours, alignment, merged cells,
-embedded tasks. So the stored HTML is edited, not replaced. The blocks of the new Markdown are matched with the Markdown
-of the HTML's blocks. Blocks that match keep their bytes, as do list items, table rows, and blocks in quotes and callouts. Only the
+Markdown has no form for many features of Plane's editor: callouts, colours, alignment, merged cells, embedded tasks. So
+the stored HTML is edited, not replaced. The blocks of the new Markdown are matched with the Markdown of the HTML's
+blocks. Blocks that match keep their bytes, as do list items, table rows, and blocks in quotes and callouts. Only the
 others are made from Markdown, and `lost` counts which of Plane's forms that costs.
 """
 
@@ -43,7 +43,7 @@ def edited(
     people: Mapping[str, str] | None = None,
     finish: Callable[[str], str] = str,
 ) -> str:
-    """Return `html` changed so that it reads as `markdown`; blocks that read the same keep their bytes.
+    """Return `html` changed so that it reads like `markdown`; unchanged blocks keep their bytes.
 
     `people` are the names with which the caller read it. If that cannot be done, all of it is made from `markdown`. `finish` gets
     each piece of HTML that is made from `markdown`, and returns what is stored: it may turn names into mentions.
@@ -63,7 +63,7 @@ def edited(
 def _with_pictures(html: str, before: str) -> str:
     """Return `html` in which each picture that is a paragraph of its own is again the editor's element from `before`.
 
-    A caller saw it as a link that only Plane can follow.
+    The caller saw it as a link that only Plane can follow.
     """
     for found in _PICTURE.finditer(before):
         alone = re.search(rf'<p><img src="{re.escape(found[1])}"[^<>]*></p>', html)
@@ -104,7 +104,7 @@ FEATURES = (
 def lost(before: str, after: str) -> str:
     """Return in words which of the editor's forms in `before` are only text in `after`, or gone; "" if none is.
 
-    `after` is what Plane has then: what was sent, `as_plane_keeps` it.
+    `after` is the text that Plane has afterwards: the sent text, `as_plane_keeps` it.
     """
     notes = []
     for name, pattern in FEATURES:
@@ -195,10 +195,10 @@ class _Reader(HTMLParser):
 
 @dataclass(slots=True)
 class _HtmlPart:
-    """A piece of the HTML: a block (an element, or a line without one), or what is between blocks.
+    """A piece of the HTML: a block (an element, or a line without one), or the text between blocks.
 
-    `depth` is how many callouts and the like it is in. `bounds` names an element whose tag this is; `holds` says that the element
-    only holds several blocks and means nothing.
+    `depth` counts the callouts and similar elements around it. `bounds` names an element whose tag this is; `holds`
+    says that the element only holds several blocks and means nothing.
     """
 
     raw: str
@@ -210,7 +210,7 @@ class _HtmlPart:
 
 
 def _parts_of(parent: _HtmlNode, depth: int = 0) -> Iterator[_HtmlPart]:
-    """Yield the blocks in an element and what is between them: together they are all of its inside."""
+    """Yield the blocks in an element and the text between them, which together are all of its content."""
     at = parent.inner_start
     for child in parent.children:
         # Between blocks a picture is one.
@@ -243,7 +243,7 @@ class _Edit:
         self._people, self._finish = people, finish
 
     def blocks(self, parent: _HtmlNode, markdown: str) -> str:
-        """Return the inside of an element, changed so that it reads as `markdown`."""
+        """Return the content of an element, changed so that it reads like `markdown`."""
         parts = list(_parts_of(parent))
         keys = [self._key(part.raw) if part.is_block else "" for part in parts]
         # A block that reads as nothing (an empty paragraph, an embedded task) stays where it is, as what is between blocks does.
@@ -270,14 +270,14 @@ class _Edit:
         return "".join(out)
 
     def _key(self, raw: str) -> str:
-        """Return what a block reads as, in a form in which two with the same meaning are equal."""
+        """Return a block's meaning in a form in which two blocks with the same meaning are equal."""
         return html_of(markdown_of(raw, self._people))
 
     def _made(self, markdown: str) -> str:
         return self._finish(html_of(markdown))
 
     def _changed(self, part: _HtmlPart, markdown: str) -> str:
-        """Return the block changed so that it reads as `markdown`, which is one block, too."""
+        """Return the block changed so that it reads like `markdown`, which is also one block."""
         node, made = part.node, html_of(markdown)
         if node is None:
             line = _WHOLE_LINE.fullmatch(made)
@@ -376,8 +376,9 @@ def _matched(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int,
 def _place_after(parts: Sequence[_HtmlPart], places: Sequence[int], count: int) -> int:
     """Return the part after which blocks come that are added after the first `count` blocks; -1 for the beginning.
 
-    At the end of the text they come after everything. Between two blocks they are outside of a callout that ends there. An element
-    that only holds the blocks holds the new ones too: otherwise Plane would put one more around it with each edit.
+    At the end of the text they come after everything. Between two blocks they are outside of a callout that ends there.
+    If an element only holds the blocks, the new ones go into it, too: otherwise Plane would wrap another one around it
+    with each edit.
     """
     if count == len(places):
         last = len(parts) - 1
@@ -401,7 +402,7 @@ def _place_after(parts: Sequence[_HtmlPart], places: Sequence[int], count: int) 
 
 
 def _opening(parts: Sequence[_HtmlPart], closing: int) -> int:
-    """Return where the element begins that ends at `closing`."""
+    """Return the start of the element that ends at `closing`."""
     depth = parts[closing].depth
     return next(at for at in range(closing - 1, -1, -1) if parts[at].bounds == "opens" and parts[at].depth == depth)
 

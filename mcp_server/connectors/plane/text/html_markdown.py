@@ -1,6 +1,6 @@
 """Writes a tree of HTML as Markdown that means the same, as plainly as possible. Pure.
 
-Each line is first written without any escape, and read again; only if it would mean something else it is written more carefully.
+Each line is first written without escapes and parsed again; only if its meaning would change is it written more carefully.
 That is why this is not one of the general converters: they escape either too little (words get lost or turn into marks) or every
 bracket and dot.
 """
@@ -39,7 +39,8 @@ MARKS = {
 SIGNS = {"strong": "**", "em": "*", "s": "~~"}
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 LONGEST_LINE, MOST_SIGNS = 20_000, 300
-"""Characters and signs of a line that is read again. In a longer one every sign is escaped: reading it would take too long."""
+"""The most characters and special signs of a line that is parsed again. In a longer line every sign is escaped, because
+parsing would take too long."""
 SIGN = re.compile(r"[\[\]*_`~<&\\]")
 PLAIN = re.compile(r"[^\W\d_][^\\`*_\[\]<>&~|#\n]*")
 """Text without any sign that means something in a line, and that begins with a letter, which begins no block."""
@@ -70,7 +71,7 @@ BREAK = MarkedText("break", "\n")
 def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> str:
     """Return a text of Plane as Markdown, without active content; `people` are names by id, for mentions.
 
-    If `html_of` made the HTML, it makes the same HTML from the result.
+    If `html_of` made the HTML, applying it to the result gives the same HTML.
     """
     text = "\n\n".join(_Writer(people or {}).blocks(parsed(html or ""))).strip("\n")
     return f"{text}\n\n{THE_REST}" if html and len(html) > LONGEST_HTML else text
@@ -252,7 +253,7 @@ def _parts(element: Element) -> list[Element | list[Element | str]]:
 
 
 def _lines(children: Sequence[Element | str], *, apart: bool) -> Iterable[list[Element | str]]:
-    """Yield the stretches of a line; with `apart` each picture by itself, as the editor has them between blocks."""
+    """Yield the stretches of a line; with `apart`, each picture separately, as the editor puts them between blocks."""
     line: list[Element | str] = []
     for child in children:
         if apart and isinstance(child, Element) and child.tag == "image-component":
@@ -289,7 +290,7 @@ def _under(sign: str, blocks: Sequence[str], *, loose: bool) -> str:
 
 
 def _items(element: Element) -> list[Element]:
-    """Return the items of a list; anything between them by mistake becomes one, too."""
+    """Return the items of a list; anything misplaced between them also becomes an item."""
     items: list[Element] = []
     for child in element.children:
         if isinstance(child, Element) and child.tag == "li":
@@ -357,9 +358,9 @@ def _texts(element: Element) -> Iterable[str]:
 
 
 def _tidy(runs: Sequence[MarkedText]) -> list[MarkedText]:
-    """Return the runs with blanks as HTML means them: one between words, none at the ends of a line.
+    """Return the runs with white space as HTML renders it: one space between words, none at the ends of a line.
 
-    A blank or break has the marks that both its neighbours have, so that no mark begins or ends with one.
+    A space or break has only the marks that both neighbours have, so that no mark begins or ends with one.
     """
     kept: list[MarkedText] = []
     for piece in (piece for run in runs for piece in _pieces(run)):

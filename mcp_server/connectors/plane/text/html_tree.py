@@ -15,9 +15,8 @@ ADDRESS_SCHEMES = ("http", "https", "mailto", "tel")
 LONGEST_HTML = 300_000
 """Characters of one text that are read; Plane accepts up to 10 MB."""
 DEEPEST = 60
-"""Levels of elements; the texts of deeper ones belong to the last level.
-
-The functions on trees call themselves at each level, and strangers write these texts.
+"""The most levels of elements; text in deeper ones counts as the last level's. The functions on trees are recursive, and
+strangers write these texts.
 """
 
 VOID = frozenset({"br", "hr", "img", "input", "col", "wbr", "area"})

@@ -31,7 +31,7 @@ from mcp_server.connectors.plane.text.html_tree import (
 )
 
 DEEPEST = 50
-"""Levels of lists and quotes inside each other that the parser follows; it drops deeper text."""
+"""The most levels of nested lists and quotes that the parser follows; it drops deeper text."""
 THE_REST = "(The rest of this text is only in Plane.)"
 
 NAMES_OF_TAGS = (
@@ -80,7 +80,7 @@ def fence_for(text: str) -> str:
 
 
 def differs(sent: str, stored: str | None) -> tuple[str, ...]:
-    """Return in words what the stored HTML lost or gained; nothing if both mean the same."""
+    """Describe what the stored HTML lost or gained; "" if both mean the same."""
     before, after = parsed(sent), parsed(stored or "")
     return (*_changed_words(before, after), *_changed_elements(before, after))
 
@@ -195,7 +195,7 @@ def scheme_before(text: str) -> str:
 
 
 def _adapt(tokens: list[Token]) -> None:
-    """Change the parsed text into what Plane's editor knows."""
+    """Change the parsed text into forms that Plane's editor knows."""
     for token in tokens:
         if token.type == "inline" and token.children is not None:
             token.children = _adapt_line(token.children)

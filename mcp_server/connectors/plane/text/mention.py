@@ -22,7 +22,10 @@ _MENTIONED = re.compile(r'<mention-component\b[^<>]*\bentity_identifier="([^"]+)
 
 
 class MentionWriter:
-    """Turns the exact names of `people` (names by id), in any case, into mentions. Other names stay text, and are remembered."""
+    """Turns the exact names of `people` (names by id), in any case, into mentions.
+
+    Other names stay text, and are listed in the remarks.
+    """
 
     def __init__(self, people: Mapping[str, str]) -> None:
         self._people = people
@@ -54,7 +57,7 @@ class MentionWriter:
         return "".join(out)
 
     def remarks(self, before: str, after: str) -> tuple[str, ...]:
-        """Return in words whom the new text mentions and the old one does not, and which names stay text."""
+        """Name the people whom the new text mentions but the old one did not, and the names that stay text."""
         new = dict.fromkeys(one for one in _MENTIONED.findall(after) if one not in _MENTIONED.findall(before))
         named = [self._people.get(one, one) for one in new]
         unknown = [f"@{name}" for name in self._unknown]

@@ -1,7 +1,7 @@
-"""The text of an uploaded file. It counts as said where a message has it, and is read only there.
+"""The text of an uploaded file, which is read only as part of a message that has it.
 
-Zulip returns a file to everybody who sees one message with it, so without its message nobody could say whether the settings allow
-it, or who may have written it.
+Zulip returns a file to everybody who can see one message with it, so without the message nobody could say whether the
+settings allow reading it, or who may have written it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A text file, and the newest message with it in the place where it was looked for."""
+    """A text file, and the newest message that has it in the searched place."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""Waits for messages in a place. A queue of events says when to look; the messages themselves are read as usual.
+"""Waits for messages in a place. A queue of events signals when to look; the messages themselves are read as usual.
 
 Events can be missed: a guest gets none from channels that it is not subscribed to, a server restart drops the queue, and a moved
 message has no event in its new place. So the place is also looked at every few seconds.
@@ -26,12 +26,12 @@ LOOK_S = 15.0
 POLL_S = 5.0
 """How often it is looked at without a queue of events. Zulip allows 200 requests a minute."""
 REST_S = 0.5
-"""The pause after events that belong to other places, so that a busy channel does not set the pace of the requests."""
+"""The pause after events of other places, so that a busy channel does not cause many requests."""
 MOST_QUEUES = 8
 """Waits that hold a connection for events; others look every `POLL_S`. The client has 16 connections, and other calls need some."""
 LONGEST_REGISTER_S = 3.0
 LONGEST_DROP_S = 2.0
-"""Deleting a queue gets no more time than this: Zulip drops it in the end."""
+"""The time limit for deleting a queue: Zulip drops it later by itself."""
 
 
 async def wait_for_messages(
@@ -46,8 +46,8 @@ async def wait_for_messages(
 ) -> MessageWindow:
     """Return the first messages of a place after message `after`, as soon as one of them `counts`.
 
-    After `longest_s` seconds they are returned as they are, perhaps none. With `beside`, the place is the one where that message is
-    now, also if it is moved while this waits; without it a topic is followed only when it is resolved.
+    After `longest_s` seconds the messages so far are returned, possibly none. With `beside`, the place is wherever that
+    message is now, even if it is moved during the wait; without it, a topic is followed only when it is resolved.
 
     Raises:
         ConnectorError: the messages cannot be read.
@@ -87,7 +87,7 @@ class _Events:
     after: int = -1
 
     async def news(self, where: ChatPlace) -> Message | None:
-        """Return a new message of the place; None if it is time to look there without one."""
+        """Return a new message of the place; None if it is time to look there anyway."""
         if self.queue is None:
             await anyio.sleep(POLL_S)
             return None
@@ -108,7 +108,7 @@ class _Events:
 
 @asynccontextmanager
 async def _listening(chat: Chat, where: ChatPlace) -> AsyncIterator[Callable[[ChatPlace], Awaitable[Message | None]]]:
-    """Yield a function that returns when it is time to look at the place again. The queue behind it is deleted in the end."""
+    """Yield a function that waits until it is time to look at the place again. The queue behind it is deleted afterwards."""
     queue: Queue | None = None
     has_room = chat.listening < MOST_QUEUES
     chat.listening += has_room

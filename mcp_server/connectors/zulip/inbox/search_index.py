@@ -1,7 +1,7 @@
 """Whether a server's search finds words inside text that is written without spaces, such as Chinese, Japanese and Thai.
 
-Zulip's own index takes a run of such letters for one word. With the extension PGroonga it finds parts of it. No reply says which a
-server has, so a message that is there is searched for by two letters from its middle.
+Zulip's own index takes a run of such letters for one word. With the extension PGroonga it finds parts of it. No reply
+says which index a server has, so an existing message is searched for by two letters from its middle.
 
 Source: https://zulip.readthedocs.io/en/latest/subsystems/full-text-search.html
 """
@@ -17,7 +17,7 @@ from mcp_server.connectors.zulip.chat import Chat
 from mcp_server.connectors.zulip.model import ChatPlace
 
 NEWEST = 100
-"""Messages of each place among which one to search for is looked for."""
+"""The newest messages of each place that are considered for the trial search."""
 INDEXED_AFTER = timedelta(minutes=1)
 """Zulip indexes a message some moments after it was sent."""
 MOST_PLACES = 2

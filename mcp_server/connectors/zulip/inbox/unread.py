@@ -26,7 +26,7 @@ class UnreadPlace:
 async def unread_places(chat: Chat) -> tuple[Sequence[UnreadPlace], bool]:
     """Return the places that may be used with unread messages of other people, newest first, and whether these are all.
 
-    Zulip counts messages that were sent by the API as unread, for their sender too. Those are news to nobody here.
+    Zulip counts messages sent through the API as unread even for their sender. Those are left out.
     """
     found, complete = await chat.client.unread()
     if not found:

@@ -74,7 +74,7 @@ def _conversation(site: str, server: ZulipServer, ids: set[int], *, is_group: bo
 
 
 def read_link(site: str, url: str) -> ZulipLink | None:
-    """Return the thing that `url` names on the server at `site`; None if it is another server's, or names nothing of that kind."""
+    """Return the thing that `url` names on the server at `site`; None if it is on another server, or names nothing of this kind."""
     try:
         asked, own = urlsplit(url.strip()), urlsplit(site)
     except ValueError:

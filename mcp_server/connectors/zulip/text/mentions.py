@@ -1,7 +1,7 @@
-"""Whom the text of a message notifies, as Zulip works it out. Pure.
+"""The people whom a message's text notifies by Zulip's rules. Pure.
 
 In code and quotes a mention notifies nobody. Where Zulip's Markdown is hard to foresee (a line that continues a quote, code over
-several lines, formulas), a mention is taken to notify: it is better to announce one too many.
+several lines, formulas), a mention is assumed to notify: announcing one too many is better than one too few.
 
 Source: zerver/lib/mention.py, zerver/lib/markdown/__init__.py and fenced_code.py of github.com/zulip/zulip.
 """
@@ -29,7 +29,7 @@ _CODE = re.compile(r"(?<!\\)(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 
 @dataclass(slots=True)
 class Mentions:
-    """Whom a text notifies, each as it is written there: words for everybody, groups, and people."""
+    """The recipients that a text notifies, each as written there: words for everybody, groups, and people."""
 
     everybody: list[str] = field(default_factory=list)
     participants: bool = False
@@ -37,7 +37,7 @@ class Mentions:
     people: list[str] = field(default_factory=list)
 
     def sentences(self, known: Sequence[ZulipUser]) -> list[str]:
-        """Return in words whom it notifies; `known` are all people of the organisation."""
+        """Return sentences that name the people whom the text notifies; `known` are all people of the organisation."""
         notes = []
         if self.everybody:
             words = ", ".join(f"@**{word}**" for word in self.everybody)
@@ -55,7 +55,7 @@ class Mentions:
 
 
 def mentions_in(texts: Sequence[str]) -> Mentions:
-    """Return whom these messages notify."""
+    """Return the recipients that these messages notify."""
     found = Mentions()
     for text in texts:
         for line in _loud_lines(text):

@@ -29,7 +29,7 @@ _INDIVISIBLE = re.compile(
     r"\[[^\]\n]{0,300}\]\([^)\n]{0,2000}\)|[@#]_?\*\*[^*\n]{1,200}\*\*|\*\*[^*\n]{1,200}\*\*|\$\$[^$\n]{1,500}\$\$"
     r"|(?P<tick>`{1,8})[^`]{1,500}(?P=tick)"
 )
-"""Marks that lose their meaning when they are cut: links, mentions, bold words, math and code within a line."""
+"""Markup that loses its meaning when it is cut: links, mentions, bold words, math and code within a line."""
 _BLANKS = " \t"
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 _DEEPEST = 30
@@ -43,7 +43,7 @@ class Unsplittable(Exception):
 
 
 class _Cut(IntEnum):
-    """Where a text can be cut, the best place first."""
+    """The kinds of places where a text can be cut, best first."""
 
     PARAGRAPH = 0
     ITEM = 1
@@ -341,7 +341,7 @@ def _cut_at(line: str, room: int, *, keeps_blanks: bool) -> int:
 
 
 def _between_characters(line: str, room: int) -> Iterator[int]:
-    """Yield after how many characters the line may be cut, the most first; in a row of blanks only before the first."""
+    """Yield the numbers of characters after which the line may be cut, largest first; within a run of spaces only before the first."""
     for at in range(room, 0, -1):
         if at == room or not (line[at] in _BLANKS and line[at - 1] in _BLANKS):
             yield at

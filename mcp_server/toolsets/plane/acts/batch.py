@@ -49,7 +49,7 @@ from mcp_server.toolsets.service_act import digest_of
 from mcp_server.toolsets.spec import Arguments, stored_schemas
 
 FEWEST_TO_LIST = 3
-"""With fewer tasks of a project, each is read by itself."""
+"""The fewest tasks of a project for which its list is read; fewer are read one by one."""
 LONGEST_PROBLEM = 300
 NOT_SENT = "not sent"
 REFUSED = "refused"
@@ -150,10 +150,10 @@ class Batch:
 async def plan_batch(
     services: ActServices, call: Call, arguments: ChangesArguments, *, all_of_them: bool = True
 ) -> Batch:
-    """Return the plan of each change. Changes nothing. Without `all_of_them`, some that are not clear are no error.
+    """Return the plan of each change. Changes nothing. Without `all_of_them`, unclear changes are not an error.
 
-    Raises:
-        Unfit: some are not clear, all of them named, unless the caller wants the others to be done (`partial`).
+    Raises: Unfit: some changes are unclear; the error names all of them, unless the caller wants the others to be done
+    (`partial`).
     """
     board = board_of(services)
     asked = [_parsed(one) for one in arguments.changes]
@@ -234,7 +234,7 @@ def _without_clashes(items: Sequence[PlannedChange]) -> list[PlannedChange]:
 
 
 async def _finder(board: Board, updates: Sequence[UpdateArguments]) -> FindTask:
-    """Return what finds the tasks to be changed: those of a project with several from one list, the others one by one."""
+    """Return a function that finds the tasks to change: several of one project from its list, others one by one."""
     with_text = {one.task for one in updates if _needs_text(one)}
     wanted: dict[str, list[str]] = defaultdict(list)
     for one in updates:
@@ -288,7 +288,7 @@ def unsent(one: PlannedChange) -> Outcome:
 
 
 def outcome_of(answer: TaskActed) -> Outcome:
-    """Return the parts of an answer that say something."""
+    """Return the parts of an answer that are not empty."""
     told = {name: getattr(answer, name) for name in SHOWN}
     shown = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items() if value}
     return {"status": answer.status, **shown}

@@ -41,7 +41,7 @@ from mcp_server.toolsets.spec import ToolSpec
 
 TOOL = "plane_change_tasks"
 RECENT_S = 20.0
-"""How old a list may be that says how a task is before it is changed."""
+"""How old a list may be from which a task's values before a change are taken."""
 MOST_ATTEMPTS = 20
 LONGEST_WAIT_S = 61.0
 MOST_WAITS = 5
@@ -209,7 +209,7 @@ class RecentTasks:
         self._read: dict[str, tuple[float, dict[str, PlaneTask]]] = {}
 
     def worth_it(self, plan: TaskPlan) -> bool:
-        """Return whether enough tasks of the project are changed for a list of all to cost less than reading each."""
+        """Return whether so many tasks of the project are changed that listing all of them costs less than reading each."""
         return is_in_lists(plan) and self._counts[plan.project.id] >= FEWEST_TO_LIST
 
     async def __call__(self, plan: TaskPlan) -> PlaneTask | None:
@@ -219,7 +219,7 @@ class RecentTasks:
         return (await self.tasks(plan.project)).get(plan.task.id)
 
     async def tasks(self, project: Project, *, at_most_s: float = RECENT_S) -> Mapping[str, PlaneTask]:
-        """Return the tasks of a project by id, at most that old."""
+        """Return the tasks of a project by id, from a list that is at most that old."""
         at, known = self._read.get(project.id, (0.0, {}))
         began = self._monotonic()
         if not known or began - at >= at_most_s:
@@ -229,7 +229,7 @@ class RecentTasks:
 
 
 def is_in_lists(plan: TaskPlan) -> bool:
-    """Return whether a list says all that the plan sets: no texts, and nothing that Plane keeps outside of the task."""
+    """Return whether a list shows every value that the plan sets: it lacks texts, and all that Plane keeps outside of the task."""
     names = {one.name for one in plan.fields}
     return plan.kind in ("create", "update") and not names & {"description", "archived"} and not plan.ties
 

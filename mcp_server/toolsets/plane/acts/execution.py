@@ -46,7 +46,7 @@ WINDOWS: Mapping[Kind, timedelta] = {
     "edit": timedelta(0),
     "delete": timedelta(0),
 }
-"""How long the same call counts as a repetition. A change is due again as soon as the task was changed since."""
+"""How long the same call counts as a repetition. If the task has been changed since, the call is a new act."""
 TOOLS: Mapping[Kind, str] = {
     "create": "plane_create_task",
     "update": "plane_update_task",
@@ -78,7 +78,7 @@ class CreateComment:
         )
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
-        """Return the result of what has that key, None if nothing has it now."""
+        """Return the result of the comment with that key, None if there is none now."""
         found = await self.board.client.comment_by_external(self.plan.project.id, self.task.id, attempt.id)
         return self._result(found) if found else None
 
@@ -97,8 +97,7 @@ class CreateTask:
     async def send(self, attempt: DeliveryAttempt) -> Result:
         """Create it, unless it is there, tie it, and return its result.
 
-        Raises:
-            PartlyDone: it is there, and a tie could not be made.
+        Raises: PartlyDone: it exists, but a tie could not be made.
         """
         project = self.plan.project
         made = await self.board.client.create_task(project.id, fields_of(self.plan), attempt.id)
@@ -112,7 +111,7 @@ class CreateTask:
         return self._result(made)
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
-        """Return the result of what has that key, None if nothing has it now, or not with all its ties."""
+        """Return the result of the task with that key, None if there is none now, or if it lacks one of its ties."""
         found = await self.board.client.task_by_external(self.plan.project.id, attempt.id)
         if found is None:
             return None
@@ -315,7 +314,7 @@ def fields_of(plan: TaskPlan) -> TaskFields:
 async def _conclude(
     services: ActServices, plan: TaskPlan, delivered: Delivered, *, read_back: bool = True
 ) -> TaskActed:
-    """Return the answer, and record which pages the text names that is in Plane now."""
+    """Return the answer, and record which pages the text in Plane now names."""
     answer = await _answer(board_of(services), plan, delivered, read_back=read_back)
     texts = [one.will_be for one in plan.fields if one.name in LONG]
     if answer.status == "done" and texts and answer.key:

@@ -1,4 +1,4 @@
-"""Planned acts on tasks: what Plane would get, and the same as a person reads it. Pure."""
+"""Planned acts on tasks: the values for Plane, and the same as a person reads them. Pure."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ LONG: tuple[FieldName, ...] = ("description", "comment")
 TIES: tuple[FieldName, ...] = ("cycle", "modules", "relations", "links")
 """Fields that Plane keeps outside of the task. Their values before and after are only those that the act touches."""
 QUOTABLE: tuple[FieldName, ...] = ("state", "priority", "start", "due", "parent", "archived")
-"""Fields whose values a sentence may quote: nobody writes text into them."""
+"""Fields whose values a sentence may quote, because they hold no free text."""
 BY_HAND: Mapping[FieldName, str] = {
     "name": "the earlier one is in the history of the task in Plane",
     "description": "the earlier one is in the history of the task in Plane",
     "relations": "a person can remove them in Plane",
     "archived": "a person can restore the task in Plane",
 }
-"""Fields that no call of this server sets back, and where they can be."""
+"""Fields that no call of this server can restore, and where a person can."""
 LONGEST_SENTENCE = 200
 LONGEST_PREVIEW = 4_000
 
@@ -115,7 +115,7 @@ class TaskPlan:
 
     @property
     def level(self) -> Trust:
-        """The level that the act needs, beyond that of its tool: nothing takes a deletion back."""
+        """The level that the act needs beyond its tool's, because a deletion cannot be undone."""
         return Trust.HIGH_STAKES if self.kind == "delete" else Trust.NONE
 
     @property
@@ -144,7 +144,7 @@ class TaskPlan:
 
     @property
     def place(self) -> str:
-        """The task, or the project that is to get one."""
+        """The task, or the project in which one is created."""
         return f"plane:{self.key or self.project.key}"
 
     @property
@@ -159,9 +159,9 @@ class TaskPlan:
 
     @property
     def digest(self) -> str:
-        """A hash that is the same for a repetition of the change, and another one if it is due again.
+        """A hash that is the same for a repetition of the change.
 
-        It is due again if somebody changed the task (back) since.
+        It differs if somebody has changed the task since: then the change is a new act.
         """
         since = self.task.updated_at.isoformat() if self.task and self.kind == "update" else ""
         return digest_of([*self._act(), since])
@@ -201,7 +201,7 @@ def done_before(plan: TaskPlan, earlier: EarlierAct) -> TaskActed:
 
 
 def preview(plan: TaskPlan) -> str:
-    """Return the texts that would be sent, as people read them; nothing that Plane has already."""
+    """Return the texts that would be sent, as people read them, without text that Plane already has."""
     short = [_line(one.name, one.will_be) for one in plan.fields if one.name not in LONG]
     long = [one.will_be for one in plan.fields if one.name in LONG]
     return "\n\n".join(["\n".join(short), *long] if short else long)
@@ -252,7 +252,7 @@ def sentence(plan: TaskPlan) -> str:
 
 
 def undo_of(plan: TaskPlan, key: str, comment_id: str | None = None) -> str:
-    """Return which call takes the act back, and what no call can take back."""
+    """Return the call that undoes the act, and what no call can undo."""
     if plan.kind != "update":
         remove = json.dumps({"task": key, "comment_id": comment_id, "delete": True})
         return {

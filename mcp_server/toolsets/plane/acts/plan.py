@@ -137,7 +137,7 @@ async def _comment_change(board: Board, project: Project, task: PlaneTask, argum
 async def plan_update(board: Board, call: Call, arguments: UpdateArguments, find: FindTask | None = None) -> TaskPlan:
     """Return which fields of the task would change. With `seen_at` none does if one of them was changed since.
 
-    Without `seen_at` no description is replaced, so that nobody's words are lost; for any other field the last writer wins.
+    Without `seen_at` no description is replaced, so that no text is lost; for any other field the last writer wins.
 
     Raises:
         Missing, UnknownName, AmbiguousServiceName, NotAllowed, Unfit: it cannot be carried out.
@@ -181,7 +181,7 @@ async def plan_update(board: Board, call: Call, arguments: UpdateArguments, find
 async def _fields_named(
     names: _FieldNames, task: PlaneTask | None, arguments: CreateArguments | UpdateArguments
 ) -> list[TaskField]:
-    """Return every field that the arguments name, also if it would not change; `task` is None for a new one."""
+    """Return every field that the arguments name, even if it would not change; `task` is None for a new one."""
     board, project = names.board, names.project
     fields = []
     if arguments.name is not None:
@@ -282,7 +282,7 @@ class _FieldNames:
         self.remarks: tuple[str, ...] = ()
 
     async def load(self) -> None:
-        """Load the names of the project, to show what a task has already."""
+        """Load the names of the project, to show the current values of a task."""
         self.states = await self.board.states.by_id(self.project)
         labels = await self.board.labels.by_id(self.project)
         self.people = dict(await self.board.names_of_people(self.project))
@@ -332,7 +332,7 @@ def _seen(plan: TaskPlan, seen_at: str | None) -> datetime:
 
 
 def _conflict(plan: TaskPlan, task: PlaneTask) -> TaskPlan:
-    """Return a plan that only shows what the task has now, for the caller to merge."""
+    """Return a plan that only shows the task's current values, for the caller to merge."""
     text = plan.field("description")
     what = "its current description" if text else "its current values"
     current = text.was if text else "\n".join(f"{one.name}: {one.was or 'none'}" for one in plan.fields)

@@ -1,6 +1,6 @@
 """How a task in Plane differs from what was sent, found by reading it back. Pure.
 
-Plane answers 200 to a write of which it dropped people, labels or parts of the text.
+Plane answers 200 even if it dropped people, labels or parts of the text.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def is_between(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> bool:
 def _is_taken(field: TaskField, value: Value) -> bool:
     """Return whether Plane may have turned the value that was sent into this one.
 
-    It leaves out some people and labels, and elements of a text, but never words: other words are somebody else's.
+    It drops some people, labels and elements of a text, but never words: different words were written by somebody else.
     """
     if value in (field.after, field.before):
         return value == field.after

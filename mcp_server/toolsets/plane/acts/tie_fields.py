@@ -1,4 +1,4 @@
-"""Reads what an act says about lists and ties of a task: people added or removed, its parent, cycle, modules, relations, links.
+"""Reads an act's arguments about a task's lists and ties: people added or removed, its parent, cycle, modules, relations, links.
 
 Resolves names and asks Plane for the present values. Changes nothing.
 """
@@ -45,7 +45,7 @@ T = TypeVar("T", bound=HasId)
 
 @dataclass(frozen=True, slots=True)
 class ListChange(Generic[T]):
-    """A list as it is to be: `added` alone if it is `whole`, else the present one with `added` and without `removed`."""
+    """The requested list: `added` alone if it is `whole`, else the current list with `added` and without `removed`."""
 
     added: Sequence[T]
     removed: Sequence[T] = ()

@@ -1,6 +1,7 @@
-"""What ties a task to other things: its cycle and modules, related tasks, links. Plane has requests of their own for each.
+"""A task's ties to other things: its cycle and modules, related tasks, links.
 
-Plane neither gives them with the task nor changes them with it. So a plan names what it touches, and only that is looked up.
+Plane has separate requests for each, and neither returns nor changes them with the task. So a plan names the ties that
+it touches, and only those are looked up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mcp_server.toolsets.plane.acts.model import TIES, FieldName, TaskField, Tas
 
 
 async def ties_now(board: Board, plan: TaskPlan, task_id: str) -> Mapping[FieldName, Value]:
-    """Return the present values of the plan's ties: of all that it touches, those that the task has."""
+    """Return the current values of the plan's ties: those that the task has, of all that the plan touches."""
     return {one.name: await _tie_now(board, plan.project, one, task_id) for one in plan.fields if one.name in TIES}
 
 
@@ -47,10 +48,9 @@ def relation_key(kind: str, task_id: str) -> str:
 
 
 async def tie(board: Board, plan: TaskPlan, task_id: str, now: Mapping[FieldName, Value]) -> None:
-    """Make the task's ties what the plan says, from what they are `now`. Each request has the same result if it is repeated.
+    """Change the task's ties from what they are `now` to what the plan sets. Each request has the same result if it is repeated.
 
-    Raises:
-        ConnectorError: one of them was refused, or nobody knows; those before it are done.
+    Raises: ConnectorError: one of the requests was refused, or its outcome is unknown; those before it are done.
     """
     for field in plan.fields:
         if field.name not in TIES or now[field.name] == field.after:

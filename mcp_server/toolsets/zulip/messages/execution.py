@@ -2,8 +2,9 @@
 
 A file is uploaded before the message that links to it. Nobody sees an upload without a message, so it may happen twice.
 
-Zulip knows no keys. But a queue of events receives a message that was sent with the queue's id under the `local_id` that it was
-sent with; and a bot finds its own messages. Source: https://zulip.com/api/send-message (`queue_id`, `local_id`).
+Zulip knows no keys. But if a message is sent with the id of an event queue and a `local_id`, the queue receives the
+message with that `local_id`; and a bot can find its own messages. Source: https://zulip.com/api/send-message
+(`queue_id`, `local_id`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class NotKnown(KnowledgeError):
 
 
 class SendMessage:
-    """Sends the parts of a message, each once, however often it is tried.
+    """Sends the parts of a message, each once, no matter how often it is tried.
 
     The outbox entry's marks: `newest` is the newest message there before, `queues` the event queues that may receive the parts,
     `begun.N` when part N was sent, and `id.N` its id once that is known. `file` is the address of the uploaded file.
@@ -143,7 +144,7 @@ class SendMessage:
         return False
 
     def _partly_done(self, attempt: DeliveryAttempt, number: int, error: ConnectorError) -> KnowledgeError:
-        """Return the error of part `number`, which means something else if parts before it were sent."""
+        """Return the error for part `number`: PartlyDone if parts before it were sent."""
         if not any(attempt.marks.get(_id(before)) for before in range(number)):
             return error
         sent = f"{number} of {len(self._plan.parts)} messages were sent"

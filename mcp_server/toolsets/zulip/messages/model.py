@@ -1,4 +1,4 @@
-"""Planned messages and reactions: what Zulip would get, and the same as a person reads it. Pure."""
+"""Planned messages and reactions: the values for Zulip, and the same as a person reads them. Pure."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ class PlannedReaction:
 class MessagePlan:
     """The effect of a call in Zulip: send `parts`, or react.
 
-    `place` is where, as people write it; `url` is where they see it. `halted` is the answer of a call that is not carried out: a
-    dry run, or nothing to do. `quotes` are the origins of text that the preview holds, such as the names of topics.
-    `among_reviews`: it goes to the topic in which the server announces proposals. `notifies` says in words whom its mentions notify,
-    `to_everybody` that it is everybody in the channel. `file` is uploaded first, and the last part ends with a link to it.
-    `page` is the path of the page that it is, if it is one. `send_at` is when Zulip is to send it; None for now.
+    `place` names the place for people; `url` is its address in a browser. `halted` is the answer of a call that is not
+    carried out: a dry run, or nothing to do. `quotes` are the origins of text that the preview holds, such as the names
+    of topics. `among_reviews`: it goes to the topic in which the server announces proposals. `notifies` describes whom
+    its mentions notify; `to_everybody`: that is everybody in the channel. `file` is uploaded first, and the last part
+    ends with a link to it. `page` is the path of the page that it is, if it is one. `send_at` is the time at which
+    Zulip will send it; None for now.
     """
 
     site: str

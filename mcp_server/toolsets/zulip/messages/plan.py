@@ -171,10 +171,9 @@ async def plan_reaction(chat: Chat, arguments: ReactArguments) -> MessagePlan:
 def prepared(text: str) -> str:
     """Return the text as Zulip stores it: no empty lines at its start, no white space at its end.
 
-    Sent otherwise, it would not be found again by its text, and the answer would report a difference.
+    Otherwise the message could not be found again by its text, and the answer would report a difference.
 
-    Raises:
-        Unclear: nothing is left, or it holds what Zulip refuses.
+    Raises: Unclear: nothing is left, or it holds characters that Zulip refuses.
     """
     # Half of a surrogate pair cannot be encoded; line ends of other systems are line ends.
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n").replace("\r", "\n")
@@ -220,11 +219,7 @@ async def _where(chat: Chat, arguments: SendArguments, server: ZulipServer) -> t
 
 
 def require_topic(topic: str, server: ZulipServer) -> None:
-    """Return if Zulip keeps a topic of that name as it is.
-
-    Raises:
-        Unclear: it is too long, or holds what Zulip refuses.
-    """
+    """Check that Zulip keeps a topic's name unchanged. Raises: Unclear: it is too long, or holds characters that Zulip refuses."""
     if any(_is_refused(letter) for letter in topic):
         raise Unclear("the topic holds invisible characters, which Zulip refuses; type it again")
     if len(topic) > server.longest_topic:

@@ -35,7 +35,7 @@ class ValueInZulip(Protocol):
         ...
 
     async def check(self) -> None:
-        """Return if exactly the planned change would happen now.
+        """Check that exactly the planned change would happen now.
 
         Raises:
             EffectChanged: something else would happen.
@@ -62,7 +62,7 @@ class OwnMessage:
             return None
 
     async def check(self) -> None:
-        """Return: the text was compared, and nothing else matters."""
+        """Do nothing: the text was already compared, and nothing else matters."""
 
     async def change(self, _marks: Marks) -> None:
         """Edit or delete it."""
@@ -91,7 +91,7 @@ class WaitingMessage:
         return found
 
     async def check(self) -> None:
-        """Return: the text was compared, and nothing else matters."""
+        """Do nothing: the text was already compared, and nothing else matters."""
 
     async def change(self, _marks: Marks) -> None:
         """Cancel it."""
@@ -111,7 +111,7 @@ class TopicPlace:
         return (message.channel_id or 0, message.topic)
 
     async def check(self) -> None:
-        """Return if the new name is taken or free, as it was when this was planned.
+        """Check that the new name is still taken, or still free, as when this was planned.
 
         Raises:
             EffectChanged: two topics would become one, or no longer would.
@@ -146,7 +146,7 @@ class ReadMarks:
         return self.plan.after if set(left).isdisjoint(self.plan.message_ids) else self.plan.before
 
     async def check(self) -> None:
-        """Return: nothing else can happen."""
+        """Do nothing: nothing else can happen."""
 
     async def change(self, _marks: Marks) -> None:
         """Mark them."""
@@ -166,7 +166,7 @@ class Subscription:
         return channel is not None and channel.id in await self.chat.client.subscriptions()
 
     async def check(self) -> None:
-        """Return if the channel still has its name: Zulip takes a name here, and creates a channel if none has it.
+        """Check that the channel still has its name: Zulip expects a name here, and creates a channel if none has it.
 
         Raises:
             EffectChanged: it was renamed or archived.

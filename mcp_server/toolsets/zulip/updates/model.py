@@ -1,4 +1,4 @@
-"""Planned changes in Zulip: what would change, and the same as a person reads it. Pure."""
+"""Planned changes in Zulip: the values for Zulip, and the same as a person reads them. Pure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class UpdatePlan:
 
     @property
     def effect(self) -> str:
-        """A hash over what would change. New messages in a topic do not make it another act."""
+        """A hash over what would change. New messages in a topic don't change it."""
         channel, people = self.where.channel, self.where.people
         place = [channel.id if channel else None, self.where.topic, [person.id for person in people]]
         number = 0 if self.kind == "move" else self.number

@@ -243,7 +243,7 @@ async def _move(chat: Chat, arguments: ChatUpdateArguments, *, recalled: bool) -
 
 
 def _move_in_words(was_at: ChatPlace, where: ChatPlace, count: str, arguments: ChatUpdateArguments) -> tuple[str, str]:
-    """Return what happens, and the call that takes it back."""
+    """Describe the move, and return the call that undoes it."""
     here, there = was_at.channel, where.channel
     call = f"zulip_update(channel={_quoted(there.name if there else '')}, topic={_quoted(where.topic or '')}"
     if arguments.resolved is not None:
@@ -280,7 +280,7 @@ def _new_topic(arguments: ChatUpdateArguments, topic: str) -> str:
 async def _message_of(chat: Chat, where: ChatPlace) -> Message | None:
     """Return the newest message of a topic that somebody of the organisation wrote; None if there is no message.
 
-    Zulip's own notice about a topic is deleted when the topic is taken back to what it was a moment ago.
+    Zulip deletes its own notice about a topic if the topic is changed back within a moment.
     Source: Zulip's zerver/actions/message_edit.py (`maybe_delete_previous_resolve_topic_notification`).
     """
     window = await chat.client.messages(where, anchor="newest", before=NEWEST_LOOKED_AT)
