@@ -33,7 +33,7 @@ FRESH = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A principal, and the journey of the call (`""` outside of one)."""
+    """A principal, and the journey of the call. Outside of one it is `""`, or tells callers apart that share the principal."""
 
     principal: str
     journey: str = ""

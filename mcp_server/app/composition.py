@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,8 @@ logger = logging.getLogger("knowledge_forge")
 
 QUESTION_S = 3600.0
 """How long a person has to answer a form."""
+CLIENT_DIGITS = 16
+"""Digits of the hash that tells callers without a token apart."""
 PROGRESS_S = 2.0  # between two lines of progress in the log
 
 
@@ -324,6 +326,18 @@ def _identifier(
     async def who(ctx: ServerRequestContext[Any, Any]) -> Principal:
         if ctx.request is None:
             return await callers.named(settings.enrolment)
-        return await callers.named(bearer(ctx.request.headers), without=TOKENLESS)
+        principal = await callers.named(bearer(ctx.request.headers), without=TOKENLESS)
+        return replace(principal, client=_client_of(ctx, ctx.request.headers)) if principal.by_handle else principal
 
     return who
+
+
+def _client_of(ctx: ServerRequestContext[Any, Any], headers: Mapping[str, str]) -> str:
+    """Return what tells callers over HTTP without a token apart: their session, or without sessions (2026) their client's name.
+
+    It is hashed, because it is stored and whoever has a session's id can send requests in that session.
+    """
+    told, params = headers.get("mcp-session-id"), ctx.session.client_params
+    if told is None and params is not None:
+        told = f"{params.client_info.name} {params.client_info.version}"
+    return digest(told).hex()[:CLIENT_DIGITS] if told else ""

@@ -39,6 +39,7 @@ REPEATS = "repeats"
 DOUBTS = "doubts"
 """In a preview: a language model's remarks on the call's new text."""
 RUN = "run"
+CLIENT = "client"
 """In a preview: the run of `agent_run` that made the call, with the start of its goal and the key of the call."""
 LONGEST_GOAL = 200
 
@@ -81,7 +82,12 @@ def hash_of(proposal: Proposal) -> str:
 def principal_of(proposal: Proposal) -> Principal:
     """Return the principal that made the proposal."""
     user, _, host = proposal.principal.rpartition("@")
-    return Principal(user, host)
+    return Principal(user, host, client_of(proposal))
+
+
+def client_of(proposal: Proposal) -> str:
+    """Return what tells the caller that made it apart from others without a token, "" if nothing does."""
+    return str(json.loads(proposal.preview).get(CLIENT, ""))
 
 
 def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
@@ -187,6 +193,8 @@ class Proposing:
             preview[REPEATS] = [[digest.hex(), origin] for digest, origin in shown.repeats]
         if draft.places:
             preview[PLACES] = list(draft.places)
+        if call.principal.client:
+            preview[CLIENT] = call.principal.client
         why = draft.why
         if call.run:
             preview[RUN] = run = await self._run(call)

@@ -69,5 +69,7 @@ class Call:
 
     @property
     def reader(self) -> Reader:
-        """The principal recorded as having read a page."""
-        return Reader(self.principal.id, self.journey)
+        """The principal recorded as having read a page, with its journey, or else the client of a caller without a token."""
+        return Reader(
+            self.principal.id, self.journey or (f"client:{self.principal.client}" if self.principal.client else "")
+        )

@@ -1,6 +1,6 @@
 """Handles for callers over HTTP that send no token.
 
-These callers are one principal, because nothing distinguishes them. Each reaches only journeys whose unguessable id it knows, so
+These callers are one principal, because each can pass as any other. Each reaches only journeys whose unguessable id it knows, so
 answers to one of them must not contain an id that another one got.
 """
 

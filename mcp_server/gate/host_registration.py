@@ -9,7 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from knowledge.errors import KnowledgeError, StorageError
@@ -52,10 +52,16 @@ class Principal:
     """Identifies the caller: a person's account and the host that acts for it.
 
     Nothing that a client claims about itself is part of it.
+
+    Attributes:
+        client: Tells callers over HTTP without a token apart, "" if nothing does: a hash of their session, or of the name that
+            their client gives itself. It is no part of the identity: a caller can change it at will, so trust, untrusted reading,
+            limits and rights go by `id`. Only advice and the recognition of a repeated call go by it.
     """
 
     user: str
     host: str
+    client: str = field(default="", compare=False)
 
     @property
     def id(self) -> str:

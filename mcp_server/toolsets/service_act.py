@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from knowledge.errors import EffectChanged
 from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.ports import State
+from mcp_server.approvals.proposals import client_of
 from mcp_server.connectors.outbox_dispatcher import Delivered, OutboxAct, outbox_entry_for
 from mcp_server.connectors.text.dates import to_minute
 from mcp_server.gate.caller import Call
@@ -105,7 +106,8 @@ async def earlier_act(
 ) -> EarlierAct | None:
     """Return the caller's own call with the same arguments that a person approved within `within`, and that was executed.
 
-    Hosts repeat a call to see whether it was approved, and nobody is asked twice.
+    Hosts repeat a call to see whether it was approved, and nobody is asked twice. The same call of another client is its own, also
+    where the two share a principal because they send no token.
     """
     if call.origin == APPROVED_ORIGIN:
         return None  # an approval is to be executed, also of a call that was approved before
@@ -118,7 +120,7 @@ async def earlier_act(
         if line.tool != tool or line.verdict is None or line.verdict.at < services.now() - within:
             continue
         proposal = await trust.proposal(line.id)
-        if proposal is None:
+        if proposal is None or client_of(proposal) != call.principal.client:
             continue
         # Long arguments of an ended proposal are cut; their digest stays.
         is_same = proposal.cut.arguments == digest if proposal.cut else proposal.arguments == text

@@ -25,7 +25,14 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitResult, InputRequiredResult, InputResponses, PromptReference, ResourceTemplateReference
+from mcp_types import (
+    ElicitResult,
+    Implementation,
+    InputRequiredResult,
+    InputResponses,
+    PromptReference,
+    ResourceTemplateReference,
+)
 
 from knowledge.state.sqlite.database import load_schema
 from knowledge.state.sqlite.store import APPLICATION_ID
@@ -39,11 +46,14 @@ from mcp_server.protocol.gate_extension import QUESTION
 from tests.contract.gate.test_trust_gradient import ERAS, ROOT, Forms, serving
 from tests.doubles.provider_turns import said
 from tests.support.agents.small_agents import Only, noting
+from tests.support.hosts.reviewers import reviewing
 from tests.support.hosts.task_clients import accepting
 from tests.support.hosts.task_servers import NOTE, UNKNOWN, asks, place
 from tests.support.hosts.writers import Refused, let_in
 from tests.support.knowledge_bases.folders import write
 from tests.support.runs.hosts import run_host
+from tests.support.webhook.hosts import sending
+from tests.support.zulip.hosts import at_once
 
 HANDBOOK = ROOT / "kb" / "concepts" / "principals-and-enrolment.md"
 ME = os_user()
@@ -74,10 +84,13 @@ async def stranger(settings: Settings, transport: str, era: str, forms: Forms | 
 
 
 @asynccontextmanager
-async def tokenless(address: str, era: str = "auto", forms: Forms | None = None) -> AsyncIterator[Client]:
+async def tokenless(
+    address: str, era: str = "auto", forms: Forms | None = None, name: str = "client"
+) -> AsyncIterator[Client]:
     async with create_mcp_http_client() as http:
         wire = streamable_http_client(f"http://{address}/mcp", http_client=http)
-        async with Client(wire, mode=era, elicitation_callback=forms) as client:
+        about = Implementation(name=name, version="1")
+        async with Client(wire, mode=era, elicitation_callback=forms, client_info=about) as client:
             yield client
 
 
@@ -111,6 +124,40 @@ async def test_an_unregistered_client_approves_nothing_by_its_own_form(
         waiting = await state.trust.proposals(states=("pending",))
         assert [one.verdict for one in waiting] == [None, None]
         assert {one.principal for one in waiting} == {f"{ME}@{UNENROLLED if transport == 'stdio' else TOKENLESS}"}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_two_clients_without_a_token_share_trust_and_neither_advice_nor_repeated_calls(
+    tmp_path: Path, era: str
+) -> None:
+    """Decision 85: before, the second was told that its call was done, and got no advice about a map that the first had seen."""
+    event = {"target": "releases", "event": "release.published", "text": "Version 2 is out."}
+    async with (
+        sending(tmp_path) as host,
+        reviewing(host.settings) as person,
+        serving(replace(host.settings, enrolment=None), sleep=at_once, announcing=False) as address,
+        tokenless(str(address), era, name="one") as one,
+        # Sessions tell two clients of one name apart.
+        tokenless(str(address), era, name="one" if era == "legacy" else "two") as two,
+    ):
+        await call(one, "kb_map", path="")
+        nudged = [(await call(client, "kb_search", query="guide"))["nudge"] for client in (one, two)]
+        assert (nudged[0], "kb_map('')" in (nudged[1] or "")) == (None, True)
+
+        assert (await call(one, "webhook_send", **event))["status"] == "proposed"
+        first = await person.only()
+        await person.approve(first.id)
+        again, other = [await call(client, "webhook_send", **event) for client in (one, two)]
+        assert (again["status"], "was approved on" in again["note"]) == ("unchanged", True)
+        assert other["status"] == "proposed"
+        second = await person.only()
+        assert second.principal == first.principal == f"{ME}@{TOKENLESS}"
+
+        # A caller can change its session and its name at will: a freeze reaches it under every one.
+        await freeze(person.app.base.state, second.principal, by=ME, reason="no", now=utc_now())
+        for client in (one, two):
+            with pytest.raises(Refused, match="frozen"):
+                await call(client, "kb_read", path="guide.md")
 
 
 @pytest.mark.parametrize("era", ERAS)
