@@ -301,14 +301,14 @@ async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back()
         assert "the person rejected the submitted work" in told
         assert "no acid on my roof" in told
         await led.submit(**GROUND)
-        state = await led.decide("modify", changes={"plan": GROUND["plan"][:1]})
+        state = await led.decide("modify", changes={"drop": ["s2"]})
         assert state.phase == MAKING
         assert [s["id"] for s in BuildRecord(state.works).steps] == ["s1"]
         state = await led.decide("revisit", "treat them after all", changes={"phase": GROUNDING})
         assert (state.phase, state.visit, state.backward_trigger) == (GROUNDING, 2, "revisit")
         assert "treat them after all" in await led.told()
         await led.submit(plan=GROUND["plan"][1:])
-        state = await led.decide("modify", changes={"concepts": GROUND["concepts"][:1]})
+        state = await led.decide("modify", changes={"drop": ["k2"]})
         assert (state.phase, state.status) == (GROUNDING, "active")
         assert "the step s2 rests on concepts that do not exist: k2" in await led.missing()
 

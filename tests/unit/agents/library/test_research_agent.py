@@ -522,8 +522,8 @@ async def test_a_person_may_change_or_refuse_the_tree_and_send_the_coverage_back
         assert "the person rejected the submitted work" in told
         assert "ask about the law, too" in told
         await led.submit(**TREE)
-        fewer = {"categories": TREE["categories"][:1], "questions": TREE["questions"][:2]}
-        state = await led.decide("modify", changes={"categories": fewer["categories"]})
+        others = [category["id"] for category in TREE["categories"][1:]]
+        state = await led.decide("modify", changes={"drop": others})
         assert (state.phase, state.status) == (DECOMPOSE, "active")
         assert "q3" in (await led.missing())[0]
         assert (await led.submit(drop=["q3"])).status == "waiting"

@@ -610,8 +610,8 @@ async def test_the_learner_may_change_refuse_and_come_back_even_after_the_end() 
         assert "the person rejected the submitted work" in told
         assert "I know more than that" in told
         await led.submit(**CALIBRATED)
-        one = CALIBRATED["objectives"][:1]
-        state = await led.decide("modify", "only the first", changes={"objectives": one})
+        others = [objective["id"] for objective in CALIBRATED["objectives"][1:]]
+        state = await led.decide("modify", "only the first", changes={"drop": others})
         assert (state.phase, state.status) == (DIAGNOSE, "active")
         await led.submit(**DIAGNOSED)
         assert (await led.submit(**TAUGHT)).status == "complete"
@@ -626,7 +626,7 @@ async def test_the_learner_may_change_refuse_and_come_back_even_after_the_end() 
 async def test_a_persons_changes_that_break_the_calibration_are_reported_and_work_continues_once_fixed() -> None:
     async with leading(AGENT) as led:
         await led.submit(**CALIBRATED)
-        state = await led.decide("modify", changes={"objectives": CALIBRATED["objectives"][1:]})
+        state = await led.decide("modify", changes={"drop": [CALIBRATED["objectives"][0]["id"]]})
         assert (state.phase, state.status) == (CALIBRATE, "active")
         assert "o2 needs objectives that do not exist: o1" in (await led.missing())[0]
 
