@@ -9,7 +9,8 @@ from hashlib import sha256
 
 from agents.engine.events import Json, canonical
 from agents.engine.work.markdown import one_line
-from agents.loop.answer.substance import DO, WHY, Answered, lack
+from agents.loop.answer.substance import DO, WHY, Answered, lack, repeats_itself
+from agents.loop.answer.written_calls import calls_in
 from agents.loop.model.ports import ModelReply, ToolDefinition, ToolUse
 from agents.loop.record.frames import Action, Control, PersonAnswered, RequestCost, ToolResult
 from agents.loop.record.run import Run
@@ -18,7 +19,7 @@ from agents.loop.record.transcript import ASK, GIVE_UP, OWN_TOOLS
 OBSERVED_CHARS, MOST_STRUCTURED_CHARS = 160, 100_000
 MOST_SAID_CHARS, MOST_ARGUMENTS_CHARS, MOST_CALLS = 200_000, 1_000_000, 32
 """Limits of one reply: its text, one call's arguments, and the calls made. We ask for far less, but a server may ignore that."""
-MOST_NAME_CHARS = 200
+MOST_NAME_CHARS, MOST_REPEATED = 200, 500
 MOST_NOTED = 2 * MOST_CALLS
 """Calls of one reply that are recorded."""
 TOO_MANY = f"one answer may call {MOST_CALLS} tools; call it again in the next one"
@@ -57,9 +58,11 @@ class Decision:
 
 def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition], run: Run) -> Decision:
     """Return the decision in a reply to a request of the run that offered these tools."""
-    uses = [_storable_use(use) for use in reply.uses]
     text, cut = reply.text[:MOST_SAID_CHARS], reply.stop == "length" or len(reply.text) > MOST_SAID_CHARS
     names = [tool.name for tool in offered]
+    written, said = _written_uses(text, names, run) if not reply.uses and not cut else ((), text)
+    uses = [_storable_use(use) for use in reply.uses or written]
+    text = said if written else text
     # First, because a call that asks a person or gives up contradicts any other call beside it: then none is made.
     if any(use.name in _OWN for use in uses):
         decision = _interpret_own(text, uses)
@@ -71,6 +74,9 @@ def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition], run: R
         # One call that can be made is enough: the model learns about the others from their results.
         if all(one.problem for one in wanted):
             decision = replace(decision, action="correct", problem=wanted[0].problem)
+    elif repeats_itself(text):
+        # Without the repetitions, which a model that reads them would continue.
+        decision = Decision("correct", text[:MOST_REPEATED], problem=f"{WHY['loop']}; {DO['loop']}")
     elif cut:  # only without calls: a call whose arguments were cut off says so itself
         decision = Decision("correct", text, problem="it was cut off because it was too long; say less at once")
     elif not text.strip():
@@ -105,6 +111,20 @@ def measured_by(run: Run, offered: Sequence[ToolDefinition]) -> Answered:
         tools=[f"{tool.name}: {tool.description.partition('.')[0]}" for tool in offered],
         acted=bool(results or decided),
     )
+
+
+def _written_uses(text: str, names: Sequence[str], run: Run) -> tuple[Sequence[ToolUse], str]:
+    """Return the calls that the model wrote as text, and its text before them. A call that it read somewhere is a quotation."""
+    calls, before = calls_in(text, {*names, *_OWN})
+    if not calls:
+        return (), text
+    region = text.replace(before, "", 1).strip()
+    if any(region in one for one in measured_by(run, ()).read):
+        return (), text
+    # Nine letters and digits, because Mistral's servers accept no other ids.
+    ids = (sha256(f"{run.id}/{run.count}/{place}".encode()).hexdigest()[:9] for place in range(len(calls)))
+    uses = [ToolUse(id_, call.name, call.arguments, call.problem) for id_, call in zip(ids, calls, strict=False)]
+    return uses, before
 
 
 def _interpret_own(text: str, uses: Sequence[ToolUse]) -> Decision:

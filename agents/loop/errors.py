@@ -65,7 +65,7 @@ class NoRoom(RunError):
 
     def __init__(self, run: str, why: str) -> None:
         self.run, self.why = run, why
-        super().__init__(f"it waits until there is room: {why}")
+        super().__init__(f"it waits until a limit allows more: {why}")
 
 
 class RunLeft(RunError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
@@ -15,11 +15,12 @@ from agents.loop.decision import check_tool_names
 from agents.loop.errors import LeftToOthers, NoRoom, RunTaken, StaleRun
 from agents.loop.limits import MOST_INVALID, MOST_TAKEN_UP, DayLimitReached, limit_reached, seconds_left
 from agents.loop.model.errors import BadAddress, BadKey, BadSurroundings, ContextTooLong, ProviderAway, ProviderError
+from agents.loop.model.ports import ToolDefinition
 from agents.loop.processor import Processor
 from agents.loop.record.frame_factory import FrameDraft
 from agents.loop.record.frames import Frame, RequestCost, ToolCallFrame, ToolResult
 from agents.loop.record.run import Run
-from agents.loop.record.transcript import build_transcript, transcript_tokens
+from agents.loop.record.transcript import build_transcript, definition_tokens, transcript_tokens
 from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunStore
 from agents.loop.store.retries import outlasting
 from agents.loop.tools import CallOutcome, Tools
@@ -34,6 +35,12 @@ CLOSING_S = 5.0
 """Time for a cancelled run to record that it was cancelled."""
 # Each time halves the history, so an eighth is left after three.
 MOST_SHORTENED = 3
+FEWEST_LEFT = 800
+"""Tokens of the context window that a run needs beside the descriptions of its tools: the prompt, the goal, a result and an answer."""
+TOOLS_TOO_LONG = (
+    "the descriptions of the tools take about {tools:,} tokens, and the model's context window has {limit:,}; give the run fewer "
+    "toolsets, or use a model or a server with a larger window"
+)
 CANCELLED = "the request that led the run was cancelled"
 UNPLANNED = "the tool failed unexpectedly"
 NO_TIME = "the run has no time left"
@@ -177,7 +184,7 @@ class RunLeader:
         try:
             decided = await self._within(run, lambda: self._ports.processor.decide(run, offered))
         except ContextTooLong as error:
-            return await self._shorten(run, error)
+            return await self._shorten(run, error, offered)
         except ProviderError as error:
             cost = self._ports.processor.cost_of(error)
             # Another process may have the key or the connection that this one lacks. So a run that others led already, or that has a
@@ -204,14 +211,19 @@ class RunLeader:
             return left
         raise raised
 
-    async def _shorten(self, run: Run, error: ContextTooLong) -> Run:
-        """Return the run with half the budget for the model's input, or failed if that was tried often enough."""
-        cost = self._ports.processor.cost_of(error)
+    async def _shorten(self, run: Run, error: ContextTooLong, offered: Sequence[ToolDefinition]) -> Run:
+        """Return the run with a smaller budget for the model's input, or failed if that was tried often enough or cannot help."""
+        cost, why = self._ports.processor.cost_of(error), str(error)
         # The project's estimate of tokens is rough, so the vendor may refuse a request that fits by our count.
-        if run.shortened >= MOST_SHORTENED:
-            return await self._record(self.draft(run).add_control("provider_failed", str(error), cost))
-        half = min(run.context_tokens, transcript_tokens(build_transcript(run))) // 2
-        return await self._record(self.draft(run).add_control("shortened", str(error), cost, context_tokens=half))
+        budget = min(run.context_tokens, transcript_tokens(build_transcript(run))) // 2
+        if error.limit is not None:
+            tools = definition_tokens(offered)
+            budget = min(budget, (error.limit - tools) // 2)
+            if error.limit - tools < FEWEST_LEFT:
+                why = TOOLS_TOO_LONG.format(tools=tools, limit=error.limit)
+        if run.shortened >= MOST_SHORTENED or why != str(error):
+            return await self._record(self.draft(run).add_control("provider_failed", why, cost))
+        return await self._record(self.draft(run).add_control("shortened", why, cost, context_tokens=budget))
 
     async def _make_call(self, run: Run, call: ToolCallFrame) -> Run:
         """Return the run with the outcome of its first open call."""

@@ -60,7 +60,10 @@ WAIT_WORDS = re.compile(r"\b(?:retry|try again) in (\d{1,9}(?:\.\d+)?)(m?s)\b", 
 """Gemini's words for when to retry. It sends no header, and the rest of its text is what others send for an empty account."""
 LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 LONG_WORDS = re.compile(
-    r"prompt is too long|maximum context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window",
+    r"prompt (is )?too long|max(imum)? context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window"
+    # LM Studio, SGLang, TGI and TabbyAPI.
+    r"|(greater|longer) than the (model's )?context length|context the overflows|max_new_tokens` must be|inputs` must have less than"
+    r"|greater than max_seq_len",
     re.IGNORECASE,
 )
 ANSWER_WORDS = re.compile(
@@ -69,7 +72,10 @@ ANSWER_WORDS = re.compile(
 KEY_WORDS = re.compile(
     r"\bapi[ _]key\b.{0,20}\b(not valid|invalid|expired)|\b(invalid|incorrect) api[ _]key\b", re.IGNORECASE
 )
-ROOM = re.compile(r"(?:context length is|>)\s*([\d,]{3,})")
+ROOM = re.compile(
+    r"(?:context length (?:is|of(?: only)?|\()|context size \(|context window of|max_new_tokens` must be <=|have less than"
+    r"|max_seq_len|>)\s*([\d,]{3,})"
+)
 REFUSED = frozenset(
     {"content_filter", "content_policy_violation", "bio_policy", "misalignment_policy_violation", "invalid_prompt"}
 )

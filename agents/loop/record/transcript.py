@@ -134,6 +134,11 @@ def transcript_tokens(messages: Sequence[Message]) -> int:
     return count_tokens(SYSTEM) + sum(map(message_tokens, messages))
 
 
+def definition_tokens(tools: Sequence[ToolDefinition]) -> int:
+    """Return the estimated tokens of the definitions of these tools and of our own."""
+    return sum(count_tokens(canonical([one.name, one.description, dict(one.schema)])) for one in (*tools, *OWN_TOOLS))
+
+
 def _messages(run: Run) -> Iterator[tuple[Message, str]]:
     """Yield the messages, each with the name of the tool whose output it is, "" for other messages."""
     yield FromUser(_opening(run, run.header.context)), ""

@@ -18,6 +18,7 @@ from agents.loop.providers.wire.reply_text import (
     mapping,
     objects,
     openai_usage,
+    own_turn,
     text_of,
     tool_uses,
     without_thoughts,
@@ -47,12 +48,22 @@ READ = "I have the results."
 
 Source: https://github.com/mistralai/mistral-vibe/issues/578, and the templates of Mistral's models on self-hosted servers.
 """
+CALL = "<tool_call>{}</tool_call>"
 STOPS: Mapping[str, Stop] = {"stop": "end", "tool_calls": "tools", "function_call": "tools", "length": "length"}
 BOUNDS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """The two names of the limit on an answer, each with the other one."""
 PARTS = {
     "temperature": ("temperature",),
     "tool_choice": ("tool_choice", "tool choice"),
+    # Ollama, llama.cpp without --jinja, vLLM without a parser, and gateways to models without tools.
+    "tools": (
+        "not support tools",
+        "tools param requires",
+        "enable-auto-tool-choice",
+        "support function calling",
+        "support tool calling",
+        "support tool use",
+    ),
     "stream_options": ("stream_options", "include_usage"),
     "max_tokens": ("use 'max_completion_tokens'", "max_tokens is not supported"),
     "max_completion_tokens": ("max_completion_tokens",),
@@ -96,7 +107,11 @@ class ChatWire:
             }
             for tool in request.tools
         ]
-        offered = draft.offer_tools(tools, {"type": "function", "function": {"name": request.only}})
+        spelled = bool(tools) and not draft.may_have("tools")
+        if spelled and request.tool_choice != "none":
+            draft.system.append(tools_in_words(request))
+        only = {"type": "function", "function": {"name": request.only}}
+        offered = not spelled and draft.offer_tools(tools, only)
         if offered and not draft.may_have("effort"):
             # OpenAI's newer models do not reason beside tools in this format, and refuse requests that do not say so.
             body["reasoning_effort"] = "none"
@@ -108,7 +123,7 @@ class ChatWire:
             if draft.may_have("json_object"):
                 body["response_format"] = {"type": "json_object"}
         model = self._model if draft.may_echo(ECHOED, self._model) else ""
-        messages = _messages(request, model, bridged="order" in without)
+        messages = _spelled_messages(request) if spelled else _messages(request, model, bridged="order" in without)
         if any((one["role"], following["role"]) == ("tool", "user") for one, following in pairwise(messages)):
             draft.may_have("order")
         body["messages"] = [{"role": "system", "content": "\n\n".join(draft.system)}] if draft.system else []
@@ -145,7 +160,7 @@ class ChatWire:
         kept += [{"type": "call"} | _named(call, SIGNED) for call in calls]
         echo = any(len(part) > 1 for part in kept)
         return ModelReply(
-            text=without_thoughts(_text(message.get("content"))),
+            text=own_turn(without_thoughts(_text(message.get("content")))),
             uses=uses,
             stop=stop,
             usage=self.used(reply),
@@ -245,6 +260,54 @@ def _messages(request: ModelRequest, model: str, *, bridged: bool) -> list[dict[
         if kept is None and SIGNED in wanted and turn.uses:
             parts[1][SIGNED] = UNSIGNED  # of several uses at once only the first is signed
         messages.extend(_model_messages(turn, parts))
+    return messages
+
+
+def tools_in_words(request: ModelRequest) -> str:
+    """Return the tools of a request for a server that has no field for them. `written_calls.py` reads the calls."""
+    listed = [
+        json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.schema}, ensure_ascii=False)
+        for tool in request.tools
+    ]
+    must = (
+        f"Call the tool {request.only} now."
+        if request.only
+        else "Call one of them now."
+        if request.tool_choice == "some"
+        else ""
+    )
+    call = CALL.format(json.dumps({"name": "...", "arguments": {}}))
+    return "\n".join(
+        [
+            "These tools can be called:",
+            *listed,
+            f"To call one, answer with {call} and nothing else; the next message has its result.",
+            must,
+        ]
+    ).strip()
+
+
+def _spelled_messages(request: ModelRequest) -> list[dict[str, Any]]:
+    """Return the history with calls and results in words; the roles alternate, which many templates demand."""
+    messages: list[dict[str, Any]] = []
+
+    def add(role: str, text: str) -> None:
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += f"\n\n{text}"
+        else:
+            messages.append({"role": role, "content": text})
+
+    for turn in turns_of(request):
+        if isinstance(turn, UserTurn):
+            add("user", "\n\n".join(turn.texts))
+            continue
+        calls = [
+            CALL.format(json.dumps({"name": use.name, "arguments": dict(use.arguments)}, ensure_ascii=False))
+            for use in turn.uses
+        ]
+        add("assistant", "\n".join(filter(None, (turn.text.strip(), *calls))))
+        for use, result in zip(turn.uses, turn.results, strict=True):
+            add("user", f"Result of {use.name}:\n{result_text(result)}")
     return messages
 
 

@@ -7,12 +7,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from agents.loop.model.lenient_json import read_json
 from agents.loop.model.ports import ModelRequest, ModelUsage, Shape, ToolUse
 from agents.loop.providers.history import made_id
 
 CUT_OFF = "the answer was cut off within them"
 FENCED = re.compile(r"```(?:json|JSON)?[^\S\n]*\n(.*?)```", re.DOTALL)
 THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
+END_OF_TURN = re.compile(
+    r"<\|(?:im_end|im_start|eot_id|end_of_text|endoftext|end|user|start_header_id)\|>|<(?:end|start)_of_turn>|</s>|\[/INST\]"
+)
 UNOPENED = re.compile(r"\A(?:(?!</?think).)*\n</think(?:ing)?>(?:\s*\n\s*|\s*\Z)", re.DOTALL)
 
 
@@ -54,9 +58,8 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
         if not value.strip():
             return {}, ""
         try:
-            # Not strict: unescaped line breaks inside texts are the most frequent slip of small models.
-            value = json.loads(value, strict=False, parse_constant=_reject_constant)
-        except (ValueError, RecursionError):
+            value = read_json(value, open_ended=True)
+        except ValueError:
             return {}, "they are not JSON"
     if value is None:
         return {}, ""
@@ -87,6 +90,15 @@ def _mended(value: Any) -> Any:
     return value
 
 
+def own_turn(text: str) -> str:
+    """Return a text up to the first mark that ends a model's turn; after it small models write the other turns themselves.
+
+    Servers leave these marks in if they do not know the model's template.
+    """
+    end = END_OF_TURN.search(text)
+    return text[: end.start()].rstrip() if end else text
+
+
 def without_thoughts(text: str) -> str:
     """Return a text without the block of reasoning that self-hosted models may write before it.
 
@@ -102,8 +114,8 @@ def json_in(text: str) -> Mapping[str, Any] | None:
     inside = text[text.find("{") : text.rfind("}") + 1]
     for candidate in (text, fenced[1] if fenced else "", inside):
         try:
-            value = json.loads(candidate, strict=False, parse_constant=_reject_constant)
-        except (ValueError, RecursionError):
+            value = read_json(candidate)
+        except ValueError:
             continue
         if isinstance(value, dict):
             mended: dict[str, Any] = whole_characters(value)
@@ -165,8 +177,3 @@ def in_words(shape: Shape) -> str:
     """Return the instruction for a model that cannot be held to a shape in another way."""
     schema = json.dumps(shape.schema, ensure_ascii=False)
     return f"Answer with one JSON object and nothing else. It must fit this JSON Schema:\n{schema}"
-
-
-def _reject_constant(name: str) -> None:
-    # Python's decoder accepts NaN and Infinity, which are not JSON and could not be sent back.
-    raise ValueError(f"{name} is not JSON")
