@@ -21,7 +21,7 @@ from tests.bench import generated
 ROOT = Path(__file__).parents[3]
 KB = ROOT / "kb"
 PAGES = sorted(KB.rglob("*.md"))
-TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/pytest -n 2 --dist worksteal"
+TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/pytest -n 3 --dist worksteal"
 
 
 def text(path: Path) -> str:
