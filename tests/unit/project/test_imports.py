@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[3]
 MAY_IMPORT = {
@@ -313,6 +312,7 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
 def imported(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -334,26 +334,30 @@ def family(name: str) -> str:
     return next((room for room in ROOMS if name.startswith(f"{room}.")), name)
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_imports_point_one_way(path: Path) -> None:
+def test_imports_point_one_way() -> None:
     """The design, section 1: mcp_server -> agents -> knowledge."""
-    package = name_of(path).partition(".")[0]
-    ours = {name.partition(".")[0] for name in imported(path)} & set(MAY_IMPORT)
-    assert ours <= MAY_IMPORT[package]
+    wrong = {}
+    for path in modules():
+        package = name_of(path).partition(".")[0]
+        ours = {name.partition(".")[0] for name in imported(path)} & set(MAY_IMPORT)
+        if not ours <= MAY_IMPORT[package]:
+            wrong[name_of(path)] = sorted(ours - MAY_IMPORT[package])
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_only_the_composition_root_chooses_adapters(path: Path) -> None:
-    if name_of(path) in COMPOSITION:
-        return
-    used = imported(path) & ADAPTERS
-    same_family = {name for name in used if family(name) == family(name_of(path))}
-    assert used == same_family, "an adapter is chosen in mcp_server/app/composition.py only"
+def test_only_the_composition_root_chooses_adapters() -> None:
+    wrong = {}
+    for path in modules():
+        name = name_of(path)
+        used = {adapter for adapter in imported(path) & ADAPTERS if family(adapter) != family(name)}
+        if used and name not in COMPOSITION:
+            wrong[name] = sorted(used)
+    assert wrong == {}, "an adapter is chosen in mcp_server/app/composition.py only"
 
 
-@pytest.mark.parametrize("path", PURE)
-def test_pure_files_touch_no_clock_disk_or_network(path: str) -> None:
-    assert not {name.partition(".")[0] for name in imported(ROOT / path)} & IMPURE
+def test_pure_files_touch_no_clock_disk_or_network() -> None:
+    outside = {path: {name.partition(".")[0] for name in imported(ROOT / path)} & IMPURE for path in PURE}
+    assert {path: names for path, names in outside.items() if names} == {}
 
 
 def test_only_the_starting_modules_import_the_composition_root() -> None:
