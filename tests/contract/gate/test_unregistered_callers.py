@@ -102,8 +102,15 @@ async def call(client: Client, tool: str, /, **arguments: object) -> dict[str, A
     return dict(result.structured_content or {})
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(
+    ("transport", "era"),
+    [
+        ("stdio", "auto"),
+        ("http", "auto"),
+        ("http", "legacy"),
+        pytest.param("stdio", "legacy", marks=pytest.mark.external),
+    ],
+)
 async def test_an_unregistered_client_approves_nothing_by_its_own_form(
     settings: Settings, transport: str, era: str
 ) -> None:

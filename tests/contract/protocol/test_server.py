@@ -93,13 +93,21 @@ async def answers(client: Client) -> None:
             await anyio.sleep(0.05)
 
 
+EXTERNAL_PAIRS = ((over_stdio, "legacy"), (over_http, "auto"))
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
 
 
 @pytest.fixture(
-    params=[(way, era) for way in (in_memory, over_stdio, over_http) for era in ERAS],
+    params=[
+        # By default each transport and each version of the protocol; the other two pairs with the external tests.
+        pytest.param((way, era), marks=pytest.mark.external if (way, era) in EXTERNAL_PAIRS else [])
+        for way in (in_memory, over_stdio, over_http)
+        for era in ERAS
+    ],
     ids=lambda p: f"{p[0].__name__}-{p[1]}",
 )
 def connect(request: pytest.FixtureRequest, settings: Settings) -> Connect:
