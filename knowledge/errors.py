@@ -113,7 +113,7 @@ class PageGone(KnowledgeError):
 
 
 class WriteUndone(KnowledgeError):
-    """A write was found wrong when it was read back, and was undone. `problems` say why, one sentence each."""
+    """A write did not read back correctly, and was undone. `problems` say why, one sentence each."""
 
     def __init__(self, path: str, problems: Sequence[str]) -> None:
         self.path = path
@@ -243,7 +243,7 @@ class OutcomeUnknown(DatabaseUnavailable):
 
 
 class Unstorable(StorageError):
-    """A text that this database can't store, however often it is tried. Nothing was changed."""
+    """A text that this database can never store. Nothing was changed."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
@@ -253,7 +253,7 @@ class Unstorable(StorageError):
 
 
 class DatabaseRefused(StorageError):
-    """The database refuses to serve this server, however often it is tried; `way_out` is what a person can do."""
+    """The database permanently refuses this server; `way_out` is what a person can do."""
 
     def __init__(self, path: str, reason: str, way_out: str) -> None:
         self.path, self.reason = path, reason
@@ -277,7 +277,7 @@ class NoUserFolder(StorageError):
 
 
 class LeaseLost(StorageError):
-    """Another process holds the lease now; what this one was going to write is not written."""
+    """Another process holds the lease now, so this one did not write."""
 
     def __init__(self, name: str, fence: int) -> None:
         self.fence = fence
@@ -309,7 +309,7 @@ def _short(text: str) -> str:
 
 
 def _ends(path: str) -> str:
-    """Return `path`, or only the end of a very long one, which says more than its beginning."""
+    """Return `path`, or only the end of a very long path, which tells more than its beginning."""
     return path if len(path) <= 80 else "..." + path[-77:]
 
 
@@ -337,7 +337,7 @@ class TooManyPending(KnowledgeError):
 
 
 class OverQuota(KnowledgeError):
-    """A principal would store more than it may. Nothing was stored. `free_at` is when there is room; None: waiting does not help."""
+    """A principal would exceed its quota. Nothing was stored. `free_at` is when there is room again; None: waiting does not help."""
 
     MOST_CHARS = 600
     USES: ClassVar[Mapping[str, tuple[str, str]]] = {
@@ -412,7 +412,7 @@ class ProposalSettled(KnowledgeError):
 
 
 class EffectChanged(KnowledgeError):
-    """The effect that a person approved is not what would happen now."""
+    """The effect would now differ from the one that a person approved."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -445,7 +445,7 @@ class TooMuchWork(KnowledgeError):
 
 
 class TooMuchWaiting(KnowledgeError):
-    """A caller with too many long computations in progress; `waited_s` is how long this one waited for its turn."""
+    """The caller has too many long computations in progress; `waited_s` is how long this one waited for its turn."""
 
     def __init__(self, what: str, others: int, waited_s: float = 0) -> None:
         found = (

@@ -45,8 +45,7 @@ class PageComparer:
     async def page(self, path: str) -> RecordedPage:
         """Return the page.
 
-        Raises:
-            KnowledgeError: it is gone or cannot be read.
+        Raises: KnowledgeError: the page is gone or cannot be read.
         """
         file = await anyio.to_thread.run_sync(self._vault.read, path)
         tracked = await self._ledger.tracked(path)
@@ -70,7 +69,7 @@ class PageComparer:
     ) -> Sequence[Contradiction]:
         """Return the contradictions between the page and the others that are neither open nor dismissed, each once.
 
-        With `only`, just those of the page's units with these digests. Other pages that are gone or take too long are skipped.
+        With `only`, restricted to the page's units with these digests. Other pages that are gone or take too long are skipped.
 
         Raises:
             EngineUnavailable, StorageError: the index or the database can't be asked now.

@@ -24,7 +24,7 @@ from knowledge.writing.related.target_page import Surroundings, front_matter_of
 LEAST_SHARED, SAME_SUBJECT = 3, 0.75
 """Shared words, and likeness of subjects, from which statements on two pages count as being about the same thing."""
 NEARLY_EQUAL = 0.95
-"""The likeness required with one shared word fewer if a figure differs: "the cache holds 5 GB", "the cache holds 6 GB"."""
+"""The likeness required if a figure differs and one shared word is missing: "the cache holds 5 GB", "the cache holds 6 GB"."""
 SAME_NAMES = 0.8
 """The required likeness of the page names and headings around two short lines. Pages from one template share most of them."""
 PARALLEL = 2
@@ -34,8 +34,9 @@ LEAST_SURE = 0.5
 COPIED, COPIED_WORDS = 2, 8
 """Shared statements, and the words that each must have, from which two pages count as copies of each other or of a template."""
 OF_A_COPY, OF_SAMPLES, SWAPPED, REPEATED = 0.6, 0.5, 0.8, 0.8
-"""Factors that lower how sure a contradiction is: between such pages; if a statement is a sample or follows from an example; if each
-statement has a word that the other lacks; if one is already in a surer pair. They only move it down the list."""
+"""Factors that lower the certainty of a contradiction: between copies; if a statement is a sample or follows from an
+example; if each statement has a word that the other lacks; if one is already in a more certain pair. They only move it
+down the list."""
 _WORD = re.compile(r"[^\s\u3002\uff01\uff1f]+[\u3002\uff01\uff1f]*|[\u3002\uff01\uff1f]+")
 """A word with its markup. Chinese and Japanese sentences end without a blank."""
 _ONLY_A_LINK = re.compile(r"\[[^\[\]]*\]\([^()\s]*\)\.?")
@@ -61,7 +62,7 @@ _SAMPLES = frozenset(
         "examples",
     )
 )
-"""Headings over sample sentences, which the page shows but does not claim."""
+"""Headings over sample sentences, which a page shows without claiming them."""
 _FIGURES = ("number", "unit", "date", "version")
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _UNVERSIONED = re.compile(r"[-_. ]*v?\d+(?:[-_.]\d+)*", re.IGNORECASE)
@@ -91,7 +92,7 @@ class PagePair:
 
     @property
     def size(self) -> int:
-        """How much work it is to compare them, which decides whether another process does it."""
+        """The amount of work to compare them, which decides whether another process does it."""
         one, other = len(self.page.text), len(self.other.text)
         tracked = sum(len(page.tracked_text or "") for page in (self.page, self.other))
         return comparison_size(one, other, read=one + other + tracked)
@@ -100,8 +101,8 @@ class PagePair:
 def pair_contradictions(pair: PagePair) -> list[Contradiction]:
     """Return the contradictions between the two pages, surest first; the side with the higher confidence is `existing`.
 
-    Two statements that are both dated, by their page, their section or their own text, do not contradict each other: each says how
-    things were at its time. Nor do statements about two different years.
+    Two statements that are both dated, by their page, their section or their own text, do not contradict each other:
+    each describes its own time. Statements about two different years don't either.
     """
     if _UNVERSIONED.sub("", pair.page.path) == _UNVERSIONED.sub("", pair.other.path):
         return []  # `spec.md` and `spec-2.0.md` describe two versions
@@ -152,7 +153,7 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
 def _are_copies(pair: PagePair, here: Sequence[Unit], there: Sequence[Unit]) -> bool:
     """Return whether the pages have the same name in two folders, or share several statements and differ in a word of the path.
 
-    Then a different figure is more likely another team's, or about another kind of leave, than a mistake.
+    A different figure is then probably another team's, or about another kind of leave, and not a mistake.
     """
     paths = (pair.page.path, pair.other.path)
     ours, theirs = (frozenset(_words(path).casefold().split()) for path in paths)
@@ -264,7 +265,7 @@ def _as_written(said: str, text: str) -> str:
 
 
 def _is_clear_alone(found: FoundContradiction) -> bool:
-    """Return whether both statements name their subject. A row, `Version: 2` and "click Validate" do not."""
+    """Return whether both statements name their subject. A table row, `Version: 2` and "click Validate" do not."""
     return all(not said.startswith("|") and _reading(said, found).is_clear_alone for said in found.said)
 
 

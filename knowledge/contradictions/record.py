@@ -86,11 +86,7 @@ class Contradictions:
         )
 
     async def one(self, flag_id: int) -> Flag:
-        """Return the contradiction if it is open.
-
-        Raises:
-            NotOpen: it is not.
-        """
+        """Return the contradiction if it is open. Raises: NotOpen: it is not open."""
         flag = await self._ledger.flag(flag_id)
         if flag is None or flag.settled_at is not None or flag.dismissal is not None:
             raise NotOpen(flag_id, flag)
@@ -109,7 +105,7 @@ class Contradictions:
     ) -> Flag:
         """Record that a person dismissed the contradiction, and return it. It is not raised again for the same two statements.
 
-        `actor` is who asked for it, by default the person; with a `proposal` the act carries that out.
+        `actor` is the principal that asked for it, by default the person; with a `proposal`, the act executes that proposal.
 
         Raises:
             NotOpen: it is not open.
@@ -130,8 +126,7 @@ class Contradictions:
     async def reopen(self, flag_id: int, *, by: str) -> None:
         """Undo a dismissal.
 
-        Raises:
-            NotOpen: it is not dismissed.
+        Raises: NotOpen: the contradiction is not dismissed.
         """
         entry = HistoryEntry(self._now(), Actor(by, REOPEN, ""), outcome="reopened")
         if not await self._ledger.reopen(flag_id, entry):
@@ -160,7 +155,7 @@ class Contradictions:
 
 
 def _written_sides(flags: Iterable[Flag]) -> list[Side]:
-    """Return the sides that are in a page; text that was flagged before it was written is in none, and has no revision."""
+    """Return the sides that are on a page; text that was flagged before it was written is on none, and has no revision."""
     both = [side for flag in flags for side in (flag.contradiction.existing, flag.contradiction.new)]
     return [side for side in both if side.revision is not None]
 

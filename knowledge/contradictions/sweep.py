@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """The pages that were checked, those that could not be, and the contradictions that were not on record before."""
+    """The pages that were checked, the pages that could not be checked, and the contradictions that were not on record before."""
 
     pages: int
     skipped: Sequence[str]
@@ -47,7 +47,7 @@ class ContradictionSweep:
     async def check(self, place: str, *, on_page: Callable[[int, int], object]) -> SweepReport:
         """Check every page at or below `place` against all others, and record what is found.
 
-        `on_page` gets how many pages are done, and how many there are.
+        `on_page` gets the number of checked pages, and the total.
 
         Raises:
             EngineUnavailable: the index can't be asked now. The contradictions found so far are recorded.

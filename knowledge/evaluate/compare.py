@@ -1,4 +1,4 @@
-"""Compares two runs of a query set: what got better, what got worse, and whether that may be chance. Pure."""
+"""Compares two runs of a query set: which queries got better or worse, and whether the difference may be chance. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RunComparison:
 
 
 def compare(before: Sequence[Measured], after: Sequence[Measured]) -> RunComparison:
-    """Return what changed from one run to the other; queries are matched by their ids."""
+    """Return the changes from one run to the other; queries are matched by their ids."""
     old = {one.id: one for one in before}
     new = {one.id: one for one in after}
     pairs = [(old[key], one) for key, one in new.items() if key in old and one.answerable and old[key].answerable]
@@ -72,8 +72,7 @@ def compare(before: Sequence[Measured], after: Sequence[Measured]) -> RunCompari
 def measured_from(rows: object) -> list[Measured]:
     """Return the measured queries of a run that was printed as JSON (its list `queries`).
 
-    Raises:
-        ValueError: it is something else, or was printed by a version that measured other things.
+    Raises: ValueError: it is something else, or was printed by a version with other measures.
     """
     if not isinstance(rows, list) or not rows:
         raise ValueError("it has no measured queries")

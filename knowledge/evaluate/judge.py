@@ -87,7 +87,7 @@ def holds_answer(query: LabelledQuery, hit: Placed, text: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Return `text` case-folded, with one blank for each run of white space: a quote may be broken over lines."""
+    """Return `text` case-folded, with one space for each run of white space, because a quote may be broken over lines."""
     return " ".join(text.casefold().split())
 
 

@@ -33,7 +33,7 @@ class KeptState:
 class FileChange:
     """One file of an act: revisions before and after, None where there is no file. `moved_from` is the page's former path.
 
-    Equal revisions mean that the act left the page unchanged and only recorded more about it, or restored it. A page
+    Equal revisions mean that the act only recorded something about the page, or restored it. A page
     that moves has two changes: its old path (`after` None), and its new one with `moved_from`.
 
     `staged` is the name of the temporary file in the same directory that has the new bytes before they are exchanged and
@@ -301,7 +301,7 @@ class Ledger(Protocol):
         An act that carries out a proposal ends it, as `commit` does.
 
         Raises:
-            ProposalSettled: that proposal is not approved, or no longer. Nothing is recorded.
+            ProposalSettled: that proposal is not, or no longer, approved. Nothing is recorded.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Keeps the index equal to the files: reads, cuts, embeds and stores what changed, in batches that overlap."""
+"""Keeps the index equal to the files: reads, cuts, embeds and stores changed pages, in overlapping batches."""
 
 from __future__ import annotations
 

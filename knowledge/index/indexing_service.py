@@ -49,12 +49,12 @@ class _StartOver(Exception):
 class IndexingService:
     """Runs in every process, and indexes in exactly one of them at a time.
 
-    `holder` names this process among all that share the knowledge base, `lease` the right to write this index. `rebuild`
-    replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). `wanted` returns the identity that the settings
-    want now; a person may choose another embedder meanwhile. An empty index begins with the embedder `at_once`, if given,
-    so that it can be searched before the wanted one has embedded everything. `settle_s` after a
-    comparison without differences the keyword index is caught up anyway, because a killed process may have left it
-    behind; until then a quiet start loads no engine.
+    `holder` names this process among all that share the knowledge base, `lease` the right to write this index.
+    `rebuild` replaces a damaged index with an empty one (`SqliteIndexStore.rebuild`). `wanted` returns the identity in
+    the current settings, because a person may choose another embedder meanwhile. An empty index begins with the
+    embedder `at_once`, if given, so that it can be searched before the wanted one has embedded everything. `settle_s`
+    after a comparison without differences the keyword index is caught up anyway, because a killed process may have left
+    it behind; until then a quiet start loads no engine.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Finds damage that a write did to a page, so that the write can be undone or its sender warned. Pure.
 
-Only damage to something that was sound before counts: a page may be odd already, but a write must not make it so.
+Only damage to something that was sound before counts: a write is not blamed for faults that the page already had.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HTML_ENDS = {
 
 
 class _PageReading(NamedTuple):
-    """The parts of a page that a write can damage; `unclosed` is the line, from 1, of an unclosed block, or 0."""
+    """The parts of a page that a write can damage; `unclosed` is the line of an unclosed block, from 1, or 0 for none."""
 
     lines: tuple[str, ...]
     body: int

@@ -1,4 +1,4 @@
-"""Works out which whole document a caller means by the document, section or snippet that they sent. Pure."""
+"""Works out the whole document that a caller means by the document, section or snippet that they sent. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.pages.document import Heading, find_heading
 SHORTEST_UNCLEAR = 20
 """Words a page must have for content of its length to be "unclear"; on a shorter page such content is an addition."""
 BEGINNING = 60
-"""Lines that nearly always show how content begins, even after front matter."""
+"""The number of lines that nearly always show how content begins, even after front matter."""
 
 
 class TakenContent(NamedTuple):

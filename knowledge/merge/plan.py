@@ -31,7 +31,7 @@ from knowledge.merge.three_way.join import Joined, join
 MOST_VERDICTS = 60
 """The most blocks whose verdicts are listed one by one."""
 MANY_REMOVED = 3
-"""Removed blocks from which the answer says how to get them back: a host may have sent a page it had read in part."""
+"""From this many removed blocks on, the answer says how to restore them: a host may have sent a page that it had read only in part."""
 
 _WORDS: Mapping[str, tuple[VerdictWord, str]] = {
     "added": ("integrate", "added"),

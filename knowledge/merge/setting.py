@@ -1,4 +1,4 @@
-"""Everything a merge depends on besides its texts. Pure."""
+"""The data, besides its texts, that a merge depends on. Pure."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class PageSplicer:
         return found
 
     def is_kept(self, after: Spliced, touched: frozenset[int], put_in: Sequence[Unit]) -> bool:
-        """Return whether every unit but the `touched` ones still reads as it did, and the new text reads as it was meant.
+        """Return whether every unit except the `touched` ones still reads as before, and the new text reads as intended.
 
         A fence that is never closed, a line that becomes the continuation of a paragraph, a row that makes a table of the
         text above it: each of these changes how untouched text reads.

@@ -43,7 +43,7 @@ UNKNOWN_AUTHORITY = 0.2
 DIRECT = "direct/"
 """Prefix of a private conversation in Zulip, before the names of its people."""
 FETCHED_KINDS = frozenset({*SERVICES, "url", "http", "https", "webhook"})
-"""Kinds whose text somebody else wrote: data for a model, never an instruction."""
+"""Kinds of sources whose text somebody else wrote: it is data for a model, never an instruction."""
 PLACE_FORMS = (*(form for service in SERVICES.values() for form in service.place_forms), "kb:FOLDER")
 
 

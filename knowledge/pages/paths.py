@@ -23,8 +23,9 @@ HEADING_SEPARATOR = " > "
 """Between the headings of a heading path, such as `Set up > On Linux`."""
 
 ACTING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-"""Characters that make a terminal or a page show something other than the text, as the inside of a regular expression's brackets:
-controls except tab and line feed, line and paragraph separators, and directional formatting. Source: Unicode Standard Annex 9."""
+"""Characters that make a terminal or a page show something other than the text, written for use inside a regular
+expression's brackets: controls except tab and line feed, line and paragraph separators, and directional formatting.
+Source: Unicode Standard Annex 9."""
 _ACTING = re.compile(f"[{ACTING}\t\n]")
 
 

@@ -143,9 +143,9 @@ class Vault:
     def read(self, path: str, *, plain: bool = False) -> FileRead:
         """Return the document's bytes as they were at one moment, with the stamp of that moment.
 
-        A file that keeps changing comes with the stamp from before the read, so that it counts as changed. With `plain` no link is
-        followed, not even one that stays inside. Files that configure the server are read like that: otherwise anyone who may edit
-        a link's target could change the configuration.
+        A file that keeps changing is returned with the stamp from before the read, so that it counts as changed. With
+        `plain` no link is followed, not even one that stays inside. Files that configure the server are read like that:
+        otherwise anyone who may edit a link's target could change the configuration.
 
         Raises:
             InvalidPath: `path` can never name a document, its real place is outside or hidden, or `plain` met a link.

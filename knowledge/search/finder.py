@@ -354,7 +354,7 @@ class Finder:
 
 
 def _mark(row: ChunkRow) -> str:
-    """Return a name for a chunk's place and text that stays the same when its page is reindexed.
+    """Return a short hash of a chunk's place and text, which stays the same when its page is reindexed.
 
     Cursors consist of these marks, so that the next part of an answer repeats nothing even if files change in between.
     """

@@ -36,7 +36,7 @@ class Enrolment:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to a job that only one process may do. `fence` grows with every new holder, even when the state was lost."""
+    """The right to a job that only one process may do. `fence` grows with every new holder, even if the state was lost."""
 
     name: str
     holder: str
@@ -411,7 +411,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """How an index was built. Another recipe makes it start over; another embedder only renews its vectors."""
+    """How an index was built. With another recipe the index starts over; with another embedder only its vectors are renewed."""
 
     embedder: str
     dimensions: int

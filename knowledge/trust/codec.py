@@ -36,7 +36,7 @@ PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
 """Sentences that are remembered per caller, at less than a hundred bytes each."""
 RECENT = timedelta(days=1)
-"""How far back an update of a trust record sees its changes, because a score's rise per day is limited."""
+"""How far back an update of a trust record reads its changes, because a score may rise only so much per day."""
 MOST_KEPT = 4_000
 """Characters of arguments and preview that are kept when a proposal has ended."""
 LEFT_BY_RETENTION = 600
@@ -193,7 +193,7 @@ def proposal_of(row: Sequence[Any]) -> Proposal:
 
 
 def asker_of(proposal: Proposal) -> JoinedAsker:
-    """Return the principal of this proposal as one that joins another proposal instead of making this one."""
+    """Return the principal of this proposal as an asker that joins another proposal instead of making this one."""
     p = proposal
     return JoinedAsker(p.principal, aware(p.created_at), p.arguments, p.level_held, p.why, p.preview, p.journey)
 

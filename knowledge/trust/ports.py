@@ -145,7 +145,7 @@ class Proposal:
 
     @property
     def open(self) -> bool:
-        """Whether anything can still happen to it."""
+        """Whether the proposal can still change."""
         return self.state == "pending" or self.underway
 
     @property
@@ -181,7 +181,7 @@ class AskerLine:
 
 @dataclass(frozen=True, slots=True)
 class Passkey:
-    """A credential that a person registered. `id` and `public_key` (COSE) as the authenticator gave them.
+    """A credential that a person registered. `id` and `public_key` (COSE) are those that the authenticator returned.
 
     Source: W3C Web Authentication, level 2, sections 4 and 6.5.
     """
@@ -216,7 +216,7 @@ class Note:
 
 
 TrustUpdate = Callable[[TrustRecord | None, Sequence[TrustChange]], TrustRecord]
-"""From a principal's record, and its changes of the last day (newest first), to the new record. Pure."""
+"""A function from a principal's record and its changes of the last day (newest first) to the new record. Pure."""
 
 
 Joins = Callable[[Proposal], bool]

@@ -1,4 +1,4 @@
-"""Shortens JSON Schemas for models by leaving out parts that cost tokens without telling anything. Pure."""
+"""Shortens JSON Schemas for models by leaving out parts that cost tokens but carry no information. Pure."""
 
 from __future__ import annotations
 

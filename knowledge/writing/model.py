@@ -32,7 +32,7 @@ class ActWork(Generic[T]):
     contradictions: Sequence[Contradiction] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
     record: bool = False
-    """Record `origins` although no file changes: a unit was corroborated."""
+    """Whether to record `origins` although no file changes, because a unit was corroborated."""
     repeats: tuple[str, ...] = ()
     """Origins of sentences that the act adds although they are somebody else's, without naming these as the source."""
     judgements: tuple[tuple[str, str], ...] = ()

@@ -40,10 +40,10 @@ _NAMES = (0.0, 0.15, 0.4, 1.0)
 class FittedWeights:
     """The weights in use and the best ones, and whether to take those.
 
-    `gain` is the difference in nDCG@10 on questions that took no part in the choice, None if there are too few. `gain_seen` is that on
-    all questions, which is too optimistic. `chance` is how likely the best of equally good candidates would look as good. `agreeing`
-    is the number of the `FOLDS` choices that equal the choice on all questions. `refused` says why the weights in use should stay,
-    `""` if they should not.
+    `gain` is the difference in nDCG@10 on questions that took no part in the choice, None if there are too few.
+    `gain_seen` is that on all questions, which is too optimistic. `chance` is the probability that the best of equally
+    good candidates would look as good. `agreeing` is the number of the `FOLDS` choices that equal the choice on all
+    questions. `refused` says why the weights in use should be kept, `""` if the best ones should replace them.
     """
 
     used: RankingWeights
@@ -125,7 +125,7 @@ def _best(quality: NDArray[np.float64], weights: NDArray[np.float64]) -> int:
 def _chance(
     differences: NDArray[np.float64], weights: NDArray[np.float64], clusters: NDArray[np.int64], best: int
 ) -> float:
-    """Return how likely the largest statistic of all candidates is at least that of `best`, if no candidate is better."""
+    """Return the probability that the largest statistic of all candidates reaches that of `best` although no candidate is better."""
     sums = np.zeros((int(clusters.max()) + 1, differences.shape[1]))
     np.add.at(sums, clusters, differences * weights[:, None])
     spread = np.sqrt((sums**2).sum(axis=0))

@@ -1,6 +1,6 @@
 """Labels from use: which pages were used after a question, and how much each use counts as evidence. Pure.
 
-The less the ranking had to do with a use, the more the use says about the page. Hits at the top are read because they are at the
+The less a use was caused by the ranking, the more it says about the page. Hits at the top are read because they are at the
 top, so a use at rank r counts sqrt(r): the inverse of the chance that the rank is looked at, if that falls with the square root of
 the rank. For people it falls faster, but a model gets all hits in one answer. A page that was not shown and that was the first one
 used counts most: somebody found it in spite of the ranking.
@@ -44,7 +44,7 @@ SIMILAR_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class UseLabel:
-    """A question, and the pages that were used after it, each with what its use counts.
+    """A question, and the pages that were used after it, each with the weight of its use.
 
     `ranks` has the best rank at which the page was shown when it was used; None if it was not shown. `asked` is how often the
     question was asked, `at` when last. `untrusted` are pages whose text is from an untrusted source.
@@ -59,7 +59,7 @@ class UseLabel:
 
     @property
     def weight(self) -> float:
-        """How much the question counts among all: as much as its best page."""
+        """The weight of the question among all questions: that of its best page."""
         return max(self.grades.values())
 
     @property
@@ -69,7 +69,7 @@ class UseLabel:
 
     @property
     def below_first(self) -> bool:
-        """Whether the used page did not come first: only then does the use say more than the ranking itself."""
+        """Whether the used page was not ranked first: only then does the use tell more than the ranking itself."""
         return any(rank != 1 for rank in self.ranks.values())
 
 

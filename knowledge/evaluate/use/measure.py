@@ -18,7 +18,7 @@ DEPTH_NDCG = 10
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLabel:
-    """How well today's search does on a label. `place` is that of its page now; None if it is not among the first `DEPTH`."""
+    """How well today's search does on a label. `place` is the current place of its page; None if it is not among the first `DEPTH`."""
 
     label: UseLabel
     ndcg: float
@@ -31,7 +31,7 @@ class MeasuredLabel:
 
 @dataclass(frozen=True, slots=True)
 class UseSummary:
-    """Averages over labels, each question weighted by how much its use says.
+    """Averages over labels, in which each question has the weight of its use.
 
     `below_first` has the same averages over the questions after which a page below the first one was used, or one that was not shown:
     uses of the first hit always agree with the ranking that showed it.

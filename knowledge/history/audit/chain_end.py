@@ -53,4 +53,4 @@ def _carry_out_in_sqlite(c: apsw.Connection, proposal: str, at: datetime) -> lis
 
 
 CARRY_OUT = SqlPair(_carry_out_in_sqlite, "SELECT forge.carry_out(%s, %s, 'forge')")
-"""End the proposal with this id, if any, as executed at that time; ProposalSettled if it is not, or no longer, approved."""
+"""End the proposal with this id, if any, as executed at that time. Raises ProposalSettled if it is not approved."""

@@ -33,7 +33,10 @@ PROBE = "knowledge"
 
 @dataclass(frozen=True, slots=True)
 class EmbedderPatience:
-    """Time limits and retries of a caller. After a failure nothing is sent for `rest_s` seconds: it would probably fail too."""
+    """Time limits and retries of a caller.
+
+    After a failure nothing is sent for `rest_s` seconds, because it would probably fail, too.
+    """
 
     tries: int
     timeout_s: float

@@ -27,7 +27,7 @@ MOST_WORDS = 49_152
 KEPT_WORDS = MOST_WORDS * 3 // 4
 """The first words, mostly frequent ones, stay cached; when the cache is full, only the later ones are dropped."""
 AT_ONCE_CHARACTERS = 1_000
-"""A text this short is embedded in less time than a thread takes to wake."""
+"""A text of at most this length is embedded in less time than a thread takes to wake."""
 GROUP_WORDS = 2_048
 """Words whose vectors are added up together: few enough to stay in the processor's cache."""
 _NO_WORD = ""

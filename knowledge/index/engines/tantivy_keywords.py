@@ -33,8 +33,8 @@ SMALL_COMMITS = 3
 SMALL_ROWS = 600
 """After three small commits the next one writes their rows again, up to 600, and replaces them.
 
-tantivy merges eight segments of less than 10,000 documents into one. Without this, every eighth changed file rewrote the
-whole index of the pages: 435 ms of a processor at 11,788 pages.
+tantivy merges eight segments of less than 10,000 documents into one. Without this, every eighth changed file rewrote
+the whole index of the pages: 435 ms of processor time at 11,788 pages.
 """
 SMALL_HEAP_BYTES = 15_000_000
 BULK_HEAP_BYTES = 48_000_000
@@ -49,7 +49,7 @@ _LOCK = "lock"
 class _Applied:
     """The content of `applied.json`: which data folder is valid, and up to where it has the store's rows.
 
-    The rows after `since` came by small commits, `commits` of them since they were last written together.
+    The rows after `since` came in small commits: `commits` of them since they were last written together.
     """
 
     data: str

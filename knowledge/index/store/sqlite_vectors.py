@@ -43,7 +43,7 @@ def require_fence(fence: int, c: apsw.Connection) -> None:
 
 
 def want(identity: IndexIdentity, c: apsw.Connection) -> None:
-    """Make `identity` the wanted one; vectors that were supplied for another one are deleted."""
+    """Make `identity` the wanted one, and delete vectors that were supplied for another."""
     found = space(c)
     if found.wanted.same_vectors(identity):
         return

@@ -31,7 +31,7 @@ DifferenceKind = Literal["number", "unit", "date", "version", "negation", "anton
 SAME_SUBJECT = 0.62
 """Subject similarity, 0..1, from which different figures are a contradiction."""
 SWAPPED_SUBJECT = 0.74
-"""The same where each side has a word that the other lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
+"""The same if each side has a word that the other lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
 NEARLY_SAME = 0.78
 """The same for a negation or an antonym: "caching is enabled for static files" does not contradict "disabled for dynamic pages"."""
 ALIKE = 0.5
@@ -48,10 +48,10 @@ POLE_ALONE = 0.6
 """How much a word that has an opposite weighs where the other side has neither end of its axis."""
 SPELLED_ALIKE = 0.8
 ALIGNED = 0.9
-"""How well two of several values must fit each other to be compared."""
+"""How well two values must fit each other to be compared, if there are several."""
 TWO_NOUNS = 1.5
 NEAR_BEFORE, NEAR_AFTER = 4, 3
-"""Number of terms before and after a figure that tell what it counts."""
+"""The number of terms before and after a figure that show what it counts."""
 MOST_VALUES = 24
 """Figures compared per statement; a statement with more is data, not prose."""
 MOST_TERMS = 80
@@ -63,7 +63,7 @@ _PLACEHOLDERS = frozenset(
 # Signs that answer yes or no in the cells of tables.
 _ANSWERS = {**dict.fromkeys("\u2713\u2714\u2705x", "yes"), **dict.fromkeys("\u2717\u2718\u274c", "no")}
 _KIND: Mapping[str, DifferenceKind] = {"date": "date", "weekday": "date", "clock": "date", "version": "version"}
-"""Dimensions that have a kind of contradiction of their own."""
+"""Dimensions with their own kind of contradiction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
     """Return the pairs of units that contradict each other, surest first, at most one for each pair of units.
 
     Units without statements (headings, code, HTML, front matter) are left out. A new statement that the page has already does
-    not contradict the page elsewhere. Costs little for texts that `claims_of` has read before.
+    not contradict the page elsewhere. This is cheap for texts that `claims_of` has read before.
     """
     # One language for all: single sentences are too short to tell theirs, and stems of two languages never match.
     language = most_likely_language(" ".join(unit.text for unit in existing_units[:SAMPLE]))
@@ -118,7 +118,7 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
 def _surest(disputes: Iterable[tuple[int, FoundContradiction]], agreement: Sequence[float]) -> list[FoundContradiction]:
     """Return the surest contradiction of each pair of units.
 
-    Each dispute comes with the index of its new statement in `agreement`, which holds the strength of that statement's best
+    Each dispute has the index of its new statement in `agreement`, which holds the strength of that statement's best
     agreement with the page.
     """
     found: dict[tuple[int, int], FoundContradiction] = {}

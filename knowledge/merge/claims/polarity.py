@@ -78,7 +78,7 @@ def have_contrast(ours: Iterable[str], theirs: Iterable[str], language: str) -> 
 
 
 def names_case(terms: Iterable[str], language: str) -> bool:
-    """Return whether one of the terms names the platform, environment, architecture or plan that a statement holds for."""
+    """Return whether one of the terms names the platform, environment, architecture or plan to which a statement applies."""
     known = _sorts(language)
     return any(number < QUALIFYING for term in terms for number in known.get(term, ()))
 

@@ -47,9 +47,9 @@ class Value:
     position: int = 0
     noun: str = ""
     scope: bool = False
-    """It says when or where the statement holds (`in v2`, `as of 2024`), and not what it states."""
+    """Whether it says when or where the statement holds (`in v2`, `as of 2024`), not what it states."""
     guard: bool = False
-    """If the statement has another value too, this one may be its condition (`with 5 years of service`, `at 3,000 m`)."""
+    """Whether it may be the condition of another value in the statement (`with 5 years of service`, `at 3,000 m`)."""
 
 
 @cache
@@ -101,7 +101,7 @@ def compare_values(ours: Value, theirs: Value) -> Relation:
 
 
 def _compare_version_with_number(ours: Value, theirs: Value) -> Relation:
-    """A version may be written as a bare number on the other side: `Redis 7.0` and `7.0`."""
+    """Compare a version with a bare number, which the other side may have written for it: `Redis 7.0` and `7.0`."""
     version, number = (ours, theirs) if ours.dimension == "version" else (theirs, ours)
     digits = number.figure.split(".")
     if version.dimension != "version" or number.dimension or not all(part.isdigit() for part in digits):

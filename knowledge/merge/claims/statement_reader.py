@@ -1,4 +1,4 @@
-"""Reading one statement from left to right: its terms, figures, denials and conditions. Pure."""
+"""Reads one statement from left to right: its terms, figures, denials and conditions. Pure."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class _StatementReader:
         # "Die App erfasst den Standort nicht": these languages may put the negation behind the word that it denies.
         self.ends_denied = language in ("de", "nl", "sv", "da")
         self.bounds: set[int] = set()
-        """Indexes of tokens that only bound or count a figure."""
+        """Indexes of tokens that only limit or count a figure."""
         self.stops = STOP_WORDS.get(language, frozenset())
         # "Pro" means "per" in German, and is the name of a plan in English.
         self.joining = lexicon.JOINING - {"pro"} if language == "en" else lexicon.JOINING
@@ -434,7 +434,7 @@ class _StatementReader:
         return before.kind == "number" or before.folded in lexicon.NUMBER_WORDS or before.folded in lexicon.UNITS
 
     def _counts_one(self, at: int) -> bool:
-        """Return whether `one` is a number here, and not `one of`, `the one`, `one can`."""
+        """Return whether `one` is a number here, unlike in `one of`, `the one`, `one can`."""
         following = self._token(at + 1)
         if following.kind != "word" or following.folded in _ENGLISH:
             return False

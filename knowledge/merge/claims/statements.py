@@ -1,8 +1,9 @@
 """The statements of a text, and how two compare: the same, less, more, or in other words. Pure.
 
-`implies` decides whether a statement is a duplicate, `is_paraphrase` whether it goes beside the old text, `covers` whether it may
-replace it. All three lean to "no", since evidence must not remove words on a guess. Contradictions are found in `contradiction`;
-these functions ask it, and two statements that contradict each other are never duplicate, paraphrase or replacement.
+`implies` decides whether a statement is a duplicate, `is_paraphrase` whether it goes beside the old text, and `covers`
+whether it may replace it. In doubt all three say no, because evidence must not remove words on a guess. Contradictions
+are found in `contradiction`; these functions ask it, and two statements that contradict each other are never duplicate,
+paraphrase or replacement.
 """
 
 from __future__ import annotations
@@ -399,7 +400,7 @@ def _is_run(part: Sequence[str], whole: Sequence[str]) -> bool:
 
 
 def is_paraphrase(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether `new` is another wording of `existing`, or says more or less of the same."""
+    """Return whether `new` is another wording of `existing`, or says the same with more or less detail."""
     shared = len(existing.subject & new.subject) + len(existing.values & new.values)
     if shared < 2 or _relation(existing.plain, new.plain) != "agree":
         return False

@@ -1,4 +1,4 @@
-"""Where a page refers to another: every link, image and embed with its exact place. Pure, and linear in the length.
+"""Finds the references of a page to others: every link, image and embed with its exact place. Pure, and linear in the length.
 
 Our own reader, since links are rewritten byte by byte when a page moves: markdown-it-py, which the tests compare it with, gives
 no places inside a line, and pyromark none of the path inside a link (kb/decisions/0051).

@@ -44,9 +44,9 @@ def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
 def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
     """Return the text of `page`, which may itself move, with its links rewritten so that they keep their targets.
 
-    `moves` gives new paths by old ones, `names` are those before the move. A link keeps its form: relative, from the root,
-    by name while that names one page only, with its suffix or without, with the words it shows. A link that still leads
-    there, and every other character, stays as it is.
+    `moves` gives new paths by old ones, `names` are those before the move. A link keeps its form: relative, from the
+    root, by name while that names one page only, with its suffix or without, with the words it shows. A link that still
+    leads there, and every other character, stays the same.
     """
     move = _Move(page, moves.get(page, page), moves, names, _names_after(names, moves))
     parts: list[str] = []

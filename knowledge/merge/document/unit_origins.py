@@ -21,11 +21,11 @@ from knowledge.search.query.analysis import words
 NEAR = 0.7
 """Likeness, 0..1, from which two texts count as one text before and after an edit."""
 CLEARER_BY = 0.05
-"""How much nearer the nearest text must be than the next."""
+"""How much nearer the nearest text must be than the second nearest."""
 SAME_SECTION = 0.03
 """Bonus for staying in the same section."""
 FEW_WORDS = 6
-"""Up to this many words, letters are compared: one changed word of three is not a third of the text."""
+"""For texts of up to this many words, letters are compared, because one changed word of three is not a third of the text."""
 RARE = 24
 """The most texts that may share a word for it to make two texts candidates."""
 MOST_CANDIDATES = 24
@@ -211,7 +211,7 @@ def _pair_near(tracing: _Tracing, texts: Mapping[int, Unit]) -> None:
 
 
 def _rivals(scores: Mapping[tuple[int, int], float], side: int) -> dict[tuple[int, int], float]:
-    """Return, for each pair, the best score that its member on that side has with any other; 0 with none."""
+    """Return for each pair the best score that its member on that side has with any other text; 0 if there is none."""
     best: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for pair, score in scores.items():
         first, second = best[pair[side]]

@@ -44,7 +44,7 @@ DEFAULT_WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a directory weighs claims. `authority` maps kinds of sources to 0..1; `AUTHORITY` holds for the other kinds."""
+    """How a directory weighs claims. `authority` maps kinds of sources to 0..1; `AUTHORITY` applies to the other kinds."""
 
     weights: Weights = DEFAULT_WEIGHTS
     half_life_days: float = HALF_LIFE_DAYS

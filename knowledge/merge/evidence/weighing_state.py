@@ -1,6 +1,6 @@
-"""One page and one piece of evidence: what is known while it is weighed, and the resulting plan. Pure.
+"""One page and one piece of evidence: the findings while it is weighed, and the resulting plan. Pure.
 
-The modules in `weigh/` decide what becomes of each unit of the evidence, and those in `place/` where new text goes. All of them
+The modules in `weigh/` decide on each unit of the evidence, and those in `place/` where new text goes. All of them
 record their verdicts and changes here. Whether evidence may replace text is decided in one place, `Weighing.replacing`.
 """
 
@@ -47,7 +47,7 @@ LONGEST_SIDE = 500
 PARALLEL = 2
 """Keys that two sections must share to count as parallel: the same facts about different subjects."""
 ONE_SUBJECT = 0.6
-"""Likeness at which two statements may be about one subject. If only one unit of the page reaches it, that is taken as settled."""
+"""Likeness at which two statements may be about one subject. If only one unit of the page reaches it, it counts as that subject."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]
@@ -225,7 +225,7 @@ class Weighing:
     def home(self, unit: Unit) -> PageSection | None:
         """Return the section that an incoming unit belongs to: the one it names, else the one where it would surely be put.
 
-        None where that would be a guess, and for a unit under a heading that the page does not have: that is a new subject.
+        None if that would be a guess, or if the unit is under a heading that the page lacks, which makes it a new subject.
         """
         named = self.target(unit.section)
         if named is not None or unit.section:
@@ -267,10 +267,11 @@ class Weighing:
     def replacing(self, unit: Unit, number: int, *, covers: bool) -> Replacing:
         """Return whether an incoming unit may take the place of one of the page, or why it may not.
 
-        `covers` says that the new text has every word of the old one. This is where it is decided whether evidence removes
-        words: a source may correct, later, what it is known to have said in the same section; any other must cover the old
-        text there and weigh at least as much (a tie goes to the newer). Everything else is added, held back, or put to a
-        person. See kb/decisions/0026 and 0054.
+        `covers` says that the new text has every word of the old one. This is where it is decided whether evidence
+        removes
+        words: a source may correct, later, what it is known to have said in the same section; any other must cover the
+        old text there and weigh at least as much (a tie goes to the newer). Everything else is added, held back, or
+        left to a person. See kb/decisions/0026 and 0054.
         """
         if self.corrects(unit, number):
             return "allowed" if self.is_later(number) else "older"

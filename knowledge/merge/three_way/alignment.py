@@ -58,7 +58,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def likeness(one: AlignedNode, other: AlignedNode) -> float:
-    """Return how alike two parts are, 0..1; parts of different kinds are not."""
+    """Return how alike two parts are, 0..1; parts of different kinds are not alike."""
     if one.kind != other.kind:
         return 0.0
     mine, yours = words(one.key), words(other.key)

@@ -38,7 +38,7 @@ _EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "
 """Kinds joined by lines, with how many lines at their beginning and end must stay: what opens and closes them."""
 _CALLOUT = re.compile(r"[ \t]*>[ \t]*\[!")
 _WHOLE = frozenset({"front", "fence", "html", "quote", "comment", "code", "table"})
-"""Kinds of blocks whose half means something else: joining by plain lines must leave them as one side has them."""
+"""Kinds of blocks of which a half would mean something different: joining by plain lines must leave them as one side has them."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NO_FRONT = "---\n---\n"
 _ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")
@@ -137,7 +137,7 @@ def _nodes(pieces: Sequence[DocumentPiece]) -> list[AlignedNode]:
 
 
 def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, list[Clash]] | None:
-    """Return the document joined by its blocks and what clashes, None if the result is not what was planned."""
+    """Return the document joined by its blocks and its clashes; None if the result is not as planned."""
     base = b.nodes
     if _has_front(o.nodes) and _has_front(t.nodes) and not _has_front(base):
         # Both sides gave the page a front matter: over an empty one in the base the two meet key by key.

@@ -1,4 +1,4 @@
-"""The check that a joined sequence holds every line as often as both sides want it. Pure.
+"""Checks that a joined sequence holds every line as often as both sides need it. Pure.
 
 A block that one side moved while the other changed it can end up in both places, or in none. Then the other side's change is undone
 and reported as a clash.
@@ -18,7 +18,7 @@ from knowledge.merge.three_way.sequence import Clash, KeptPart, SequenceMerge
 _ROUNDS = 4
 _NEAR = 0.5
 _MANY = 300
-"""Lines that one line is compared with; up to this many, it is compared with all."""
+"""The most lines that one line is compared with; up to this many, it is compared with all."""
 _NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
 
 

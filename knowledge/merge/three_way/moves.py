@@ -10,7 +10,8 @@ from typing import NamedTuple
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions, Likeness, align_versions, likeness
 
 SUBSTANCE = 12
-"""Letters and digits a text must have to count as moved when it disappears here and appears there: `---` and `{` come and go."""
+"""The fewest letters and digits of a text that counts as moved when it disappears in one place and appears in another:
+`---` and `{` come and go."""
 
 
 class _MovedRun(NamedTuple):

@@ -222,7 +222,7 @@ class SequenceMerge:
         self.clashes.append(Clash(*texts, where.line if where else 1, where.section if where else ()))
 
     def _between(self, one: KeptPart, following: KeptPart) -> str:
-        """Return the blank lines between two kept parts, as on a side where they are neighbours, else as after the first part."""
+        """Return the blank lines between two kept parts: as on a side where they are neighbours, otherwise as after the first part."""
         ours = self.ours[one.ours].gap if one.ours >= 0 and following.ours == one.ours + 1 else None
         theirs = self.theirs[one.theirs].gap if one.theirs >= 0 and following.theirs == one.theirs + 1 else None
         if ours is not None and theirs is not None:

@@ -1,7 +1,7 @@
 """Detects the language of a text: by its script, then by stop words, of which every text is full. Pure.
 
-`languages.json` has for each language its names, its stop words (single letters are what an apostrophe leaves behind), and the
-letters that few other languages use.
+`languages.json` has for each language its names, its stop words (including single letters left over at an apostrophe),
+and the letters that few other languages use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CODES = {name: code for code, language in _LANGUAGES.items() for name in langua
 _TELLING_LETTERS = {
     code: re.compile(f"[{language['letters']}]") for code, language in _LANGUAGES.items() if "letters" in language
 }
-"""Letters that decide between related languages, which share most of their stop words."""
+"""Letters that distinguish related languages, which share most of their stop words."""
 _SCRIPTS = {
     code: re.compile(f"[{letters}]")
     for code, letters in {

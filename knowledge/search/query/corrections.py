@@ -1,4 +1,4 @@
-"""Corrects typing errors: decides which words of a query may be misspelt, and finds the known words that may be meant.
+"""Corrects typing errors: decides which words of a query may be misspelt, and finds the known words that were probably meant.
 
 A word may be misspelt if no chunk has it, it is long enough, it is not a frequent word of the language in general, and no
 other form of it is known. Candidates are known words within one or two edits that are neither its opposite nor a form of
@@ -25,7 +25,8 @@ from knowledge.state.ports import IndexPosition, IndexStore
 SHORTEST = 3
 """Letters that a word must have to be corrected."""
 ANY_EDIT_FROM = 4
-"""Letters from which any single edit is tried. In a shorter word only a lost or swapped letter is: it is near too many words."""
+"""From this many letters on, any single edit is tried. In a shorter word, which is near too many others, only a lost or
+swapped letter is."""
 TWO_EDITS_FROM = 9
 """Letters that a word must have for two edits to be tried."""
 MOST_CORRECTED = 10

@@ -26,7 +26,7 @@ RARE_WEIGHT = 0.5
 NO_PAGES = 0.02
 """Languages with a smaller share of the pages do not count as languages of the pages: that many are misdetected."""
 KNOWN_LANGUAGE = 0.5
-"""The share of pages whose languages must be clear before a question is called foreign to them."""
+"""The share of pages whose languages must be known before a question counts as foreign to them."""
 MOST_KNOWN = 0.75
 """The share of known words above which a question is never foreign, whatever its stop words say."""
 ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
@@ -34,7 +34,7 @@ ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
 FEWEST_WORDS = 4
 """Words that a question must have for a single stop word to show its language; fewer may be a name (`Las Palmas`)."""
 TIMES = 1.5
-"""A foreign question has at least this many times more stop words of its own language than of any language of the pages."""
+"""A foreign question has at least this many times as many stop words of its own language as of any language of the pages."""
 SAME_LETTERS = frozenset({"zh", "ja"})
 
 

@@ -37,7 +37,7 @@ _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
 _TOKEN = re.compile(r"[^\s,;:!?¿¡\"'`()/]+")
 _ASKING = WHERE | WHICH | WHETHER | LIST | PLACE | THING | ALL | INSIDE
-"""Words that ask for a place or say what kind it is; the rest of a question is a name."""
+"""Words that ask for a place or name its kind; the remaining words of a question are a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Places:
         """Return the places below `directory` that `query` names, best first, then the children of the first one.
 
         `names` are matches of the whole question. `near` are the paths of pages that search found: they, and the directories
-        above them, also match by the end of their path. The target of a question that only asks what there is, is `directory`.
+        above them, also match by the end of their path. If a question only asks what exists, its target is `directory`.
         """
         found: dict[str, MapEntry] = {}
         for match in names:

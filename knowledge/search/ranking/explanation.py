@@ -349,7 +349,7 @@ async def _shares(
     key: Callable[[Scored], int],
     wanted: frozenset[int],
 ) -> dict[int, dict[str, float]]:
-    """Return, for each wanted chunk or page, each word's share of the sum of its scores for the words alone."""
+    """Return for each wanted chunk or page each word's share of its score, computed by asking for each word alone."""
     scores: dict[int, dict[str, float]] = {}
     for term in terms:
         for hit in await search(term):

@@ -43,7 +43,7 @@ DIGITS = 3
 """Decimal places of a score; the level is that of the score as it is shown."""
 SUREST = 0.999
 ENOUGH_WORDS = 4
-"""Words from which a question's coverage counts in full: that a page has the only word of a question says little."""
+"""From this many words on, a question's coverage counts in full: a page that has the only word of a question may be about anything."""
 
 LOOKED_AT = 8
 """How many shown chunks are searched for the question's words, and how many of the best are compared."""

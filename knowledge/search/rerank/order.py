@@ -34,7 +34,7 @@ class Reranking:
 
     @property
     def depth(self) -> int:
-        """How many passages the reranker reads; 0 without one."""
+        """The number of passages that the reranker reads; 0 without a reranker."""
         return RERANKED if self._choice.is_on else 0
 
     async def of(self, ranking: Ranking, question: SearchQuestion) -> Ranking:

@@ -1,4 +1,4 @@
-"""The interface of a reranker, and of the choice of one. Pure."""
+"""The interfaces of a reranker and of the object that chooses one. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The use of a knowledge base's search, on this machine only: questions, the pages used after them, and weights chosen from it.
+"""The recorded use of search, on this machine only: questions, the pages used after them, and weights chosen from these.
 
 | what | where |
 |---|---|

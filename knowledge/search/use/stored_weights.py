@@ -80,7 +80,7 @@ def store(folder: Path, record: WeightsRecord) -> None:
 
 
 def reset(folder: Path, *, at: str, by: str) -> bool:
-    """Return to the program's weights; False if they applied already."""
+    """Return to the default weights; False if they already applied."""
     if stored_record(folder) is None:
         return False
     _write(folder, {"weights": None, "at": at, "by": by, "reason": "reset"})

@@ -41,8 +41,9 @@ class Bound:
 class Quotas:
     """The quotas of one principal. The defaults are ten times the measured need of a busy host in a team.
 
-    `pending_bytes`: pending proposals; `proposed_bytes`: proposals made in a day, in any state now; `starts`: journeys, and
-    likewise runs, started in a minute; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their frames in a day.
+    `pending_bytes`: pending proposals; `proposed_bytes`: proposals made in a day, in any state now; `starts`: journeys
+    started in a minute, and separately runs; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their
+    frames in a day.
     """
 
     pending_bytes: int = 50 * MB

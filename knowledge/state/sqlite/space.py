@@ -17,7 +17,7 @@ STEP_PAGES = 500
 """Free pages returned in one transaction: about 2 MB, which make writers wait a few milliseconds."""
 LARGE_TEMPORARY = "/var/tmp"  # noqa: S108 - where SQLite writes the copy by default
 SPARE_SHARE = 20
-"""One page in this many stays free, for the next writes."""
+"""One page in this many is kept free for the next writes."""
 
 
 def size(database: Database) -> StateSize:

@@ -1,4 +1,4 @@
-"""Computes what a merge does to a page, from its texts and what is recorded about them. Pure: another process may run it."""
+"""Computes the effect of a merge on a page from its texts and their recorded origins. Pure: another process may run it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class MergeBasis:
 
     @property
     def size(self) -> int:
-        """How much work it is to merge, which decides whether another process does it."""
+        """The amount of work of the merge, which decides whether another process does it."""
         # Base and page are often the same object, which is parsed only once.
         texts = {id(text): len(text) for text in (self.text, self.base, self.tracked_text) if text is not None}
         content = len(self.request.content)
@@ -144,7 +144,7 @@ def status_of(*, written: bool, conflicts: Sequence[Conflict], asks: bool) -> St
 def unwritten(
     request: MergeRequest, revision: str | None, note: str, places: Sequence[OfferedPlace] = ()
 ) -> ActWork[MergeOutcome]:
-    """Return the work that writes nothing, tells the caller why, and offers these places."""
+    """Return work that writes nothing, tells the caller why, and offers these places."""
     answer = Merged(
         status="analysis",
         proposal=None,

@@ -1,4 +1,4 @@
-"""Writes what a source says as Markdown: a page by author and date, or the words of one message. Pure and deterministic.
+"""Writes a source's content as Markdown: a page by author and date, or the words of one message. Pure and deterministic.
 
 Foreign text is quoted line by line, deeper than the line that names its author. So it can't pass for another author's entry, a
 heading or the page's front matter. Headings are few and never change, so that a later entry finds its place by its heading.

@@ -11,7 +11,7 @@ from typing import Protocol
 class SourceEntry:
     """A text that somebody wrote in a source. `name` identifies it (`message 4711`); `url` leads to it, if it has an address.
 
-    It goes under the heading `under`. Without an author it is the source's own text, such as a task's description.
+    It is placed under the heading `under`. Without an author it is the source's own text, such as a task's description.
     """
 
     under: str

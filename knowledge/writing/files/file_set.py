@@ -27,7 +27,7 @@ from knowledge.writing.files.exchange import (
 )
 
 HALF_WRITTEN_S = 0.1
-"""A file that was first written at most this long ago may be only part of a save."""
+"""A file whose first write was at most this long ago may be only part of a save."""
 EMPTIED_S = 1.0
 """Editors that write in place empty the file first; on a busy machine it may stay empty for a while."""
 QUIET_S = 0.02

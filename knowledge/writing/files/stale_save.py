@@ -1,6 +1,7 @@
 """Detects saves from stale buffers: an editor that read a page before our write and saves it afterwards undoes our write.
 
-The state that a save was made from is inferred from its lines: the state of the page's history that differs least.
+The state that a save was made from is inferred from its lines: it is the state in the page's history that differs
+least.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def lines_of(raw: bytes) -> Lines:
 
 
 def distance(one: Lines, other: Lines) -> int:
-    """Return how many lines are in only one of them."""
+    """Return how many lines are in only one of the two."""
     return len(one ^ other)
 
 

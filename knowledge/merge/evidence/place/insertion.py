@@ -159,7 +159,7 @@ def _write(
 
 
 def _unknown_heading(w: Weighing, unit: Unit) -> int | None:
-    """Return the piece of the outermost heading above `unit` that the page lacks, None if it has all of them."""
+    """Return the piece of the outermost heading above `unit` that the page lacks; None if the page has all of them."""
     if not unit.section or w.placer.named(unit.section, w.within) is not None:
         return None
     paths = (unit.section[:length] for length in range(1, len(unit.section) + 1))

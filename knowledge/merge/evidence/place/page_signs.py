@@ -1,4 +1,4 @@
-"""The signs that a page is where a text belongs, next to other pages that search found for it. Pure."""
+"""The signs that a text belongs on a page, compared with other pages that search found for it. Pure."""
 
 from __future__ import annotations
 

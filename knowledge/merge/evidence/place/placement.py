@@ -1,7 +1,8 @@
-"""Where a snippet that came without a place belongs in a page. Pure.
+"""Finds where a snippet that came without a place belongs on a page. Pure.
 
-First by heading, then by likeness: each section gets a share of all sections' likelihood, and the text is put into the first only
-if its share is large enough; otherwise the caller is asked. Nothing is put into the middle of a block.
+It looks first by heading, then by likeness: each section gets a share of all sections' likelihood, and the text is put
+into the first only if its share is large enough; otherwise the caller is asked. Nothing is put into the middle of a
+block.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class SectionFeatures(NamedTuple):
     meaning: float
     nearest_block: float
     length: float
-    """Natural logarithm of one plus its characters: a long section has more that a text may belong to."""
+    """Natural logarithm of one plus its number of characters: a text more likely belongs to a long section."""
     list_fits: float
     """For an item 1 if the section has a list, else -1; for other text 0."""
     before_headings: float
@@ -118,7 +119,7 @@ class Placement:
 
     @property
     def reason(self) -> str:
-        """Why here, as the end of a sentence."""
+        """The reason for the place, as the end of a sentence."""
         name = quoted_section(self.section)
         if self.how == "heading":
             return f"under {name}, as named"

@@ -1,4 +1,4 @@
-"""How alike texts are by their words: tf-idf vectors and their cosines. Pure."""
+"""Measures how alike texts are by their words: tf-idf vectors and their cosines. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import analyzer
 
 MOST_HOLDING = 300
-"""Documents that one text is compared with because of one word: a word that more of them have says nothing."""
+"""The most documents that one text is compared with because of one word: a word in more documents says nothing."""
 REMEMBERED = 2048
 """Texts, mostly sections and blocks, whose terms are cached."""
 

@@ -16,7 +16,7 @@ from knowledge.merge.model import Unit, quoted_section, unit_digest
 from knowledge.merge.splice import Insertion
 
 MOST_OF_ONE_KEY = 50
-"""Rows of one key that a new row is compared with: a table with more of them has no key."""
+"""The most rows of one key that a new row is compared with: with more rows, these columns are not a key."""
 
 
 def weigh_table(w: Weighing, table: Table) -> None:

@@ -17,7 +17,7 @@ from knowledge.pages.markdown.inline import plain
 
 REMEMBERED = 4_096
 LONGEST_REMEMBERED = 200
-"""Characters of a cell whose folded text is remembered: tables repeat short ones."""
+"""The most characters of a cell whose folded text is cached: tables repeat short ones."""
 
 _PIPE = re.compile(r"(?<!\\)\|")
 _ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")

@@ -11,7 +11,8 @@ from knowledge.merge.three_way.line_join import hunks, joined_lines, merge_lines
 from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge
 
 APART = 3
-"""Unchanged words that must be between edits of two sides within one sentence: closer ones may not make sense together."""
+"""The number of unchanged words that must be between the edits of two sides within one sentence: closer edits may not make
+sense together."""
 
 _SENTENCES = re.compile(
     r"[^.!?\u3002\uff01\uff1f]*(?:[.!?]+[\"')\]*_]*(?:\s+|$)|[\u3002\uff01\uff1f]+\s*|[.!?]+)|[^.!?\u3002\uff01\uff1f]+$"

@@ -21,7 +21,7 @@ _EMPTY = "  "
 _DASHES = " --- "
 
 Column = tuple[str, int]
-"""A column's name, and which of that name it is."""
+"""A column's name, and its number among the columns of that name."""
 
 
 class RowParts(NamedTuple):
