@@ -34,11 +34,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def new_id(journey: str) -> str:
-    """Return the id of a new journey.
-
-    Raises:
-        ValueError: no journey can have it: a mistake of the caller.
-    """
+    """Return the id of a new journey. Raises: ValueError: it cannot be an id, which is a mistake of the caller."""
     if not _ID.fullmatch(journey):
         raise ValueError(
             "a journey's id has at most 100 letters, digits and . _ : -, and begins with a letter or digit"
@@ -47,7 +43,7 @@ def new_id(journey: str) -> str:
 
 
 def checked_id(journey: str) -> str:
-    """Return the id, which has the form of one.
+    """Return the id if it has the form of one.
 
     Raises:
         NoSuchJourney: no journey has such an id.
@@ -63,7 +59,7 @@ def first_event(begun: Started, by: str, at: datetime) -> Logged:
 
 
 def same_start(one: Event, other: Event) -> bool:
-    """Return whether two first events are equal but for the conversation, of which each journey has its own."""
+    """Return whether two first events are equal apart from the conversation, which differs for each journey."""
     first, second = (event_text(replace(e, conversation="") if isinstance(e, Started) else e) for e in (one, other))
     return first == second
 
@@ -71,8 +67,7 @@ def same_start(one: Event, other: Event) -> bool:
 def numbered(state: JourneyState, events: Sequence[Event], key: str, by: str, at: datetime) -> list[Logged]:
     """Return the events as the next step after `state`.
 
-    Raises:
-        ValueError: there are no events, or no usable key: a mistake of the caller.
+    Raises: ValueError: there are no events, or no usable key, which is a mistake of the caller.
     """
     if not events or not key.isascii() or not 0 < len(key) <= MOST_KEY_CHARS:
         raise ValueError("a step has at least one event, and a key of at most 200 ASCII characters")
@@ -92,8 +87,7 @@ def numbered_notes(version: int, seq: int, notes: Sequence[Note], by: str, at: d
 def state_of_log(log: Sequence[Logged]) -> JourneyState:
     """Return the state that a log from elsewhere leads to.
 
-    Raises:
-        BadLog: its events do not follow each other, or two steps have one key.
+    Raises: BadLog: its events do not follow each other, or two steps have the same key.
     """
     keys = [logged.key for logged in log if logged.key]
     if len(set(keys)) < len(keys):
@@ -142,7 +136,7 @@ def filled(state: JourneyState, events: Mapping[int, Event]) -> JourneyState:
 
 
 def may_be_refused(events: Sequence[Event]) -> bool:
-    """Return whether a quota may refuse the events: a host requests them, and they are not a person's own decision."""
+    """Return whether a quota may refuse the events: it may if a host requests them, but not if they are a person's own decision."""
     first = events[0]
     if isinstance(first, NOTES):
         return isinstance(first, ToolStart)  # the end of a call, with its notes, must not be lost
@@ -150,7 +144,7 @@ def may_be_refused(events: Sequence[Event]) -> bool:
 
 
 def log_after_retention(log: Sequence[Logged]) -> list[Logged]:
-    """Return the log as it is kept after its retention."""
+    """Return the log in the shortened form that is kept after its retention time."""
     return [replace(logged, event=event_of(after_retention(event_text(logged.event)))) for logged in log]
 
 
@@ -160,11 +154,7 @@ def texts_by_seq(log: Sequence[Logged]) -> dict[int, str]:
 
 
 def upto(journey: str, log: Sequence[Logged], version: int) -> list[Logged]:
-    """Return the log up to that version, with its notes.
-
-    Raises:
-        NoSuchJourney: it never had that version.
-    """
+    """Return the log up to that version, with its notes. Raises: NoSuchJourney: the journey never had that version."""
     newest = log[-1].version
     if not 1 <= version <= newest:
         raise NoSuchJourney(journey, version, newest)

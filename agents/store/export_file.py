@@ -1,6 +1,6 @@
 """A journey as one file: a header line, then a line for each event, with the digest of all lines up to it. Pure.
 
-Any tool can read an exported journey, and an edited, missing or added line is found when it is imported. The file is not signed:
+Any tool can read an exported journey, and importing detects an edited, missing or added line. The file is not signed:
 anyone who can write it can also write a different one.
 """
 

@@ -20,7 +20,7 @@ from knowledge.state.retention.cuts import Shortened
 TITLE_CHARS = 120
 MOST_KEY_CHARS = 200
 NEWEST_COMPARED = 100
-"""How many of a principal's newest journeys are compared with one that is to begin."""
+"""How many of a principal's newest journeys are compared with a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class JourneyHead:
-    """The state of a journey, and the version that an act led to if it is on record already; both read at one moment."""
+    """The state of a journey, and the version that an act led to if it is on record already; both read in one transaction."""
 
     state: JourneyState
     kept: int | None
@@ -70,7 +70,7 @@ class JourneyStore(Protocol):
     """The journeys of one knowledge base."""
 
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
-        """Begin a journey with that id, at version 1. Beginning the same journey again is a repetition, however late.
+        """Begin a journey with that id, at version 1. Beginning the same journey again, however late, counts as a repetition.
 
         Raises:
             JourneyExists: another journey has that id. Nothing is recorded.
@@ -78,11 +78,12 @@ class JourneyStore(Protocol):
         ...
 
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
-        """Put a new journey on record; or return the newest equal one that began since then and is still at version 1.
+        """Put a new journey on record, or return the newest equal one that began after `since` and is still at version 1.
 
-        Journeys are equal if they have the same principal, agent, phase, brief and inputs; the `NEWEST_COMPARED` newest journeys
-        of the principal are compared. Of several equal ones that begin at once only one is recorded, so a lost reply can
-        be asked for again. A store that was given quotas counts new journeys for their principal, in `start` and `adopt` too.
+        Journeys are equal if they have the same principal, agent, phase, brief and inputs; the `NEWEST_COMPARED` newest
+        journeys of the principal are compared. If several equal ones begin at once, only one is recorded, so a caller
+        that lost the reply can repeat the call. A store that was given quotas counts new journeys for their principal,
+        in `start` and `adopt` too.
 
         Raises:
             BadLog: its events do not follow each other. Nothing is recorded.
@@ -92,7 +93,7 @@ class JourneyStore(Protocol):
         ...
 
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
-        """Take over a whole log, with its numbers, times and keys, under that id. The same log again is a repetition.
+        """Take over a whole log, with its numbers, times and keys, under that id. Adopting the same log again counts as a repetition.
 
         Raises:
             BadLog: its events do not follow each other. Nothing is recorded.
@@ -111,14 +112,14 @@ class JourneyStore(Protocol):
         at: datetime,
         before: JourneyState | None = None,
     ) -> Appended:
-        """Add the events, of which the first is a step, after version `expected`: the journey's version is then one more.
+        """Add the events, of which the first is a step, after version `expected`; this raises the journey's version by one.
 
-        Of several appends at one version exactly one succeeds. An append with a `key` that the journey has already adds
-        nothing and returns the first answer, whatever it expects, so that a lost reply can be asked for again. `before` is the
-        state that this store returned for version `expected`, and saves reading it again.
+        Of several appends at one version exactly one succeeds. An append with a `key` that the journey already has adds
+        nothing and returns the first answer, whatever `expected` is, so a caller that lost the reply can repeat the
+        call. `before` is the state that this store returned for version `expected`, and saves reading it again.
 
-        Raises:
-            StaleJourney: another caller moved the journey first; carries `expected`, `actual` and the newest of the changes.
+        Raises: StaleJourney: another caller moved the journey first; the error carries `expected`, `actual` and the
+        newest of the changes.
             NoSuchJourney: there is no such journey.
             BadLog: an event does not fit the state of the journey.
             ValueError: there are no events, or no key.
@@ -135,11 +136,11 @@ class JourneyStore(Protocol):
         ...
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
-        """Add notes at the journey's present version. They move nothing, so they conflict with no other act.
+        """Add notes at the journey's present version. Notes do not change the version, so they conflict with no other act.
 
         Raises:
             NoSuchJourney: there is no such journey.
-            OverQuota: a tool is to be called, and `by` stored too much in journeys.
+            OverQuota: the note announces a tool call, and `by` stored too much in journeys.
         """
         ...
 
@@ -162,7 +163,7 @@ class JourneyStore(Protocol):
         ...
 
     async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
-        """Shorten the texts of at most `limit` journeys that ended and last moved before then. Zero records: none is left.
+        """Shorten the texts of at most `limit` journeys that ended and last moved before then. Zero records means that none is left.
 
         Every event stays, with its place, time, actor and key. A shortened text says so.
         """

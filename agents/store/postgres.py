@@ -92,7 +92,7 @@ class PostgresJourneys(SqlJourneys):
         return None
 
     def _counted(self, events: Sequence[Event], bodies: Sequence[str], by: str, at: datetime) -> tuple[Any, ...]:
-        """Return the last arguments of a function that counts for a quota; none if nothing is to be counted."""
+        """Return the arguments with which a stored function counts for a quota; none if nothing is counted."""
         if self._quotas is None or not events:
             return ()
         bound = self._quotas.journeyed
@@ -103,7 +103,7 @@ class PostgresJourneys(SqlJourneys):
         """Return the result of the call.
 
         Raises:
-            OverQuota: there is no room for these bodies; the server only names the quota.
+            OverQuota: the quota has no room for these bodies; the server names only the quota.
         """
         try:
             return await call

@@ -250,7 +250,7 @@ class SqlJourneys:
     async def _held_state(
         self, t: StateTransaction, journey: str, before: JourneyState | None
     ) -> tuple[int, JourneyState]:
-        """Lock the journey, and return its number and state: `before` if it is up to date, else a bare one."""
+        """Lock the journey, and return its number and state: `before` if it is up to date, otherwise a state without texts."""
         if before is not None:
             found = await t.execute(_HOLD_AT, (journey,))
             if found and found[0][2] == before.version:
@@ -326,7 +326,7 @@ class SqlJourneys:
         return await self._tables.inspect(work, long=True)
 
     async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
-        """Shorten the texts of journeys that ended, each in a transaction of its own."""
+        """Shorten the texts of journeys that ended, each in its own transaction."""
         due = await self._tables.read(_TO_SHORTEN, (aware(moved_before), limit), long=True)
         freed = 0
         for (number,) in due:

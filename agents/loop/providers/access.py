@@ -1,4 +1,4 @@
-"""Where a model is, and how long and how often to ask it. The values come from settings; this package reads no environment."""
+"""The address of a model, and how long and how often to ask it. The values come from settings; this package reads no environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Access:
 
     @property
     def reachable(self) -> bool:
-        """Whether the address is the vendor's own or one of HTTP."""
+        """Whether the address is the vendor's own or an HTTP address."""
         try:
             parts = urlsplit(self.address)
             return not self.address or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
@@ -42,7 +42,7 @@ class Access:
 class RequestPatience:
     """How long and how often to try. Each try is limited, and so are all tries of one request together.
 
-    `whole_s`: for an answer in one piece, from the first byte sent. `silence_s`: between two pieces of a streamed one.
+    `whole_s`: for an answer in one piece, from the first byte sent. `silence_s`: between two pieces of a streamed answer.
     `longest_wait_s`: the longest wait that a server may ask for. `waits_s`: all waits of one request together.
     An answer that may exceed `stream_above` tokens is streamed, because proxies drop connections that are silent for minutes.
     Source: https://platform.claude.com/docs/en/api/errors#long-requests

@@ -87,8 +87,9 @@ HARMLESS_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,59}")
 class RequestFailure:
     """One try without an answer. For status 0 (nothing came) and 200 (unusable) `why` says in our words what happened.
 
-    `code` is the vendor's word, if it is one word and not a sentence. `again` is the server's own statement on trying again, None
-    without one. `room` is the size of the context window. `sent` is False if the server certainly never saw the request.
+    `code` is the vendor's word, if it is one word and not a sentence. `again` is the server's own statement on whether
+    to retry, or None without one. `room` is the size of the context window. `sent` is False only if the server
+    certainly never saw the request.
     """
 
     status: int = 0

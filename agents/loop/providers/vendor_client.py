@@ -138,9 +138,7 @@ class VendorChannel:
 def check_access(provider: str, access: Access) -> None:
     """Check that key and address can be sent, because libraries quote unusable ones in their errors.
 
-    Raises:
-        BadKey: the key has characters that no key has.
-        BadAddress: the address is not one of HTTP.
+    Raises: BadKey: the key has characters that no key has. BadAddress: the address is not an HTTP address.
     """
     if not (access.key.isascii() and access.key.isprintable() and " " not in access.key):
         raise BadKey(provider, access.key_setting, "it has characters that no key has")

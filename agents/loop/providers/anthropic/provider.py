@@ -27,8 +27,7 @@ def anthropic_provider(
 
     Raises:
         NoProvider: there is no key.
-        BadKey: the key cannot be one.
-        BadAddress: the address cannot be one.
+        BadKey: the key is malformed. BadAddress: the address is malformed.
         NotInstalled: the extra is missing.
         BadSurroundings: the environment names a proxy or certificates that cannot be used.
     """

@@ -126,7 +126,7 @@ class AnthropicWire:
         )
 
     def error_in(self, reply: Mapping[str, Any]) -> object | None:
-        """Return an error that came with status 200; gateways do that."""
+        """Return an error that came with status 200, as from some gateways."""
         return reply if reply.get("type") == "error" else None
 
     def used(self, reply: Mapping[str, Any]) -> ModelUsage:
@@ -200,7 +200,7 @@ class AnthropicAssembly:
         self._blocks: dict[int, dict[str, Any]] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take the next event; unknown kinds are ignored, as the vendor asks for."""
+        """Take the next event; unknown kinds are ignored, as the vendor asks."""
         index = event.get("index")
         place = index if isinstance(index, int) else 0
         match event.get("type"):

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, as OpenAI and the many servers that follow it speak it. Pure.
+"""OpenAI's Chat Completions, for OpenAI and the many servers that imitate it. Pure.
 
 Source: https://platform.openai.com/docs/api-reference/chat, the types of the vendor's package
 (openai/types/chat/chat_completion.py, chat_completion_chunk.py), and what self-hosted servers send instead.
@@ -78,8 +78,8 @@ PARTS = {
 class ChatWire:
     """The format of requests to `model`. `bound` is the server's name for the limit on an answer.
 
-    OpenAI's reasoning models accept only `max_completion_tokens`. Older servers know only `max_tokens` and do not complain about
-    the other: they just write on. So OpenAI itself gets the new name, and everyone else the old one.
+    OpenAI's reasoning models accept only `max_completion_tokens`. Older servers know only `max_tokens` and ignore the
+    other without an error, so the answer would have no limit. So OpenAI itself gets the new name, and all other servers the old one.
     """
 
     def __init__(self, model: str, bound: str = "max_tokens") -> None:

@@ -35,9 +35,8 @@ def openai_provider(
     Nearly all servers know `chat`; `responses` keeps the reasoning of OpenAI's models between tool uses.
 
     Raises:
-        NoProvider: there is neither a key nor an address of one's own.
-        BadKey: the key cannot be one.
-        BadAddress: the address cannot be one.
+        NoProvider: there is neither a key nor a configured address. BadKey: the key is malformed. BadAddress: the
+        address is malformed.
         NotInstalled: the extra is missing.
         BadSurroundings: the environment names a proxy or certificates that cannot be used.
     """

@@ -71,7 +71,7 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
 def whole_characters(value: Any) -> Any:
     """Return JSON whose texts can be sent: adjacent halves of a character are joined, single ones become U+FFFD.
 
-    JSON may hold halves as escapes, and models that are cut off within an emoji write them; UTF-8 cannot express them.
+    JSON may hold halves as escapes, and a model that is cut off within an emoji writes one; UTF-8 cannot express them.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -102,7 +102,7 @@ def own_turn(text: str) -> str:
 def without_thoughts(text: str) -> str:
     """Return a text without the block of reasoning that self-hosted models may write before it.
 
-    If a server's template opens the block for the model, the model only closes it, on a line of its own.
+    If a server's template opens the block for the model, the model only closes it, on a separate line.
     Source: https://github.com/vllm-project/vllm/issues/13125
     """
     return (THOUGHT if THOUGHT.match(text) else UNOPENED).sub("", text, count=1)
@@ -124,7 +124,7 @@ def json_in(text: str) -> Mapping[str, Any] | None:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return a mapping as it is, and an empty one for anything else: replies hold whatever a server sends."""
+    """Return a mapping unchanged, and an empty one for anything else, because a reply may hold anything."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -134,19 +134,19 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 
 def text_of(value: object) -> str:
-    """Return a text as it is, and "" for anything else."""
+    """Return a text unchanged, and "" for anything else."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: object) -> int:
-    """Return a number of tokens as it is, and 0 for anything else."""
+    """Return a number of tokens unchanged, and 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def openai_usage(reply: Mapping[str, Any], input_name: str, output_name: str) -> ModelUsage:
     """Return the usage in a reply of OpenAI's formats, which count the cached tokens among the input.
 
-    Gateways to Anthropic's models count them beside it. Then they can exceed it, and a run would cost less than nothing.
+    Gateways to Anthropic's models count them separately. Then they can exceed the input, and a run would have a negative cost.
     """
     usage = mapping(reply.get("usage"))
     if not isinstance(usage.get(input_name), int):

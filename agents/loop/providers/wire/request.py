@@ -10,7 +10,7 @@ from agents.loop.model.ports import FromModel, FromTool, ModelReply, ModelReques
 from agents.loop.providers.wire.reply_text import in_words
 
 Without = frozenset[str]
-"""Parts of a request that a server turned out not to know, by their names in the wire module's `PARTS`."""
+"""Parts of a request that a server rejected as unknown, by their names in the wire module's `PARTS`."""
 Parts = Mapping[str, tuple[str, ...]]
 """The parts that a request can do without, each with the words in which a server that does not know it complains."""
 ECHO = "echo"
@@ -53,7 +53,7 @@ class RequestDraft:
         self._request, self._without, self._parts, self._used = request, without, parts, set[str]()
 
     def may_have(self, part: str) -> bool:
-        """Return whether to put that part in, and remember it as optional: if a server complains, it is asked again without it."""
+        """Return whether to put that part in, and remember it as optional: if a server rejects it, the request is sent without it."""
         if part in self._without:
             return False
         self._used.add(part)
@@ -128,7 +128,7 @@ class Wire(Protocol):
         ...
 
     def read(self, reply: Mapping[str, Any], request: ModelRequest) -> ModelReply:
-        """Return a vendor's reply in our words.
+        """Return a vendor's reply in our own form.
 
         Raises:
             UnusableReply: it has no answer.
@@ -141,7 +141,7 @@ class Wire(Protocol):
         ...
 
     def used(self, reply: Mapping[str, Any]) -> ModelUsage:
-        """Return the usage in a reply, also in one that is incomplete or unusable."""
+        """Return the usage in a reply, even in one that is incomplete or unusable."""
         ...
 
     def assembly(self) -> Assembly:
