@@ -108,7 +108,7 @@ def pair_contradictions(pair: PagePair) -> list[Contradiction]:
         return []  # `spec.md` and `spec-2.0.md` describe two versions
     here, there = (_ComparedPage(page, pair.now) for page in (pair.page, pair.other))
     pairs = contradictions(here.units, there.units)
-    # Two pages that share several keys, of lines or of rows, say the same things about two subjects, as `timeout: 30` of two services.
+    # Two pages that share several keys (of lines or rows) describe two subjects alike, such as `timeout: 30` for two services.
     short = {one for one in pairs if not _is_clear_alone(one)}
     parallel = len({one.comparison.subject for one in short}) >= PARALLEL
     copies = _are_copies(pair, here.units, there.units)
@@ -281,14 +281,14 @@ def _share_a_subject(found: FoundContradiction, around: Sequence[Sequence[str]])
     """
     if not _is_clear_alone(found):
         headings = [_reading(" ".join(above[1:]), found).subject for above in around]
-        # Under "SIG Docs > Contact" and "SIG Storage > Contact", which one template made, is a channel each.
+        # "SIG Docs > Contact" and "SIG Storage > Contact", made from one template, each name another channel.
         if headings[0] - headings[1] and headings[1] - headings[0]:
             return False
         names = [said.strip("| ").split(":")[0].split("|")[0] for said in found.said]
         ours, theirs = (_reading(" ".join((*above, name)), found) for above, name in zip(around, names, strict=True))
         return len(ours.subject & theirs.subject) >= LEAST_SHARED and likeness(ours, theirs) >= SAME_NAMES
     if any(said.rstrip(" *_").endswith((":", "?")) for said in found.said):
-        return False  # it only leads to what follows, or asks
+        return False  # it only introduces the next text, or asks
     ours, theirs = (_reading(said, found) for said in found.said)
     shared, alike = len(ours.subject & theirs.subject), likeness(ours, theirs)
     if shared == LEAST_SHARED - 1 and found.comparison.kind in _FIGURES:

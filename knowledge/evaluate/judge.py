@@ -55,7 +55,7 @@ def quality(query: LabelledQuery, found: Sequence[Placed]) -> Quality:
         if judged is not None:
             ranked.append(_name(judged.path, judged.section))
         else:
-            # The prefix keeps the name from being that of a judged place.
+            # With the prefix, the name can't be that of a judged place.
             ranked.append(_name(hit.path, f"not judged: {hit.section}" if by_section else "not judged"))
     return Quality(
         ndcg(ranked, grades, DEPTH_NDCG), recall(ranked, grades, DEPTH_RECALL), reciprocal_rank(ranked, grades)

@@ -210,7 +210,7 @@ class Decisions:
         proposal = await self._trust.proposal(proposal_id)
         if proposal is None or proposal.state != "pending":
             raise CannotDecide(await self._why_not(proposal_id))
-        # The second: a row that was edited in the database no longer fits the hash that it has.
+        # Both, because a row that was edited in the database no longer matches its own hash.
         if shown_hash is not None and (proposal.hash != shown_hash or hash_of(proposal) != proposal.hash):
             raise CannotDecide(f"{proposal_id} has changed since it was shown; look at it again")
         return proposal

@@ -138,7 +138,7 @@ class Sender:
         return self._bounds.first_wait_s * float(2 ** (number - 1)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
     def _final_error(self, failed: _TryFailed, request: ServiceRequest, *, lost: bool) -> ConnectorError:
-        # The last try may certainly not have been received, and an earlier one may have been: then nobody knows.
+        # Even if the last try was certainly not received, an earlier one may have been: then nobody knows.
         if lost and request.writes:
             why = failed.why if failed.sent else f"{failed.why}, after a try without a reply"
             return ReplyLost(self.place.service, why)

@@ -93,7 +93,7 @@ async def _find_page(services: MentionServices, mention: MentionedPage) -> str |
                 return path
     if not mention.title:
         return None
-    # Headings are no titles, and a title that two pages have names neither.
+    # Headings are not titles, and a title that two pages share identifies neither.
     matches = [match for match in await services.index.named(mention.title, limit=5) if match.by != "heading"]
     paths = {match.path for match in matches}
     return paths.pop() if len(paths) == 1 else None

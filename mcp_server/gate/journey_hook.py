@@ -151,7 +151,7 @@ def facts_of(content: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(scent, Mapping) and scent.get("level"):
         facts["scent"] = str(scent["level"])
     if isinstance(diff := content.get("diff"), str):
-        # Without the two headings, which begin like lines that were taken out and put in.
+        # Without the two headings, which begin like removed and added lines.
         facts["lines"] = str(sum(line.startswith(("+", "-")) for line in diff.split("\n")[2:]))
     return facts
 

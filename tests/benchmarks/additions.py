@@ -70,7 +70,7 @@ async def additions(base: Base) -> Additions:
     """Ask the labelled questions of an indexed knowledge base and return the parts' times."""
     async with open_app(load({"kb": str(base.kb), "state_dir": str(base.state_dir)}), indexing=False) as app:
         watch = _Watch()
-        # The parts have no other seams than these names, and a measurement must not make them.
+        # The parts can be replaced only by these names, and a measurement must not add others.
         seams = (
             (search, "signs_of", "scent"),
             (search, "page_scores", "scent"),
@@ -91,7 +91,7 @@ async def _asked(app: App, queries: Sequence[Query], watch: _Watch) -> list[dict
     call = Call(Principal("benchmark", "benchmark"))
     taken: list[dict[str, float]] = []
     for _ in range(ROUNDS):
-        taken = []  # what is loaded at first use is the first search's, which has a bound of its own
+        taken = []  # modules that are loaded at first use belong to the first search, which has its own bound
         for query in queries:
             watch.spent = {}
             await search_tool(app.services, call, SearchPagesArguments(query=query.text))

@@ -82,7 +82,7 @@ def noted() -> Iterator[list[Ranking]]:
         kept.append(ranking)
         return scores(signs, ranking)
 
-    vars(search)["page_scores"] = noting  # what is measured is the search that is served
+    vars(search)["page_scores"] = noting  # measures the same search that the server uses
     try:
         yield kept
     finally:

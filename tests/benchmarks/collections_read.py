@@ -123,7 +123,7 @@ def _records(text: str) -> Iterator[dict[str, str]]:
     """Yield the fields (`.T`, `.W`, ...) of each record (`.I`) by their letter."""
     for record in re.split(r"^\.I ", text, flags=re.MULTILINE)[1:]:
         number, *rest = re.split(r"^\.([A-Z])\n", record, flags=re.MULTILINE)
-        # Of a field that is there twice the first counts: one record holds the end of another.
+        # If a field is there twice, the first counts: one record ends with the remains of another.
         yield {"I": number.strip(), **dict(reversed(list(zip(rest[::2], rest[1::2], strict=True))))}
 
 

@@ -201,7 +201,7 @@ async def costs(own: Team) -> list[Cost]:
 
 async def _cost(own: Team, call: Call) -> Cost:
     async with served(own.arguments, own.environment) as server:
-        await server.timed("kb_map", {})  # so that the gate and the database are awake, and no service is
+        await server.timed("kb_map", {})  # so that gate and database are warmed up, but no service is asked
         taken = [await _asked(own, server, call, number) for number in range(AGAIN + 1)]
     (first_requests, first_s), *then = taken
     requests, seconds = ([one[i] for one in then] for i in (0, 1))

@@ -119,7 +119,7 @@ def _commit(source: Source, mirror: Path) -> str:
 
 
 def _git(mirror: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
-    # A mirror may belong to another user; nothing of it is run.
+    # A mirror may belong to another user; no code of it is run.
     command = ["git", "-c", "safe.directory=*", "-C", str(mirror), *arguments]
     return subprocess.run(command, check=True, capture_output=True, input=stdin).stdout
 

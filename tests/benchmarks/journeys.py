@@ -260,7 +260,7 @@ def size(where: str, name: str) -> int:
             return int(row[0])
     with closing(apsw.Connection(str(Path(where) / name / "state.db"))) as connection:
         connection.set_busy_timeout(5_000)
-        connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()  # its log stays, to be written over
+        connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()  # its log stays and is overwritten
         return (Path(where) / name / "state.db").stat().st_size
 
 
@@ -311,7 +311,7 @@ def on_postgres(comparison: Comparison, counts: Sequence[int]) -> list[Measured]
     server = PostgresServer(Path(tempfile.mkdtemp(prefix="forge-pg-")), programs())
     try:
         with (server.data / "postgresql.conf").open("a", encoding="utf-8") as file:
-            file.write("fsync=on\n")  # the tests' server does without
+            file.write("fsync=on\n")  # the tests' server does not sync
         server.stop("fast")
         server.start()
         return [asyncio.run(comparison.measure("PostgreSQL", server.url(), steps)) for steps in counts]

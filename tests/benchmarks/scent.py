@@ -78,7 +78,7 @@ def noted() -> Iterator[list[ScentSigns]]:
         kept.append(signs)
         return judge(signs, *arguments, **named)
 
-    vars(search)["judge"] = noting  # the signs are in no answer, and what is measured is the search that is served
+    vars(search)["judge"] = noting  # no answer shows the signs, and the measured search must be the server's own
     try:
         yield kept
     finally:

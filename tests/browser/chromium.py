@@ -53,7 +53,7 @@ class Person:
         return person
 
     def _heard(self, message: Any) -> None:
-        # A page that says no (409, 422, 403) is told as an error on the console too.
+        # The console also shows an error for a page that refuses (409, 422, 403).
         if message.type == "error" and "status of 4" not in message.text:
             self.trouble.append(f"console {message.text}")
 

@@ -127,7 +127,7 @@ def main(home: Path, kills: int, seed: int) -> None:
         (home / "steps").write_text(str(steps))
 
     anyio.run(last)
-    # The first life found nothing to look at.
+    # The first process found nothing to check.
     print("".join((home / "ends").read_text().splitlines(keepends=True)[1:]), end="")  # noqa: T201 - what the test counts
 
 

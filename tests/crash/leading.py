@@ -112,7 +112,7 @@ async def lead(where: str, name: str, who: str, at: str) -> None:
     runs = runs_in(state)
     assert isinstance(runs, SqlRuns)
     deeds = MortalDeeds(Path(where) / "deeds", at)
-    life = int(who) * 10_000_000  # each life an hour or so after the one before
+    life = int(who) * 10_000_000  # each process starts about an hour after the one before
     led = Led(Scripted(*[answer] * 20), deeds, Mortal(runs, at), _looked=life, _ids=f"{int(who):02x}")
     run = await led_on(led)
     print(run.state)  # noqa: T201 - what the test reads

@@ -66,7 +66,7 @@ async def main(home: Path, name: str, count: int) -> None:
             line = f"{name} line {number}"
             await _run(acts, inserting(line.encode()))
             print(line, flush=True)  # noqa: T201 - the acknowledgement
-        await anyio.to_thread.run_sync(sys.stdin.read)  # a server is still there, and looks again at what it wrote
+        await anyio.to_thread.run_sync(sys.stdin.read)  # a server is still running, and checks its writes again
         group.cancel_scope.cancel()
 
 

@@ -179,7 +179,7 @@ async def _main(home: Path, engine: str, place: str, stage: str, seed: int) -> N
     threading.Thread(target=_kill_inside, args=(moment, chance), daemon=True).start()
     for turn in range(seed, seed + 10_000):
         edit(home / "kb", chance)
-        # Server engines that hold words only start over when texts do: another recipe makes the index begin anew.
+        # Server engines that hold only words start over only with the texts: another recipe makes the index begin anew.
         recipe = 1 + turn % 2 if engine.startswith("meilisearch") and stage == SWAP else 1
         await index.begin(identity((OLD, NEW)[turn % 2], recipe))
         await indexer.reconcile(1)

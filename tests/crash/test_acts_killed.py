@@ -166,7 +166,7 @@ class World:
         if tool in ("zulip_react", "zulip_update"):
             own = tuple(stage for stage in own if stage != "begun")  # that needs no queue
         left = [stage for stage in own if stage in (stages or own)]
-        # A batch also dies between its parts.
+        # A process also dies between the parts of a batch.
         spared = number // len(makers) % BATCH if tool == "plane_change_tasks" else 0
         return Act(tool, asked, there, left[number // len(makers) % len(left)], spared)
 
@@ -262,7 +262,7 @@ async def world(home: Path, level: float) -> AsyncIterator[World]:
         yield World(Site(home / "kb", home / "state", environment), settings, plane, zulip, receiver, killer)
 
 
-# --- a host that acts by itself ---------------------------------------------------------------------------------------
+# --- a host that acts without approval --------------------------------------------------------------------------------
 
 
 async def ask_again(own: World, act: Act, host: SdkHost, heard: dict[str, Any] | None) -> None:
@@ -304,7 +304,7 @@ async def test_wherever_a_server_dies_during_an_act_it_exists_once_when_repeated
     kills: int, stages: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A send whose reply was lost is looked up before anything is sent again."""
-    # Whoever reacts in Zulip is told a topic, after which an act in Plane needs a level more.
+    # The answer to a reaction in Zulip names a topic, after which an act in Plane needs a level more.
     async with world(tmp_path, level=5) as own:
         await lives(own, kills, stages)
         print(f"\n{kills} kills: {dict(sorted(own.found.items()))}")  # noqa: T201 - the histogram, with -s
@@ -312,7 +312,7 @@ async def test_wherever_a_server_dies_during_an_act_it_exists_once_when_repeated
         assert await own.sound()
 
 
-# --- a host of level 2, and a person's yes ----------------------------------------------------------------------------
+# --- a host of level 2, and an approval -------------------------------------------------------------------------------
 
 
 async def yes_and_die(own: World, act: Act, proposal: str) -> None:
@@ -339,7 +339,7 @@ async def seen_to(host: Writer, proposal: str) -> Proposal:
             assert found is not None
             if not found.underway:
                 return found
-            await anyio.sleep(LEASE_S)  # until the dead process holds it no more
+            await anyio.sleep(LEASE_S)  # until the dead process's claim ends
             await host.app.approvals._executor.resume()
 
 

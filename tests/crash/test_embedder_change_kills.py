@@ -141,7 +141,7 @@ async def test_killed_again_and_again_no_search_ever_compares_old_with_new(home:
     for number in range(KILLS):
         process = renewing(home, "go")
         await anyio.to_thread.run_sync(first_line, process)
-        with anyio.move_on_after(chance.random() * 0.25):  # the point of death is what is tried out
+        with anyio.move_on_after(chance.random() * 0.25):  # the point of death is drawn at random
             while True:
                 await searcher.ask(chance.randrange(PAGES))
                 await anyio.lowlevel.checkpoint()

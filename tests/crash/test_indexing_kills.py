@@ -240,7 +240,7 @@ async def test_killing_the_indexing_process_loses_nothing_and_stops_no_search(tm
         for _ in range(KILLS):
             holder, fence = await _holder(state, above=fence)
             await anyio.to_thread.run_sync(editor.work, 8)
-            await anyio.sleep(chance.random() * 0.3)  # the point of death is what is tried out
+            await anyio.sleep(chance.random() * 0.3)  # the point of death is drawn at random
             team.kill(holder)
             team.start()
         await _equals_one_built_from_scratch(root, home, tmp_path / "fresh")

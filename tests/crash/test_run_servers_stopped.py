@@ -163,7 +163,7 @@ async def test_a_stopped_server_leaves_its_background_runs_to_the_next_one_immed
 
 
 async def _call(host: SdkHost) -> None:
-    with suppress(Gone):  # the server is stopped meanwhile
+    with suppress(Gone):  # the server is stopped in the meantime
         await host.call("agent_run", goal="Look at it.")
 
 

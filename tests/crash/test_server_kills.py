@@ -42,7 +42,7 @@ async def test_a_server_that_is_killed_again_and_again_loses_nothing_that_it_ack
     for round_ in range(KILLS):
         await _until_killed(settings, f"r{round_}", chance.uniform(0.0, LONGEST_S), asked, acknowledged)
         lines = (kb / PAGE).read_text(encoding="utf-8").splitlines()
-        # Never torn: nothing is there that nobody wrote, and the end is there.
+        # Never torn: every line was written by somebody, and the end is there.
         assert set(lines) <= {*START.splitlines(), *asked}, f"seed {seed}"
         assert lines[-1] == "The last words."
         assert [line for line in acknowledged if lines.count(line) != 1] == [], f"seed {seed}"

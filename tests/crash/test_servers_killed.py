@@ -357,7 +357,7 @@ async def survives(folder: Path, *, kills: int, program: list[str]) -> None:
                 for _ in range(kills):
                     await team.all_search()
                     pid, fence = await holder(state, above=fence)
-                    await anyio.sleep(chance.random() * 0.4)  # the point of death is what is tried out
+                    await anyio.sleep(chance.random() * 0.4)  # the point of death is drawn at random
                     await team.kill(pid)
                     await team.start()
             await ends_equal_to_one_built_from_scratch(settings, folder / "fresh")

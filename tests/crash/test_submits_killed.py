@@ -99,7 +99,7 @@ class Lives:
     async def send(self, host: SdkHost, act: Act) -> dict[str, Any]:
         answer = await host.call(act.tool, journey_id=self.journey, version=act.version, **act.given)
         if answer["checkpoint"]:
-            # The page is shown by whoever is there, so it has another address.
+            # Another process shows the page now, so it has another address.
             answer["checkpoint"].pop("review_url")
         return answer
 
@@ -133,7 +133,7 @@ def next_act(here: dict[str, Any]) -> Act:
         return Act("journey_decide", version, {"decision": "approve", "note": mark})
     if here["phase"] == "MAKING":
         return Act("journey_submit", version, {"work": {"gap": {"concept": f"c{version}", "text": mark, "step": "s"}}})
-    # The concept that the gap before named; that of the round before is not needed any more.
+    # The concept that the previous gap named; the one of the previous round is no longer needed.
     concept = {"id": f"c{version - 1}", "text": PADDING, "citations": [QUOTED]}
     step = {"id": "s", "step": "Write it.", "done_when": "It can be read.", "rests_on": [concept["id"]]}
     work = {"goal": mark, "concepts": [concept], "plan": [step], "drop": [f"c{version - 4}"]}

@@ -211,7 +211,7 @@ def main(home: Path, kills: int, seed: int) -> int:
     for number in range(seed, seed + kills + 1):
         child = os.fork()
         if not child:
-            # The last one only looks.
+            # The last process only checks.
             anyio.run(live if number < seed + kills else look, home, number)
             os._exit(0)
         _, status = os.waitpid(child, 0)

@@ -253,7 +253,7 @@ class Handlers(Workspace):
     def _created(self, project: Project, asked: Asked) -> Answer:
         row = self._new_task(project, asked.body, asked.who)
         shown = self._shown_task(project, row, asked)
-        # The times of the reply are those of the first of three writes; they are not what is kept.
+        # The times in the reply are those of the first of three writes, not the stored ones.
         row.update(created_at=self._stamp(), updated_at=self._stamp())
         return Answer(201, shown)
 
@@ -407,7 +407,7 @@ class Handlers(Workspace):
             raise Answer(400, {"error": "The payload is not valid"})
         for other in others:
             one, two = (task_id, other) if stored == kind else (other, task_id)
-            # One row for each ordered pair, whatever its kind: another one is ignored, and the answer is a 201 all the same.
+            # One row for each ordered pair, whatever its kind: a second one is ignored, and the answer is a 201 all the same.
             if not any((first, second) == (one, two) for first, _, second in self.relations):
                 self.relations.append((one, stored, two))
         return Answer(201, [{"id": other, "relation_type": stored} for other in others])

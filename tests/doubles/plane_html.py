@@ -62,7 +62,7 @@ def cleaned(html: str) -> str | None:
     if not html:
         return None
     return nh3.clean(
-        # lxml writes an attribute that is only there or not without its value.
+        # lxml writes a boolean attribute without its value.
         re.sub(r'(<input\b[^<>]*?\schecked)="[^"]*"', r"\1", _as_one(html)),
         tags=set(nh3.ALLOWED_TAGS) | EDITOR_TAGS,
         attributes=KEPT,
@@ -91,7 +91,7 @@ class _Top(HTMLParser):
         self._open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002  # as the library calls it
-        # Before all others, such an element becomes the document's head.
+        # If such an element comes first, it becomes the document's head.
         if not self._open and (self.elements or tag not in OF_THE_HEAD):
             self.elements.append(tag)
         if tag not in VOID:

@@ -62,7 +62,7 @@ class Handlers:
     def _me(self, user: User, _asked: Parameters) -> Answer:
         newest = max((said.id for said in self.world.said.values() if user.id in said.received), default=-1)
         more: Answer = {"bot_type": 1, "bot_owner_id": user.owner} if user.bot else {"profile_data": user.profile}
-        # The caller's own picture is returned even where a list leaves it out.
+        # The caller's own picture is returned even if a list leaves it out.
         picture = user.record["avatar_url"] or _PICTURE
         return {**user.record, "avatar_url": picture, **more, "max_message_id": newest}
 

@@ -123,7 +123,7 @@ async def _failure(_request: Request, _asked: NoArguments) -> str:
 
 async def _sampling(request: Request, asked: Prompted) -> str:
     message = SamplingMessage(role="user", content=TextContent(type="text", text=asked.prompt))
-    # Without the related request the question would go to a stream that nobody may have opened.
+    # Without the related request, the question would go to a stream that perhaps nobody has opened.
     answer = await request.session.create_message([message], max_tokens=100, related_request_id=request.request_id)
     return f"LLM response: {getattr(answer.content, 'text', '')}"
 

@@ -138,7 +138,7 @@ async def _agree(app: App, proposal_id: str) -> None:
     proposal = await app.services.state.trust.proposal(proposal_id)
     assert proposal is not None
     await anyio.sleep(float(calls_of(proposal)[-1].get("seconds", 0.5)))
-    with suppress(CannotDecide):  # the call was taken back meanwhile
+    with suppress(CannotDecide):  # the call was cancelled in the meantime
         await app.approvals.approve(proposal_id, proposal.hash, Approver("the suite", "terminal"))
 
 

@@ -100,7 +100,7 @@ def test_the_inspector_writes_as_the_host_that_a_person_let_in(era: str, tmp_pat
         assert (done["status"], done["verified"]) == ("done", True)
         assert (tmp_path / "kb/guides/onboarding.md").read_text(encoding="utf-8") == text
         history = call("kb_history", path="guides/onboarding.md")["revisions"]
-        # The oldest line is what the page was before anybody wrote to it through us.
+        # The oldest line is the page before anybody wrote to it through the server.
         assert [line["by"].rpartition("@")[2] for line in history] == ["inspector", ""]
         verified = run([sys.executable, "-m", "mcp_server", "audit", "verify", *where], CALL_S)
         assert verified.returncode == 0, verified.stdout

@@ -58,7 +58,7 @@ def qdrant_index(settings: Settings, folder: Path) -> QdrantVectorIndex:
     options = QdrantOptions(
         shards=settings.qdrant_shards,
         replicas=settings.qdrant_replicas,
-        # Qdrant refuses a write that fewer copies confirm than this, and there are no more than the replicas.
+        # Qdrant refuses a write that fewer replicas confirm than this, so it is at most their number.
         write_consistency=min(settings.qdrant_write_consistency, settings.qdrant_replicas),
         on_disk=settings.qdrant_on_disk,
         quantization=settings.qdrant_quantization,

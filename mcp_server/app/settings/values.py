@@ -334,7 +334,7 @@ def _webhook(entry: str) -> WebhookTarget:
             f"it is not a list of {_WEBHOOK}; a name has small letters, digits, - and _, and a comma in an address is written %2C"
         )
     server_url(url, example="https://hooks.example.com/forge", key="its secret", query=True)
-    # A signature hides nothing from others on the way, and only a certificate proves who receives the text.
+    # A signature does not encrypt the text, and only a certificate proves who receives it.
     if url.startswith("http:") and not re.match(r"http://(127\.0\.0\.1|localhost|\[::1\])[:/]", f"{url}/"):
         raise ValueError(f"the address of {name} begins with http; use https")
     if not secrets or not all(map(_is_signing_secret, secrets)):

@@ -175,7 +175,7 @@ async def _priced(args: argparse.Namespace, choice: EmbedderChoice, base: Knowle
         return None
     passages, texts = await sample_of(base.index)
     if offer.sends_to or not texts:
-        # Nothing of the person's is sent before they agree.
+        # None of the person's texts are sent before they agree.
         texts = await anyio.to_thread.run_sync(texts_below, handbook())
     measured = await estimate(await base.embedding.passages(base.embedding.wanted), texts, passages)
     if not choice.settings.json:
@@ -214,7 +214,7 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
         # Those of another model would spoil every vector.
         "embedder_question_prefix": prefixes.question or None,
         "embedder_passage_prefix": prefixes.passage or None,
-        # What was declared of another model says nothing about this one.
+        # Settings for another model do not apply to this one.
         "embedder_multilingual": args.multilingual == "yes" if args.multilingual else None,
     }
     if args.url:

@@ -161,7 +161,7 @@ async def _measured_ms(settings: Settings) -> int:
     if not (settings.reranker or "").startswith("endpoint:"):
         async with open_base(replace(settings, reranker=None)) as base:
             texts = list((await sample_of(base.index))[1])
-    # Nothing of the person's is sent before they agree.
+    # None of the person's texts are sent before they agree.
     texts = texts or list(await anyio.to_thread.run_sync(texts_below, handbook()))
     choice = ChosenReranker(settings, models_folder(settings))
     try:

@@ -100,7 +100,7 @@ class Screen:
         # Laying out a long proposal is slow, so it is kept while the person turns pages. The list is cheap.
         if self._stale or self._drawn is None or self._drawn[0] != key or proposal is None:
             before, self._drawn = self._drawn, (key, await self._content(proposal, width, height))
-            # Another width alone breaks the lines elsewhere.
+            # Even a new width alone changes the line breaks.
             if before is None or before[0] != key or before[1].text != self._drawn[1].text:
                 self._view = replace(self._view, seen=0)
             self._stale = False
@@ -190,7 +190,7 @@ class Screen:
             self._remark = NOT_CONFIRMED
             return
         try:
-            # Not with the hash that the proposal has by now: if it is another one, the person has not seen what it says.
+            # Not with the proposal's present hash: if that differs, the person has not seen the present text.
             done = await self._review.decide(proposal, word, note)
             self._remark = visible(ending(done))
         except CannotDecide as error:
@@ -221,7 +221,7 @@ def _cut(text: str, width: int) -> list[str]:
     """Return the text in pieces that fit the width, cut after a space if possible; no character is left out."""
     pieces, start = [], 0
     while start < len(text):
-        # Only so many characters as could fit: `chop_cells` lays out everything that it gets.
+        # Only as many characters as can fit: `chop_cells` lays out everything that it gets.
         piece = chop_cells(text[start : start + width], width)[0]
         if start + len(piece) < len(text):
             space = piece.rfind(" ", len(piece) // 2)

@@ -198,7 +198,7 @@ async def _fitted(
     """
     if not (await base.engines()).ours:
         raise EngineRanks("the search server of these settings ranks by itself, so ranking weights have no effect")
-    # A page of an untrusted source can ask to be read: its uses are shown, and decide nothing.
+    # A page of an untrusted source can ask to be read: its uses are shown but decide nothing.
     trusted = [_with_pages(label, set(label.grades) - label.untrusted) for label in found]
     chosen = [label for label in trusted if label is not None][:MOST_FITTED]
     tried = candidates(used)

@@ -24,7 +24,7 @@ class Identified(Protocol):
 
 T_co = TypeVar("T_co", bound=Identified, covariant=True)
 T = TypeVar("T", bound=Identified)
-MOST_PAGES = 100  # also of a server that always announces another one
+MOST_PAGES = 100  # even if a server always announces another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ async def read_all(
         got = await page(cursor)
         before = len(found)
         for item in got.items:
-            found.setdefault(item.id, item)  # a list that grew shows the last things of a page again on the next
+            found.setdefault(item.id, item)  # if the list grew, the next page repeats the last entries of this one
         items = tuple(found.values())
         if any(until(item) for item in got.items):
             return Listing(items)

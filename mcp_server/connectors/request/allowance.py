@@ -137,7 +137,7 @@ class Allowance:
         if said.isdecimal():
             left = int(said[:9])
             self._said_left = left, now
-            # A limit above ours shows as more left than we thought there were in all.
+            # If the service's limit is higher than ours, a reply shows more left than we thought there were in all.
             self._limit = max(self._limit, left + 1)
 
     async def _spend_of(self, share: _Share) -> None:
@@ -188,7 +188,7 @@ class Allowance:
             return
         left, said_at = self._said_left
         since = sum(at > said_at for at in self._sent)
-        # Our own requests leave the minute when we know; those of others at the latest a minute after the reply.
+        # We know when our own requests leave the minute; those of others leave it at most a minute after the reply.
         back = sum(said_at - WINDOW_S < at <= min(said_at, now - WINDOW_S) for at in self._sent)
         if left + back - since <= SPARE:
             raise ServiceLimited(self._service, said_at + WINDOW_S - now)

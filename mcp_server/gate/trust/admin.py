@@ -152,7 +152,7 @@ async def _allow_forms(state: StateStore, arguments: Mapping[str, Any], verdict:
     digest = _require_enrolled(await state.enrolments(), arguments).secret_digest
     note = Note(verdict.by, "host.forms", str(arguments["host"]), verdict.at, "forms count as the person's approval")
     await state.trust.allow_forms(arguments["host"], digest, allowed=True, note=note)
-    # `allow_forms` also returns False if forms were allowed already, so only the stored state says whether a later no stands.
+    # `allow_forms` also returns False if forms were allowed already, so only the stored state tells whether a later refusal holds.
     if not _require_enrolled(await state.enrolments(), arguments).forms:
         raise CannotDecide(
             f"forms of {arguments['host']} were turned off after this was approved; ask again if you still want this"

@@ -52,7 +52,7 @@ else:
 logger = logging.getLogger("knowledge_forge.tasks")
 
 AGENT_RUN = run_elicitation.TOOL
-REMEMBERED = timedelta(days=3_650)  # in effect forever; what is stored there needs an end
+REMEMBERED = timedelta(days=3_650)  # in effect forever; a stored time needs an end
 CANCELLED = "the client cancelled the task"
 LONGEST_QUESTION = 400
 POINT = "."
@@ -271,7 +271,7 @@ class ProtocolTasks:
 
     async def _result_of(self, run: Run) -> Mapping[str, Any]:
         """Return the result of the call that began the run, as if it had waited."""
-        # Imported here, because the spec works also where agent_run is not listed.
+        # Imported here, because the spec works even where agent_run is not listed.
         from mcp_server.toolsets.runs.tools import AGENT_RUN as SPEC
 
         outcome = CallAnswered(SPEC.as_json(await handlers.answered(self._services, run)))

@@ -116,7 +116,7 @@ async def recall_create(services: ActServices, call: Call, arguments: CreateArgu
     try:
         plan = await _creation(services, call, arguments)
     except ConnectorError:
-        # A name may be gone since; the task is found by its key alone.
+        # A name may no longer exist; the task is found by its key alone.
         plan = TaskPlan("create", await board_of(services).project(arguments.project), ())
     return await task_act(services, plan).recall(services, call)
 

@@ -273,7 +273,7 @@ class _Meanings:
         self._states_known = {unaccented(name) for state in states for name in (state.name, state.id)}
         assigned = {id_ for one in read for task in one.listing.items for id_ in task.assignee_ids}
         self._assigned = [person for id_, person in everyone.items() if id_ in assigned]
-        # Of people outside of PLANE_PROJECTS not even their existence may be learned.
+        # A caller may not even learn that people outside of PLANE_PROJECTS exist.
         self._people = self._assigned if board.access.projects is not None else list(everyone.values())
         self._found: set[tuple[str, str]] = set()
         self._unknown: dict[tuple[str, str], list[UnknownName]] = {}

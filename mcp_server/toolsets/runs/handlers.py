@@ -231,7 +231,7 @@ async def _begin_once(services: RunServices, header: Header) -> None:
         await services.runs.begin(header)
     except RunExists:
         existing = (await services.runs.store.run(header.id)).header
-        # The same decision makes the same header in each process, but for the time and the toolsets of the server.
+        # The same decision makes the same header in each process, except for the time and the toolsets of the server.
         if replace(existing, begun_at=header.begun_at, toolsets=header.toolsets) != header:
             raise
 

@@ -82,7 +82,7 @@ async def _own_run(services: RunViewServices, run_id: str) -> Run:
         pass
     except KnowledgeError as error:
         raise ResourceError(str(error)) from error
-    # In the same words for somebody else's run as for none.
+    # The same words for somebody else's run as for a missing one.
     raise ResourceNotFoundError(str(NoSuchRun(run_id)))
 
 

@@ -38,7 +38,7 @@ async def login_link(sessions: Sessions, address: str, to: str = HOME) -> str:
 
 def open_browser(link: str) -> None:
     """Open the link in the system's browser."""
-    silent = subprocess.DEVNULL  # what the programs involved print could contain the link
+    silent = subprocess.DEVNULL  # output of the programs involved could contain the link
     command = [sys.executable, "-P", "-m", "webbrowser", "-t", link]
     # Not in the working directory, which may be a stranger's: a relative entry of PATH would find a program there.
     elsewhere = Path(sys.executable).anchor or None

@@ -219,7 +219,7 @@ def changes_in(text: str) -> Mapping[str, Any]:
 
 
 def _no_number(name: str) -> Any:
-    # Python's parser accepts NaN and Infinity, which are not JSON and which no database keeps.
+    # Python's parser accepts NaN and Infinity, which are not JSON and which no database stores.
     raise ValueError(f"{name} is not a number")
 
 

@@ -22,7 +22,7 @@ def contained(calls: Mapping[str, AbstractSet[str]], kills: Sequence[AbstractSet
         by_file[case.partition("::")[0]].append(case)
     found: dict[str, list[str]] = {}
     for cases in by_file.values():
-        # The case that kills and calls most comes first, and contains all that it can.
+        # The case that kills and calls the most comes first, so that it contains as many others as possible.
         left = sorted(cases, key=lambda case: (-len(killed[case]), -len(calls[case])))
         while left:
             first, *others = left

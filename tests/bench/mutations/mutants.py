@@ -74,7 +74,7 @@ def _is_text(node: object) -> bool:
 
 def _change(node: ast.stmt | ast.expr) -> str:
     if isinstance(node, DROPPED):
-        # The node becomes another one where it is, so that no list of statements is left empty.
+        # The node is replaced in its place, so that no list of statements is left empty.
         node.__class__ = ast.Pass  # type: ignore[assignment]
     else:
         setattr(node, *_replacement(node))

@@ -149,7 +149,7 @@ def report_contained(callers: Mapping[str, Sequence[str]], kills: Sequence[set[s
     """Print the cases that the sample does not tell from another of their file, test by test, each with how many of its cases."""
     calls: defaultdict[str, set[str]] = defaultdict(set)
     for function, cases in callers.items():
-        # A test's own functions are no measure: each test has others.
+        # A test's own functions are not compared: each test has others.
         for case in cases if not function.startswith(f"{copy}/tests/") else ():
             calls[case].add(function)
     of = Counter(case.partition("[")[0] for case in calls)

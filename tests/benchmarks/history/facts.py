@@ -157,7 +157,7 @@ def _kind(
             if SequenceMatcher(None, old.plain, new.plain).ratio() >= 0.8 and old.folded != new.folded
             else None
         )
-    # All else the same: what differs is the fact.
+    # Everything else is equal, so the difference is the fact.
     if old.subject != new.subject and likeness(old, new) < 0.85:
         return None
     versions = [(was, one) for one in fresh if (was := _replaced(one, lost)) is not None]

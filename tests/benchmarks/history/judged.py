@@ -97,7 +97,7 @@ async def exchanged(changes: Iterable[StatementChange], judgements: Judgements, 
                     ]
                     last = await host.merge(name, **given, answers=answers)
                 if last["proposal"]:
-                    # A host may have twenty that wait for a person.
+                    # A host may have twenty proposals that wait for a person.
                     await host.call("proposal_withdraw", proposal_id=last["proposal"]["id"])
             except Refused:
                 continue

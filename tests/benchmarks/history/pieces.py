@@ -186,7 +186,7 @@ async def send_back(writer: Writer, pieces: Sequence[CutPiece]) -> AsyncIterator
 
 def _section_of(block: dict[str, Any], piece: CutPiece) -> str:
     section = str(block["section"] or "")
-    # A section that is written is named itself; where it was is the section above.
+    # A written section is named itself; its former place is the section above.
     if piece.kind == "section" and (title := _HEADING.match(piece.text.splitlines()[0])):
         parts = section.split(" > ")
         if (name := plain(title[1])) in parts:

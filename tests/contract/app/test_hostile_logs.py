@@ -142,7 +142,7 @@ def test_no_request_over_http_forges_a_line(tmp_path: Path) -> None:
         raw = HOSTILE.encode("latin-1", "replace")
         sendable = re.sub(rb"[\x00-\x1f\x7f]", b" ", raw)  # the rest gets through: C1 controls among it
         for name in ("host", "origin", "mcp-session-id", "authorization", "mcp-protocol-version", "user-agent"):
-            # Long ones too: each request may write a line, and nobody had to sign in for it.
+            # Long texts too: each request may write a line, even before anybody signs in.
             for value in (sendable, b"x" * 12_000):
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
                 connection.putrequest("POST", "/mcp?a=%0A" + FORGED.replace(" ", "%20"), skip_host=name == "host")
@@ -185,7 +185,7 @@ def test_no_intent_of_a_caller_forges_an_audit_record(tmp_path: Path, capsys: py
     assert not ACTS.search(capsys.readouterr().out)
 
 
-# --- what only an error inside could log ------------------------------------------------------------------------------
+# --- internal errors --------------------------------------------------------------------------------------------------
 
 
 def logged(*, tracebacks: bool, message: str = "%s failed", raised: str = HOSTILE) -> str:

@@ -128,7 +128,7 @@ def test_no_proxy_gives_its_password_away(
 def test_a_traceback_of_a_library_gives_none_away() -> None:
     told = io.StringIO()
     try:
-        int(f"{UNREACHABLE['user']} {UNREACHABLE['database query']}")  # any function that quotes what it was given
+        int(f"{UNREACHABLE['user']} {UNREACHABLE['database query']}")  # any function that quotes its argument
     except ValueError:
         traceback.print_exc(file=cast("TextIO", EscapedStream(told, remarks=True)))
     assert "http://***@127.0.0.1:9/x" in told.getvalue()

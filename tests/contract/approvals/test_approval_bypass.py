@@ -376,7 +376,7 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_executing_it(
         assert await state.trust.decide(asked.id, yes)
         await fall(person, "frozen")
         await person.app.approvals._executor.resume()
-        with anyio.fail_after(10):  # the server itself may have been quicker to look after it
+        with anyio.fail_after(10):  # the server itself may have dealt with it first
             await closed(person.app.services, asked.id)
         trust_record = await state.trust_record(ME)
         assert trust_record is not None

@@ -157,7 +157,7 @@ async def test_a_host_that_joined_sees_its_own_call_and_nothing_of_the_first_one
         views += [await status(here.two, id_), await resource(here.two, id_)]
         assert views[-1]["state"] == "executed"
         for secret in (*secrets_of_one, journey):
-            # The page itself has what the first host wrote there, and the new text has a line of it as context.
+            # The page itself has the first host's text there, and the new text has a line of it as context.
             shown = json.dumps(views).replace("The payments team owns it.", "")
             assert secret not in shown, secret
         assert "PRIVATE-ONE" in str(await status(here.one, id_))
@@ -186,7 +186,7 @@ async def test_a_joiner_withdraws_for_itself_and_the_first_host_only_when_alone(
         withdrawn = await here.two.call("proposal_withdraw", proposal_id=id_)
         assert (withdrawn["proposal"]["state"], withdrawn["pending"]) == ("withdrawn", [])
         assert (await here.person.only()).state == "pending"
-        # It may ask again, and is then one of them as before.
+        # It may ask again, and then has joined as before.
         assert (await here.claim(here.two, "zulip:ops/x/3"))["id"] == id_
         assert (await status(here.two, id_))["state"] == "pending"
         await here.two.call("proposal_withdraw", proposal_id=id_)

@@ -247,7 +247,7 @@ async def test_the_card_of_one_organisation_is_no_message_of_another(tmp_path: P
         assert other.world.said[card].text == "Lunch is at noon"
 
 
-# --- an old word ------------------------------------------------------------------------------------------------------
+# --- old reactions ----------------------------------------------------------------------------------------------------
 
 
 async def refused_yes(here: Scene) -> tuple[str, str]:
@@ -389,7 +389,7 @@ async def test_approving_a_replaced_expired_or_changed_proposal_writes_nothing(t
         assert not (here.host.root / "notes/expired.md").exists()
 
 
-# --- who reacts, and with what ----------------------------------------------------------------------------------------
+# --- accounts and reactions -------------------------------------------------------------------------------------------
 
 
 async def test_an_address_that_two_accounts_bear_decides_for_neither(tmp_path: Path) -> None:
@@ -533,7 +533,7 @@ async def test_a_service_that_never_makes_us_wait_is_polled_at_our_pace(tmp_path
         assert len(here.double.seen) - asked <= 24
 
 
-# --- in the server's name ---------------------------------------------------------------------------------------------
+# --- messages in the server's name ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("topic", [TOPIC, TOPIC.upper(), f"✔ {TOPIC}"])

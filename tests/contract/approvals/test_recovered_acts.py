@@ -44,7 +44,7 @@ class Place:
         assert isinstance(answer, CallAnswered)
         assert answer.content["status"] == "proposed", answer.content
         waits = await self.proposal(answer.content["proposal"]["id"])
-        # `Decisions` would execute them at once. On record is what such a process leaves.
+        # `Decisions` would execute them at once. So the record here is as such a process leaves it.
         verdict = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
         assert await self.app.base.state.trust.decide(waits.id, verdict)
         return await self.proposal(waits.id)

@@ -44,7 +44,7 @@ from tests.support.zulip.reviews import (
 )
 from tests.support.zulip.servers import BOT, CHANNEL, zulip_of
 
-# --- telling ----------------------------------------------------------------------------------------------------------
+# --- notices ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_notice_names_host_place_deadline_and_where_to_decide_without_any_text(
@@ -321,7 +321,7 @@ async def test_a_server_with_a_persons_own_key_cannot_say_yes_to_itself(tmp_path
         await here.told(2)
         here.zulip.world.react(HAMLET, here.last, "check")
         await here.state_of(second, "executed")
-        # The other reaction was there before, and was looked at since.
+        # The other reaction was there before, and has been looked at since.
         assert (await here.person.proposal(first)).state == "pending"
 
 
@@ -433,7 +433,7 @@ async def test_a_word_that_does_not_count_is_answered_in_the_notice(
         here.zulip.world.react(HAMLET, here.last, "check")
         await soon(lambda: "a reaction did not decide it" in here.notices[0])
         assert "is frozen" in here.notices[0]
-        # It may be seen and then heard of, which is once more.
+        # It may be read and then also come as an event, which makes one more.
         await here.looked_at()
         times = len(tried)
         assert times in (1, 2)
@@ -555,7 +555,7 @@ async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
         proposal_id = await here.propose()
         async with killed_at(here, tmp_path, lambda *asked: asked[2] == number, fault):
             base = here.person.app.base
-            # What is not there when the next server looks is taken for never sent: nothing is under way in this Zulip.
+            # If a message is not there when the next server looks, it counts as never sent: this Zulip delays nothing.
             dispatcher = OutboxDispatcher(
                 base.state.outbox, base.outbox_locks, now=utc_now, sleep=_at_once, longest_in_flight=timedelta(0)
             )

@@ -33,7 +33,7 @@ NOW = datetime.now(UTC)
 @pytest.fixture
 def ann(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Person:
     write(tmp_path / "kb")
-    # The whole grid takes 48 searches for each question; what these tests show needs four.
+    # The whole grid takes 48 searches for each question; these tests need only four.
     monkeypatch.setattr(fit, "_COSINES", (0.8,))
     monkeypatch.setattr(fit, "_COVERAGES", (0.2,))
     return Person(tmp_path, monkeypatch, capsys)
@@ -183,7 +183,7 @@ def titled(ann: Person, *, used_by_title: bool) -> None:
         write(ann.kb, {f"{topic}.md": f"# {named}\n\nSee the table.\n"})
         write(ann.kb, {f"notes-{topic}.md": f"# Notes of a day\n\n{(repeats + '. ') * 4}\n"})
     began = NOW - timedelta(days=1)
-    # As often as a page at rank 2 is used for its rank alone: 20 of 48, because a use there counts 1.41.
+    # 20 of 48, because a use at rank 2 counts 1.41: this is how often a page there is used for its rank alone.
     at_random = sorted(TOPICS, key=lambda topic: hashlib.sha256(topic.encode()).digest())[:20]
     questions, uses = [], []
     for number, topic in enumerate(TOPICS):

@@ -255,7 +255,7 @@ def test_a_journey_with_work_unknown_to_its_agent_is_still_shown(ann: Person) ->
     assert any("another version of this agent" in line for line in told)
 
 
-# --- what is left behind ----------------------------------------------------------------------------------------------
+# --- memory documents and reports -------------------------------------------------------------------------------------
 
 
 def test_a_memory_document_is_shown_and_of_several_their_names(ann: Person) -> None:

@@ -490,7 +490,7 @@ def test_wrong_usage_gets_one_sentence(ann: Person, words: list[str], says: str)
     assert done.stderr.count("\n") == 1
 
 
-# --- another way, another place ---------------------------------------------------------------------------------------
+# --- forks, exports and imports ---------------------------------------------------------------------------------------
 
 
 def test_a_fork_goes_its_own_way_from_an_earlier_version_and_is_as_tainted(ann: Person) -> None:
@@ -634,7 +634,7 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(ann: Person) -> None
     assert sorted(path.name for path in ann.folder.iterdir() if path.is_file()) == ["journey.jsonl"]
 
 
-# --- what it takes ----------------------------------------------------------------------------------------------------
+# --- statistics, and journeys without their agent ---------------------------------------------------------------------
 
 
 def test_stats_are_averages_over_journeys_without_their_forks(ann: Person) -> None:
@@ -685,7 +685,7 @@ def test_a_journey_whose_agent_is_gone_can_still_be_seen_and_moved(ann: Person) 
     assert done.stdout == "cancel was recorded; gone-1 is at version 4, cancelled in DECOMPOSE\n"
 
 
-# --- beside what else waits -------------------------------------------------------------------------------------------
+# --- journeys in `review` ---------------------------------------------------------------------------------------------
 
 
 def test_reviewing_lists_journeys_that_wait_after_the_proposals(ann: Person) -> None:

@@ -53,7 +53,7 @@ def told_last(body: Mapping[str, Any]) -> str:
     return str(body["messages"][-1]["content"])
 
 
-# --- to the end -------------------------------------------------------------------------------------------------------
+# --- runs that end ----------------------------------------------------------------------------------------------------
 
 
 def test_the_answer_alone_is_on_standard_output_and_every_step_beside_it(ann: RunPerson) -> None:
@@ -122,7 +122,7 @@ def test_with_a_secret_that_is_not_known_here_no_run_begins(ann: RunPerson) -> N
     assert "run r-" not in done.stderr
 
 
-# --- not to the end ---------------------------------------------------------------------------------------------------
+# --- runs that give up or cannot begin --------------------------------------------------------------------------------
 
 
 def test_a_run_that_gives_up_says_why_and_has_not_achieved_its_goal(ann: RunPerson) -> None:
@@ -213,7 +213,7 @@ def test_text_of_a_model_or_a_page_moves_no_cursor(ann: RunPerson) -> None:
     assert "⟦U+001B⟧" in done.stdout
 
 
-# --- a person is asked ------------------------------------------------------------------------------------------------
+# --- questions to a person --------------------------------------------------------------------------------------------
 
 
 def test_a_program_that_was_started_without_standard_input_asks_nobody(ann: RunPerson) -> None:
@@ -357,7 +357,7 @@ def test_a_signal_that_ends_programs_ends_the_run_too(ann: RunPerson, number: si
 def test_a_command_in_the_background_of_a_script_is_ended_by_a_signal_as_well(ann: RunPerson) -> None:
     ann.will("Where", READ, said(ANSWER))
     ann.served.plan = _slow_from(1)
-    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell has it for `command &`
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell sets it for `command &`
     try:
         process = ann.background("run", "Where is it?")
     finally:

@@ -145,7 +145,9 @@ async def test_an_unreachable_service_makes_its_evidence_weak_and_the_answer_say
         asked = len(there.at_plane.seen)
         answer = await there.says("plane:KB-1", authority=0.1)
         assert (answer["status"], new(answer)["authority"]) == ("done", 0.1)
-        assert len(there.at_plane.seen) == asked  # who was just away is not waited for again and again
+        assert (
+            len(there.at_plane.seen) == asked
+        )  # the server does not wait again and again for a service that was just away
         assert new(await there.says("zulip:drawing/merge", dry_run=True))["authority"] == 0.2
 
 

@@ -153,7 +153,7 @@ async def test_mentions_noted_by_others_are_shown_only_if_they_may_be_read_from_
         async def told() -> set[str]:
             return {one.origin for one in await citations_of(services, "notes.md")}
 
-        assert await told() == {"plane:ops-2"}  # what "Knowledge Base" is the name of, Plane was not asked yet
+        assert await told() == {"plane:ops-2"}  # Plane was not asked yet which project is called "Knowledge Base"
         await host.call("plane_list_projects")
         assert await told() == {"plane:KB-1", "plane:ops-2"}
     async with chatting(tmp_path, zulip_channels=("Drawing", "team/infra")) as chat:

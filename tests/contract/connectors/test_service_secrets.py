@@ -165,7 +165,7 @@ def everything_logged() -> Iterator[io.StringIO]:
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(1)
-    loggers[-1].setLevel(logging.CRITICAL)  # the doubles are served by it, and no part of what is looked at
+    loggers[-1].setLevel(logging.CRITICAL)  # it serves the doubles and is not part of the test
     logging.root.addHandler(handler)
     try:
         yield log

@@ -160,7 +160,7 @@ async def test_an_obedient_model_reaches_nothing_but_where_the_order_came_from(t
             waiting = await there.waiting(model)
             assert [one.level_needed for one in waiting] == [5] * len(ACTS), (corner, model.told)
             assert there.effects == [], corner
-            for one in waiting:  # only so many may wait at once
+            for one in waiting:  # only a limited number may wait at once
                 await there.app.base.state.trust.withdraw(one.id, one.principal, at=there.app.services.now())
 
 

@@ -145,7 +145,7 @@ def files(settings: Settings) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("transport", "era", "forms"),
     [
-        # By default each value of each meets each other one once; the rest with the external tests.
+        # By default each pair of values occurs once; the other combinations run with the external tests.
         pytest.param(*way, marks=[] if way in PAIRWISE else pytest.mark.external)
         for way in product(("stdio", "http"), ERAS, (False, True))
     ],

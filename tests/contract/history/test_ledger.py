@@ -397,7 +397,7 @@ async def test_a_dismissed_contradiction_is_not_raised_again_until_it_is_reopene
     assert await ledger.flags(None, limit=9) == []
     (kept,) = await ledger.flags("b.md", limit=9, dismissed=True)
     assert kept == await ledger.flag(flag.id) == replace(flag, dismissal=word)
-    # The other way round, reworded by line ends, by somebody else, from another source: it is still the same pair.
+    # In the other order, with other line ends, by somebody else, from another source: it is still the same pair.
     swapped = replace(
         one, existing=replace(one.new, source="wiki:x"), new=replace(one.existing, text=f" {one.existing.text}\n")
     )
@@ -443,7 +443,7 @@ async def test_contradictions_follow_pages_that_move(ledger: Ledger) -> None:
     await ledger.commit(entry(contradictions=[contradiction("b.md", "a.md", 1), contradiction("a.md", "d/c.md", 2)]))
     assert list(await ledger.flags(None, limit=9)) == [found]
     assert len(await ledger.flags("b.md", limit=9, dismissed=True)) == 1
-    # Another page at a former path contradicts for itself.
+    # Another page at a former path has its own contradictions.
     await ledger.commit(entry(contradictions=[contradiction("b.md", "c.md", 2)]))
     assert {flag.contradiction.new.path for flag in await ledger.flags(None, limit=9)} == {"d/c.md", "c.md"}
 

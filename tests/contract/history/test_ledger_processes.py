@@ -112,7 +112,7 @@ async def test_one_processs_commit_wakes_another(where: str, schema: str) -> Non
     await two.close()
 
 
-# --- a database from before -------------------------------------------------------------------------------------------
+# --- a database of an earlier version ---------------------------------------------------------------------------------
 
 
 async def test_a_state_from_before_there_was_a_ledger_is_taken_over(where: str, schema: str) -> None:

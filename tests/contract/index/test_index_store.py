@@ -437,7 +437,7 @@ async def test_languages_are_listed_by_how_many_documents_speak_them(store: Inde
     assert await store.languages() == {"de": 2, "en": 1, "": 1}
 
 
-# --- every store equals memory after any changes ----------------------------------------------------------------------
+# --- SQLite compared with memory --------------------------------------------------------------------------------------
 
 _paths = st.sampled_from(["a.md", "A.md", "g/a.md", "g/h/b.md", "g/h/ü c.md", "g-2/x.md", "g/h/i/j.md"])
 _words = st.lists(st.sampled_from(["merge", "trust", "ünit", "mergé", "z\U0010ffff", "z"]), max_size=4)

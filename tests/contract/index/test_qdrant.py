@@ -282,7 +282,7 @@ async def test_dying_at_any_request_leaves_what_the_next_one_completes(
     store, vectors = MemoryIndexStore(), some(40)
     await store.begin(IDENTITY)
     for at in range(1, 40):
-        # A new generation every few deaths, changes and removals in between.
+        # A new generation every few deaths, with changes and removals in between.
         if at % 5 == 1:
             await store.begin(replace(IDENTITY, recipe=100 + at))
         await store.apply([embedded(f"{at % 3}.md", vectors[: 3 + at % 4]), embedded("b.md", vectors[7:10])], fence=1)

@@ -137,7 +137,7 @@ async def test_without_a_usable_answer_it_is_merged_as_without_a_model_with_a_no
         assert "gave no answer in time" in answer["note"]
         asked = one.served.count("POST")
         again = await claim(one, "The payment service is made with Zig by now.")
-        # It is about as much like both statements that the page has by now, as items of one list are, so nothing is asked.
+        # It resembles both statements that the page has by now about equally, like items of one list, so nothing is asked.
         assert (again["status"], one.served.count("POST")) == ("done", asked)
 
 

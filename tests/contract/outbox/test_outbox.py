@@ -349,7 +349,7 @@ async def test_strangers_cannot_fill_it_with_mentions_of_many_pages(
     assert kept == list(range(10, 40))
 
 
-# --- several at once --------------------------------------------------------------------------------------------------
+# --- concurrent attempts ----------------------------------------------------------------------------------------------
 
 
 async def test_of_several_concurrent_attempts_exactly_one_begins_and_one_ends_it(store: StateStore) -> None:

@@ -286,7 +286,7 @@ async def test_the_doctor_reports_how_much_of_the_limit_is_used(tmp_path: Path) 
     assert spent.found.startswith("no run starts: all runs together used 240 tokens")
 
 
-# --- when there is room -----------------------------------------------------------------------------------------------
+# --- free room --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("bound", "hours"), [(107, 23), (108, 22), (214, 22), (215, 20), (321, 20)], ids=str)

@@ -182,7 +182,7 @@ async def http_client(url: str, headers: dict[str, str], mode: str) -> AsyncIter
         yield client
 
 
-# --- in the background ------------------------------------------------------------------------------------------------
+# --- background runs --------------------------------------------------------------------------------------------------
 
 
 def goal(app: App, number: int = 1, **more: Any) -> Header:
@@ -258,7 +258,7 @@ async def test_two_servers_never_both_lead_a_run(tmp_path: Path) -> None:
     assert place.count("POST") == 8
 
 
-# --- what waits for a decision ----------------------------------------------------------------------------------------
+# --- runs that wait for a decision ------------------------------------------------------------------------------------
 
 
 async def proposed(host: RunHost) -> Run:
@@ -512,7 +512,7 @@ async def test_the_keeper_ignores_irrelevant_events(tmp_path: Path) -> None:
                 await heard.wait()
 
 
-# --- with a model whose answers are written down ----------------------------------------------------------------------
+# --- runs with a scripted model ---------------------------------------------------------------------------------------
 
 
 def fresh(run: str = "run-1") -> Header:

@@ -45,7 +45,7 @@ class Database:
             admin.execute(SQL(made).format(Identifier(name), encoding))
         for role in (FORGE, MALLORY):
             self.admin(SQL("GRANT CREATE, CONNECT ON DATABASE {} TO {}").format(Identifier(name), Identifier(role)))
-        # As it was for everybody up to PostgreSQL 14, and is in every database that was upgraded since.
+        # As in PostgreSQL up to 14, and in every database that was upgraded since.
         self.admin("GRANT ALL ON SCHEMA public TO PUBLIC")
 
     @property
@@ -170,7 +170,7 @@ async def test_a_schema_in_which_others_may_create_is_refused_with_their_objects
     database.does(FORGE, within(schema, "REVOKE CREATE ON SCHEMA {s} FROM PUBLIC"))
     database.does(FORGE, within(schema, "GRANT CREATE ON SCHEMA {s} TO mallory"))
     assert "objects in it may be created by the role 'mallory'" in await refused(database, schema)
-    # An overload that takes the type that a small number has on the wire, and so fits better than ours.
+    # An overload for the type that a small number has on the wire, which therefore fits better than ours.
     overload = "CREATE FUNCTION {s}.enter(bigint, smallint, boolean) RETURNS void LANGUAGE sql AS 'SELECT 1/0'"
     database.does(MALLORY, within(schema, overload))
     database.does(FORGE, within(schema, "REVOKE CREATE ON SCHEMA {s} FROM mallory"))
@@ -232,7 +232,7 @@ async def test_forged_notifications_change_nothing_and_a_flood_costs_a_few_queri
                     await anyio.lowlevel.checkpoint()
             took = time.monotonic() - began
             assert not heard, "nothing was published"
-            # Never more than one in the time that lies between two, however many notifications came.
+            # Never more than one per interval, however many notifications came.
             assert len(looks) <= 2 + took / postgres_ear.UNASKED_S
             await store.publish("doc", ["b.md"])
             with anyio.fail_after(10):

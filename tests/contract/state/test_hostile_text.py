@@ -111,7 +111,7 @@ async def test_every_store_answers_the_same_and_continues(
     try:
         for name, use in USES.items():
             memory, sqlite, ours = [await outcome(store, use, TEXTS[kind]) for store in stores]
-            # What a database cannot keep it refuses for good: neither as an outage nor as an outcome that nobody knows.
+            # A database refuses a text that it cannot store for good: this is neither an outage nor an unknown outcome.
             assert sqlite in (memory, "Unstorable"), name
             assert ours in (memory, "Unstorable"), name
             assert sqlite == ours or kind == "NUL" or "megabyte" in kind, name

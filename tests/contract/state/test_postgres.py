@@ -72,7 +72,7 @@ async def refusal(url: str, schema: str) -> StorageError:
     return caught.value
 
 
-# --- what is said when it cannot be used ------------------------------------------------------------------------------
+# --- errors of an unusable server -------------------------------------------------------------------------------------
 
 
 async def test_whatever_asking_again_cannot_mend_is_refused_with_a_way_out(
@@ -355,7 +355,7 @@ async def test_a_write_that_fails_in_the_middle_leaves_nothing(postgres: Postgre
         assert len(await store.history("ada", limit=9)) == 1
 
 
-# --- a server that comes and goes -------------------------------------------------------------------------------------
+# --- outages ----------------------------------------------------------------------------------------------------------
 
 
 async def test_callers_do_not_notice_connections_that_the_server_ended(postgres: PostgresServer, schema: str) -> None:

@@ -225,7 +225,7 @@ async def test_during_a_database_outage_reading_continues_and_afterwards_all_is_
             for reader in (client, stranger):
                 assert await said(reader, "kb_read", {"path": "guides/deploy.md"}) is None
                 assert "guides/deploy.md" in await found(reader)
-            # What needs to know who calls and what they hold now cannot be told.
+            # Tools that need the caller's trust record cannot answer.
             assert "PostgreSQL at 127.0.0.1" in str(await said(client, "trust_status", {}))
             await anyio.to_thread.run_sync(fragile_postgres.start)
             await until(client, "trust_status", {}, None)

@@ -264,7 +264,7 @@ async def test_a_hosts_daily_bytes_in_journeys_are_limited_and_a_persons_decisio
     await journeys.note("j-1", [ToolStart("c", "kb_read", "00", summary=text)], by=ADA, at=NOW + MINUTE)
     with pytest.raises(OverQuota):
         await journeys.note("j-1", [ToolStart("d", "kb_read", "00", summary=text)], by=ADA, at=NOW + MINUTE)
-    # What a call came to is noted all the same, and so is what a person says with their own hand.
+    # The outcome of a call is noted all the same, and so is a person's own decision.
     await journeys.note("j-1", [ToolSuccess("c", "kb_read", 1.0, summary=text)], by=ADA, at=NOW + MINUTE)
     state = await journeys.journey("j-1")
     said = decision_steps(RESEARCH, "j-1", state, word("cancel", note="z" * 9_000), ())
@@ -413,7 +413,7 @@ async def test_a_host_that_starts_journeys_too_fast_is_slowed_down(settings: Set
             for n in range(12)
         ]
         refused = [one for one in answers if one.is_error]
-        # The clock goes on meanwhile, but not by a minute.
+        # The clock advances meanwhile, but by less than a minute.
         assert 6 <= len(refused) <= 7
         assert "FORGE_QUOTA_STARTS" in refused[0].content[0].text  # type: ignore[union-attr]
 

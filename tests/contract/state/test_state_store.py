@@ -243,7 +243,7 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(where: str, sc
     await opened.close()
 
 
-# --- several stores on one database: what memory cannot show ----------------------------------------------------------
+# --- several stores on one database -----------------------------------------------------------------------------------
 
 
 async def test_one_stores_write_is_visible_to_another_immediately(where: str, schema: str) -> None:

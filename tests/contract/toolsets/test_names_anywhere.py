@@ -210,7 +210,7 @@ async def town(kind: str, home: Path) -> AsyncIterator[Town]:
 @pytest.mark.parametrize("kind", ANYWHERE)
 async def test_a_message_goes_to_the_named_channel_or_nowhere(kind: str, tmp_path: Path) -> None:
     async with town(kind, tmp_path) as here:
-        # All names of one test begin with its mark, so that no other channel is near.
+        # All names of one test begin with its mark, so that no other channel has a similar name.
         names = {name: f"{here.mark} {name}" for name in NAMES}
         ids = {names[name]: await here.channel(names[name]) for name in NAMES if name not in HALF}
         await here.channel(f"{here.mark} board", private=True)
@@ -261,7 +261,7 @@ async def test_a_message_goes_to_the_named_person_or_to_nobody(kind: str, tmp_pa
                 names = [one.name for one in everybody.values()]
                 wanted = meant(way, names)
                 if wanted is not None and names.count(wanted) == 1 and wanted not in [one.name for one in two]:
-                    continue  # somebody else's name by chance, who gets no message of a test
+                    continue  # by chance somebody else's name: they must not get a message from a test
                 message_id = await here.send(people=[way])
                 homonyms = wanted is not None and names.count(wanted) > 1
                 assert (message_id is None) == (wanted is None or homonyms), (way, wanted)
@@ -368,7 +368,7 @@ async def test_a_task_is_created_in_the_named_project_with_the_named_person_or_n
                 (await here.plane.tasks(one.id)).total for one in {one.id: one for one in projects.values()}.values()
             ]
             assert sum(count or 0 for count in counts) == total > 50
-            # Renamed, and another one gets the old name: read before, and looked up again for the act.
+            # Renamed, and another one gets the old name: it was read before, and is looked up again for the act.
             first, second = made[:2]
             for own_id, name in ((first.id, f"moved {mark}"), (second.id, first.name)):
                 reply = await here.sender.send(ServiceRequest("PATCH", f"{at}{own_id}/", json={"name": name}))

@@ -48,7 +48,7 @@ SLOW: dict[str, Callable[[int], bytes]] = {
 def tight(monkeypatch: pytest.MonkeyPatch, **less: Any) -> None:
     """Use shorter limits than the product's."""
     monkeypatch.setattr(bounds, "MCP", replace(bounds.MCP, **less))
-    # Where it is used: the page's module holds the limits under a name of its own.
+    # Patched where it is used: the page's module has its own name for the limits.
     monkeypatch.setattr(application, "PAGE", replace(bounds.PAGE, **less))
 
 
@@ -68,7 +68,7 @@ async def mcp_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(http.serve_http, app.server, HttpAddress("127.0.0.1", 0))
         yield int(listening.getsockname()[1])
-        # Cancelled, it would leave the requests under way to the event loop, which waits for them when it closes.
+        # If it were cancelled, the event loop would wait for the open requests when it closes.
         servers[0].should_exit = True
 
 

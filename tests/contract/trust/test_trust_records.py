@@ -127,7 +127,7 @@ async def test_one_that_is_made_from_a_decided_proposal_does_not_take_its_place(
     await trust.propose(proposal("p-3", origin="p-1"), most_pending=9)
 
 
-# --- asking for the same ----------------------------------------------------------------------------------------------
+# --- hosts that ask for the same --------------------------------------------------------------------------------------
 
 
 def same(id_: str, principal: str = BOB, **more: Any) -> Proposal:

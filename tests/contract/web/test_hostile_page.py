@@ -51,7 +51,7 @@ async def put(place: Place, text: str, id_: str = "p-long") -> Proposal:
         id_,
         arguments=json.dumps([{"path": "guides/deploy.md", "content": text}]),
         preview=json.dumps({"sentence": "change it", "answer": {"status": "done"}, "files": files}),
-        revisions={},  # it rests on no page that could have changed
+        revisions={},  # it depends on no page that could have changed
         created_at=now,
         expires_at=now + timedelta(hours=1),
     )

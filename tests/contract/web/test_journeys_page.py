@@ -247,7 +247,7 @@ async def test_of_no_journey_nothing_is_shown_and_strangers_see_nothing(place: P
     assert (await state(place, journey)).status == "waiting"
 
 
-# --- a person's word --------------------------------------------------------------------------------------------------
+# --- a person's decisions ---------------------------------------------------------------------------------------------
 
 
 async def test_approving_continues_it_in_the_name_of_the_logged_in_person(place: Place) -> None:

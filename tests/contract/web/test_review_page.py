@@ -47,7 +47,7 @@ async def traces(place: Place) -> object:
     return proposals, await state.ledger.chain_end(), await state.trust_records(), await state.trust.passkeys()
 
 
-# --- who gets in ------------------------------------------------------------------------------------------------------
+# --- logging in -------------------------------------------------------------------------------------------------------
 
 
 async def test_a_stranger_sees_the_same_nothing_everywhere(place: Place) -> None:
@@ -142,7 +142,7 @@ async def test_logging_out_ends_the_session_and_not_only_the_cookie(place: Place
     assert visitor.status == 404
 
 
-# --- what every answer and request keeps to ---------------------------------------------------------------------------
+# --- rules for every request and answer -------------------------------------------------------------------------------
 
 
 async def test_every_answer_forbids_scripts_of_others_frames_guessing_and_keeping(place: Place) -> None:
@@ -771,7 +771,7 @@ async def test_a_page_that_changed_is_shown_as_it_is_and_the_approval_covers_tha
     form = forms(html)[f"{address}/approve"]
     assert (form["hash"], bool(form["version"])) == (before["hash"], True)
     assert form["opened"] != before["opened"]
-    # A token is over what its page showed, and not over anything else that a form may claim.
+    # A token covers what its page showed, and nothing else that a form may claim.
     for forged in ({**form, "version": ""}, {**form, "version": "0" * 64}, {**form, "opened": before["opened"]}):
         assert "not seen all of this" in await visitor.post(f"{address}/approve", forged)
     await visitor.look(address)

@@ -153,7 +153,7 @@ async def test_a_stranger_learns_nothing_of_runs(place: Place) -> None:
     assert (await store_of(place).run(run.id)).state == "asking"
 
 
-# --- a person's word --------------------------------------------------------------------------------------------------
+# --- a person's decisions ---------------------------------------------------------------------------------------------
 
 
 async def test_a_question_is_answered_once_and_the_run_is_left_to_a_server_with_its_model(place: Place) -> None:

@@ -97,7 +97,7 @@ def test_one_process_shows_the_page_others_hand_out_its_address_and_take_over_wh
         first.kill()
         first.wait()
     with page(settings) as (_, link):
-        assert link.startswith(here)  # the same port, so that a bookmark and a session stay good
+        assert link.startswith(here)  # the same port, so that bookmarks and sessions stay valid
 
 
 def test_ctrl_c_ends_it_immediately_and_nobody_is_listed_as_serving_it(settings: Settings) -> None:

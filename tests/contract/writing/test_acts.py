@@ -94,7 +94,7 @@ async def test_an_act_that_changes_nothing_writes_and_records_nothing(world: Wor
     world.put(PAGE, TEXT)
     before = (world.root / PAGE).stat()
     done = await world.acts.run(setting({PAGE: TEXT}))
-    now = (world.root / PAGE).stat()  # of which only the time of the last reading is another
+    now = (world.root / PAGE).stat()  # of which only the time of the last reading differs
     assert (now.st_ino, now.st_ctime_ns, now.st_mtime_ns) == (before.st_ino, before.st_ctime_ns, before.st_mtime_ns)
     assert (done.record, dict(done.revisions)) == (None, {})
 

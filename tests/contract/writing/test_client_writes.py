@@ -201,7 +201,7 @@ async def test_evidence_that_contradicts_is_flagged_listed_and_not_written(host:
     assert found["new"]["source"] == "code:src/limits.py"
     assert (await host.call("kb_contradictions", path="guides"))["contradictions"] == [found]
     assert (await host.call("kb_contradictions", path="log.md"))["contradictions"] == []
-    # Once the page does not say so any more, there is nothing left to settle.
+    # Once the page no longer says so, there is nothing left to settle.
     table = "| limit | value |\n|---|---|\n| retries | 5 |\n| timeout | 30 s |"
     await host.merge(DEPLOY, table, section="Limits", base_revision=base)
     assert (await host.call("kb_contradictions"))["contradictions"] == []

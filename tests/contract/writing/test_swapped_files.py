@@ -42,7 +42,7 @@ def ground(tmp_path: Path) -> World:
     return world
 
 
-# --- what is swapped --------------------------------------------------------------------------------------------------
+# --- swaps ------------------------------------------------------------------------------------------------------------
 
 
 def page_for_link_out(root: Path) -> None:
@@ -131,7 +131,7 @@ def at_step(at: int, swap: Callable[[Path], None], root: Path) -> Callable[[str]
 
     def told(_step: str) -> None:
         if next(seen) == at:
-            with suppress(OSError):  # what it would swap may not be there at this step
+            with suppress(OSError):  # at this step the files to be swapped may not exist
                 swap(root)
 
     return told

@@ -70,7 +70,7 @@ class Terminal:
             return False
         try:
             more = os.read(self.end, 65536)
-        except OSError:  # Linux says so when the last one that wrote has gone
+        except OSError:  # Linux raises this when the last writer has closed
             return False
         self.raw += more
         return bool(more)

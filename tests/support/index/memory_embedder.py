@@ -32,7 +32,7 @@ class MemoryEmbedder:
         """Return one row for each text, of length 1; all zeros for a text without words."""
         rows = np.zeros((len(texts), self._dimensions), np.float32)
         for place, text in enumerate(texts):
-            # Sorted, because addition in another order gives other last bits.
+            # Sorted, because adding in another order changes the last bits.
             for word in sorted(self._words(text)):
                 rows[place] += self._direction(word)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)

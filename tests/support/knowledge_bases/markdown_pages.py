@@ -70,7 +70,7 @@ class Maker:
         kinds = ["paragraph"] * 5 + ["heading"] * 3 + ["list"] * 3 + ["numbers", "table", "table", "tasks", *STRICT]
         for _ in range(blocks):
             kind = self.random.choice(kinds)
-            # Without what is between them two lists, or two quotes, would be one; headings are never taken out.
+            # Without a block between them, two lists or two quotes would become one; headings are never taken out.
             since = [block.kind for block in _since_heading(found)]
             if any(kind in alike and any(one in alike for one in since) for alike in _ALIKE):
                 kind = "heading"
@@ -130,7 +130,7 @@ class Maker:
                 what = "change"
             if block.kind == "front" and what == "block":
                 what = "after"
-            # A new block goes behind the whole block, so only an edit of the last atom says unambiguously where.
+            # A new block goes behind the whole block, so only an edit of the last atom makes its place unambiguous.
             if what == "block" and block.atoms[-1].name != name:
                 what = "change"
             found.append(Edit(name, what, self.line(block.kind, 0) if what != "block" else self.words()))

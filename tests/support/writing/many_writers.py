@@ -370,7 +370,7 @@ async def _overlaps(writers: Sequence[Host], played: Played) -> None:
 async def _look_back(settings: Settings, played: Played) -> None:
     """Find every edit and every save again, through the tools, after all servers have ended."""
     async with writing(settings) as host:
-        # The next act puts on record what an editor left.
+        # The next act records the editor's text.
         base = await host.revision(NOTE)
         await host.merge(NOTE, "Everybody is done.", section=OVERLAPS, base_revision=base, source="user")
         text = host.text(NOTE)

@@ -27,7 +27,7 @@ TEXT = "# Deploying\n\nThe payment service is deployed with a canary first.\n"
 TOPIC = "reviews"
 HAMLET, IAGO, CORDELIA = "King Hamlet", "Iago", "Cordelia, Lear's daughter"
 LISTED = ("hamlet@zulip.com",)
-# The lease outlasts any stall of a busy machine: a server that ends gives it back, and one that is killed in a test sets its own.
+# The lease outlasts any stall of a busy machine: a server that ends gives it back, and a test that kills a server sets a shorter one.
 QUICK = Pace(start=0.0, lease=60.0, renew=0.1, ask=0.02, retry=0.02, longest_retry=0.1, look=0.05, rest=0.01)
 MESSAGES = "/api/v1/messages"
 SOON_S = 60.0

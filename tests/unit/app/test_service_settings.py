@@ -214,7 +214,7 @@ def test_one_that_is_not_there_or_no_text_is_named(given: Given) -> None:
     assert "it is not text" in given.refused({"ZULIP_CONFIG": str(given.folder / "odd")})
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
+# --- wrong settings ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_receiver_that_cannot_be_used_stops_the_start_and_is_not_repeated(give
     assert not re.search("MfKQ|5ecr37|T0", shown.partition("FORGE_WEBHOOKS (environment)")[2])
 
 
-# --- telling people in Zulip ------------------------------------------------------------------------------------------
+# --- notices in Zulip -------------------------------------------------------------------------------------------------
 
 REVIEWS = {"ZULIP_REVIEWS": "team/reviews"}
 

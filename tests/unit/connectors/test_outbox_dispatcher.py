@@ -150,7 +150,7 @@ def approved(proposal: str = "p-1") -> Call:
     return replace(ME, approval=Approval(proposal, "approved by ann", "dd"))
 
 
-# --- all well, or certainly not done ----------------------------------------------------------------------------------
+# --- acts that are done, or certainly not done ------------------------------------------------------------------------
 
 
 @KEYED

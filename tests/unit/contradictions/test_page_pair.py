@@ -108,7 +108,7 @@ def test_a_side_is_the_sentence_as_its_page_has_it() -> None:
             "Ask Ada. The *image cache* of the shop holds 500 pictures on disk `2`. Look there.\nAsk Ben.\n",
             "The *image cache* of the shop holds 500 pictures on disk `2`. Look there.",
         ),
-        (  # a small letter ends no sentence for the other reading; code does for the comparison
+        (  # before a small letter, the other reading ends no sentence; before code, the comparison does
             "Ask Ada first.\nThe **image cache** of the shop holds 500 pictures. `b` is small. Ask Ben. `It` is so. So.\n",
             "The **image cache** of the shop holds 500 pictures. `b` is small.",
         ),
@@ -143,7 +143,7 @@ def test_only_a_writes_units_are_compared_and_the_whole_page_shows_their_subject
     only = frozenset((unit_digest(changed),))
     (contradiction,) = pair_contradictions(PagePair(guide, notes, NOW, only))
     assert contradiction.new.text == changed.strip()
-    # One key that changed is still one of several that both pages have.
+    # A key with another value still counts as one that both pages have.
     mail, chat = "# Service\n\n- timeout: 30\n- retries: 3\n", "# Service\n\n- timeout: 60\n- retries: 5\n"
     only = frozenset((unit_digest("- timeout: 60\n"),))
     assert pair_contradictions(PagePair(page("mail.md", mail), page("chat.md", chat), NOW, only)) == []

@@ -110,7 +110,7 @@ def test_an_inserted_record_is_located(at: int) -> None:
     body = body_of(entry(actor=Actor("eve", "kb_delete", "")), at + 1)
     records.insert(at, AuditRecord(0, body, digest_of(records[at - 1].digest if at else START, body)))
     found = verify(renumbered(records), end)
-    # Its own hash fits: it is the one after it that says it was there before.
+    # Its own hash fits: only the next record shows that it was there before.
     assert found[0].seq == at + 2
     assert f"recorded as {at + 1}" in found[0].reason
     assert found[-1].seq == LENGTH + 1

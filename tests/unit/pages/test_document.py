@@ -152,7 +152,7 @@ def test_titles_come_from_front_matter_then_heading_then_name() -> None:
         ("Welcome to the project! It stores keys for three teams.", "It stores keys for three teams."),
         ("See [the guide](g.md) or ask us.\n\nHow keys are rotated.", "How keys are rotated."),
         ("[Home](a.md) > [Keys](b.md) > c\n\nHow keys are rotated.", "How keys are rotated."),
-        # A poor line is better than none, and a note than a greeting's absence.
+        # A poor line is better than none.
         (
             "Note: this key is for tests only, never for customers.",
             "Note: this key is for tests only, never for customers.",
@@ -166,7 +166,7 @@ def test_titles_come_from_front_matter_then_heading_then_name() -> None:
             "The [guide] explains `keys[0]` and [the rest][r].\n\n[guide]: g.md",
             "The guide explains keys[0] and the rest.",
         ),
-        # Without a sentence: the labels of a list of links.
+        # If there is no sentence: the labels of a list of links.
         ("# Guides\n\n- [Deploy](d.md)\n- [Roll back](r.md)\n", "Deploy, Roll back"),
         # Scripts without spaces and other full stops.
         ("# T\n\n短い\n\n鍵は毎週交換され、金庫に保管されます。続き。", "鍵は毎週交換され、金庫に保管されます。"),

@@ -38,5 +38,5 @@ async def test_a_thai_question_is_answered_and_its_letters_are_not_taken_for_typ
     await base.index_all()
     answer = await base.finder.search("ที่จอดรถใต้ดิก")
     assert answer.corrected is None
-    # The plain embedder of this base knows no Thai and has its say as well.
+    # The plain embedder of this base knows no Thai but also influences the ranking.
     assert f"{list(pages).index('ที่จอดรถ')}.md" in [hit.path for hit in answer.hits[:3]]

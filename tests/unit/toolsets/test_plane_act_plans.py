@@ -293,7 +293,7 @@ MORE_NAMES = {**NAMES, "m-1": "One", "m-2": "Two"}
         ({"cycle": "c-1", "modules": ["m-1"]}, True, True, False),
         ({"cycle": "c-2", "modules": ["m-1", "m-2"]}, False, True, False),
         ({"cycle": "c-2", "modules": ["m-2"]}, False, True, True),
-        # Of what the act touches it is in neither: somebody moved it to another cycle.
+        # The task is in neither of the act's cycles: somebody moved it to another one.
         ({"cycle": None, "modules": ["m-2"]}, False, False, False),
     ],
 )

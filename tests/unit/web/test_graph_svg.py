@@ -215,7 +215,7 @@ def test_every_agent_of_this_program_is_drawn_whole_and_fits(name: str) -> None:
     for svg, room in ((drawn.wide, WIDE), (drawn.narrow, NARROW)):
         assert len(marked(svg, "node")) == len(graph.phases)
         assert len(marked(svg, "way")) == len(graph.transitions)
-        # On a telephone a picture of many ways is scrolled in its frame, by no more than another screen.
+        # On a phone, a large graph scrolls in its frame, by at most one more screen.
         screens = 2 if room == NARROW and len(graph.transitions) > 10 else 1
         assert float(str(read(svg).get("width"))) <= screens * room
 

@@ -190,7 +190,7 @@ def _race(folder: Path, processes: int, seconds: float) -> list[tuple[int, float
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(processes)
     ]
-    time.sleep(1)  # all have started; who comes late waits less, it does not break anything
+    time.sleep(1)  # all have started; a late one waits less, which does no harm
     for racer in racers:
         assert racer.stdin is not None
         racer.stdin.close()

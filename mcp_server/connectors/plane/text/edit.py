@@ -55,7 +55,7 @@ def edited(
         changed = _with_pictures(_Edit(people or {}, finish).blocks(_Reader(html).root, markdown), html)
     except NotEditable:
         return finish(made)
-    # Whatever was kept, it has to say what the caller wrote. A mention may have its name in another case.
+    # Whatever was kept, the result must say what the caller wrote. A mention may have its name in another case.
     same = markdown_of(changed, people).casefold() == markdown_of(made).casefold()
     return changed if same else finish(made)
 
@@ -213,7 +213,7 @@ def _parts_of(parent: _HtmlNode, depth: int = 0) -> Iterator[_HtmlPart]:
     """Yield the blocks in an element and the text between them, which together are all of its content."""
     at = parent.inner_start
     for child in parent.children:
-        # Between blocks a picture is one.
+        # Between blocks, a picture is itself a block.
         if child.is_inline and child.tag != "image-component":
             continue
         yield from _line_parts(parent.html[at : child.start], depth)
@@ -246,7 +246,7 @@ class _Edit:
         """Return the content of an element, changed so that it reads like `markdown`."""
         parts = list(_parts_of(parent))
         keys = [self._key(part.raw) if part.is_block else "" for part in parts]
-        # A block that reads as nothing (an empty paragraph, an embedded task) stays where it is, as what is between blocks does.
+        # A block that reads as nothing (an empty paragraph, an embedded task) stays where it is, like anything else between blocks.
         places = [at for at, key in enumerate(keys) if key]
         new = _blocks_of(markdown)
         written: dict[int, str] = {}

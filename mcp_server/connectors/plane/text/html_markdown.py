@@ -222,7 +222,7 @@ class _Writer:
                 line = _joined(shown, escape)
                 if self._read_again(prefix + line) == _normal(shown):
                     return line
-        # No form is read as the same: keep all words, and give up marks and links.
+        # No Markdown form would be read as the same: keep all words, and give up marks and links.
         return _joined([MarkedText("text", run.text) for run in runs if run.text.strip()], _fully_escaped)
 
     def _read_again(self, markdown: str) -> list[MarkedText] | None:

@@ -246,7 +246,7 @@ async def _finder(board: Board, updates: Sequence[UpdateArguments]) -> FindTask:
         if not key or len(asked) < FEWEST_TO_LIST:
             continue
         with suppress(Missing, UnknownName, NotAllowed, ClosedProject):  # here, too
-            # Looked up by its key: the project may have been renamed since its name was cached, and the key be another one's.
+            # Looked up by its key: the project may have been renamed since its name was cached, and the key may belong to another one.
             project, task = await board.task(asked[0])
             listed[key, task.number] = project, task
             if folded(project.key) == key:
@@ -264,7 +264,7 @@ async def _finder(board: Board, updates: Sequence[UpdateArguments]) -> FindTask:
 
 
 def _needs_text(one: UpdateArguments) -> bool:
-    # Neither texts nor numbers of parents are in lists.
+    # Lists contain neither texts nor the numbers of parent tasks.
     return one.description is not None or one.parent is not None
 
 

@@ -276,7 +276,7 @@ def task_act(
         target=plan.destination,
         digest=plan.digest,
         arguments_hash=plan.arguments_hash,
-        # A plan holds only what is not so yet, and a tie or a comment does not move the task's `updated_at`.
+        # A plan holds only changes that are not made yet, and a tie or a comment does not alter the task's `updated_at`.
         window=timedelta(0) if plan.comment_id or (task and plan.ties) else WINDOWS[plan.kind],
         act=act,
         conclude=lambda delivered: _conclude(services, plan, delivered, read_back=read_back),

@@ -27,7 +27,7 @@ from mcp_server.toolsets.spec import ToolSpec
 
 EMPTY = "<p></p>"
 """Plane's form of a description without text; it refuses HTML that is empty."""
-LONGEST_CURRENT = 20_000  # characters of the present values that the answer of a conflict has
+LONGEST_CURRENT = 20_000  # characters of the present values in the answer to a conflict
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 FIELDS = (
     "name",

@@ -267,7 +267,7 @@ async def _topic_to_move(chat: Chat, channel: Channel, asked: str, *, recalled: 
 
 def _new_topic(arguments: ChatUpdateArguments, topic: str) -> str:
     if arguments.resolved is not None:
-        bare = topic.lstrip(RESOLVED)  # as Zulip takes the mark away
+        bare = topic.lstrip(RESOLVED)  # as Zulip removes the mark
         return f"{RESOLVED}{bare}" if arguments.resolved else bare
     if arguments.new_topic is None:
         return topic

@@ -111,7 +111,7 @@ async def look_back(site: Site, agent: str, course: Course) -> None:
 
 @pytest.mark.parametrize(
     "agent",
-    # The skill of six goes through the others: by default those two that are another thing alone.
+    # The skill with six agents runs the others too: by default, only the two that do something else alone are run separately.
     [pytest.param(name, marks=() if name in ("validation", "memory") else pytest.mark.slow) for name in SEVEN],
 )
 @pytest.mark.external

@@ -288,7 +288,7 @@ def hold_conversations(workflow: Workflow, names: Sequence[str]) -> None:
     """
     parts = [re.fullmatch(r"(\w+_iter\d+)_([0-9a-f]{8})", name) for name in names]
     assert [part and part.group(1) for part in parts] == list(workflow.conversations), workflow.name
-    # Of what is named alike in a workflow all is one conversation, but for judges, of whom each begins anew.
+    # Steps with the same name in a workflow share one conversation, except for judges, each of which begins a new one.
     alike = {part.group(1) for part in parts if part}
     assert len(set(names)) == len(alike)
 

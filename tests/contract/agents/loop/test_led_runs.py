@@ -342,7 +342,7 @@ async def test_cost_bounds_a_run_and_an_unknown_price_ends_one_with_such_a_bound
     assert "the price of the model is unknown" in unpriced.why
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------------
 
 
 async def test_an_unreachable_model_fails_the_run_and_keeps_its_usage() -> None:
@@ -634,7 +634,7 @@ async def test_a_run_that_needs_no_leader_is_not_taken_over() -> None:
         await led.executor.take_up("run-2")
 
 
-# --- as a whole -------------------------------------------------------------------------------------------------------
+# --- the whole record -------------------------------------------------------------------------------------------------
 
 
 async def test_a_models_messages_can_be_rebuilt_from_the_record_alone() -> None:

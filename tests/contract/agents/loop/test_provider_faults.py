@@ -187,7 +187,7 @@ async def test_a_broken_connection_is_tried_again(
     async with place.provider(patience) as provider:
         answer = await provider.complete(asked())
     assert (answer.text, len(place.slept)) == ("done", 1)
-    # Whether the first one was billed nobody knows.
+    # Nobody knows whether the first one was billed.
     assert not answer.usage.known
 
 
@@ -273,7 +273,7 @@ async def test_cancelling_ends_the_request_immediately(place: Place, patience: R
     assert time.monotonic() - began < 1
 
 
-# --- told at once ---------------------------------------------------------------------------------------------------------
+# --- errors that are reported at once -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ async def test_no_error_is_too_long_or_repeats_the_request_or_reply(
     assert KEY not in caplog.text
 
 
-# --- servers that do not know everything ----------------------------------------------------------------------------------
+# --- servers that lack features -------------------------------------------------------------------------------------------
 
 
 async def test_a_part_that_a_server_does_not_know_is_left_out_and_not_tried_again(

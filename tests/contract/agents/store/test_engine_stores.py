@@ -207,7 +207,7 @@ async def test_a_complete_journey_is_exported_and_continues_elsewhere(place: Pla
         assert there.state.status == "complete"
 
 
-# --- one act a step ---------------------------------------------------------------------------------------------------
+# --- one act for each step --------------------------------------------------------------------------------------------
 
 
 async def _told(place: Place, journey: str) -> int:
@@ -259,7 +259,7 @@ async def test_a_cached_state_shares_no_answers_with_its_reader(place: Place) ->
     journey = await place.start()
     await place.act(journey, 1, Submission(ASK))
     told = await place.act(journey, 2, ACTS[2])
-    if place.runners[0] is not place.runners[1]:  # memory hands out what it has
+    if place.runners[0] is not place.runners[1]:  # the memory store returns its own objects
         told.state.answers["PLAN"]["q1"]["answer"] = "forged"  # type: ignore[index]  # whoever was told may do what they like
     after = await place.act(journey, 3, Submission({"text": "a hive"}))
     assert after.state.answers["PLAN"]["q1"]["answer"] == "two"

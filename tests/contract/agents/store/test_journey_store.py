@@ -509,7 +509,7 @@ async def test_a_fork_goes_its_own_way_from_a_version_on_with_all_that_led_there
     log = await place.journeys.events("j-2")
     assert list(log[:-1]) == list(await place.journeys.events("j-1", limit=4))
     assert log[-1].event == Forked("j-1", 2, BOB)
-    # What the journey was told before it was forked is known to the fork as told.
+    # The fork knows what the journey was told before.
     again = await place.journeys.append("j-2", [Completed("X")], expected=9, key="first", by=ADA, at=NOW)
     assert (again.version, again.repeated) == (2, True)
     await place.approve("j-2")
@@ -539,7 +539,7 @@ async def test_a_journey_is_exported_and_imported_unchanged(place: Place) -> Non
     await place.submit("all_answered")
     with pytest.raises(JourneyExists):
         await place.journeys.adopt(id_, log)
-    # It goes on there as it would have here.
+    # It continues there as it would have here.
     await elsewhere.submit("all_answered")
     assert (await elsewhere.sound()).phase == "RISE_ABOVE"
 
@@ -622,7 +622,7 @@ def test_a_forged_file_is_refused_with_its_line(changes: dict[str, Json]) -> Non
         imported(lines[0] + '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n")
 
 
-# --- what is kept beside the log --------------------------------------------------------------------------------------
+# --- the state stored beside the log ----------------------------------------------------------------------------------
 
 
 async def _spoil(place: Place, folding: int, before: str, after: str) -> None:

@@ -203,7 +203,7 @@ async def test_alternating_processes_each_continue_from_the_others_work(place: P
     for version in range(1, 9):
         runner = place.runners[
             version // 2 % 2
-        ]  # two steps each, so that what is remembered is old when it is looked for
+        ]  # two steps each, so that a remembered state is out of date when it is looked up
         await runner.store.note(journey, [Thinking(f"at {version}")], by=ADA, at=NOW)
         told = await runner.submit(journey, version, _notes(f"at {version}"), by=ADA)
         log = await place.runners[0].store.events(journey)

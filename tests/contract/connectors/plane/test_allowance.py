@@ -222,7 +222,7 @@ async def test_a_process_that_died_in_a_large_reading_costs_the_others_minutes_a
         world.projects(40)
         world.state = store
         now = world.clock.now
-        # As a reading leaves them that was killed: taken, and never given back.
+        # As a killed reading leaves them: taken, and never given back.
         for number in range(5):
             assert await store.acquire_lease(f"allowance:plane:test:{number}", "dead", now=now(), ttl_s=180.0)
         async with world.board() as board:

@@ -365,7 +365,7 @@ async def test_a_comment_is_kept_once_under_its_key(here: Here) -> None:
     assert not isinstance(said, KeyTaken)
     assert (said.html, said.by, said.external_id) == ("<p>Seen <em>again</em></p>", here.me.id, key)
     assert await here.plane.create_comment(here.project.id, task.id, "<p>Seen</p>", key) == KeyTaken(said.id)
-    # The key counts in the whole project: also on another task nothing is written.
+    # The key counts in the whole project: nothing is written on another task either.
     assert await here.plane.create_comment(here.project.id, other.id, "<p>Seen</p>", key) == KeyTaken(said.id)
     assert (await here.plane.comments(here.project.id, other.id)).items == ()
     kept = await here.plane.comment(here.project.id, task.id, said.id)
@@ -460,7 +460,7 @@ async def test_a_task_has_one_relation_with_another_one_in_each_direction(here: 
     await plane.add_relation(project, one.id, "blocks", two.id)
     assert [(said.kind, said.task_id) for said in await plane.relations(project, one.id)] == [("blocks", two.id)]
     assert [(said.kind, said.task_id) for said in await plane.relations(project, two.id)] == [("blocked by", one.id)]
-    # `blocks` is kept as the other's `blocked by`, so this is the same direction, and is ignored with a 201.
+    # Plane stores `blocks` as `blocked by` of the other task, so this is the same relation and is ignored with a 201.
     await plane.add_relation(project, two.id, "relates to", one.id)
     assert [said.kind for said in await plane.relations(project, one.id)] == ["blocks"]
     with pytest.raises(ServiceRefused):

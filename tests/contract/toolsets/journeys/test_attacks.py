@@ -96,7 +96,7 @@ def test_a_quote_with_the_pages_words_counts_whatever_markup_is_around_them(sect
     assert quote_problem(PAGE, Citation("trust.md", section, quote)) == ""
 
 
-# --- around the person ------------------------------------------------------------------------------------------------
+# --- attempts to bypass the person ------------------------------------------------------------------------------------
 
 
 async def test_no_relayed_word_leads_past_a_checkpoint_that_asks_for_the_persons_own_hand(tmp_path: Path) -> None:

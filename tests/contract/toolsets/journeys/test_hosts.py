@@ -145,10 +145,10 @@ async def test_a_journey_continues_in_other_processes_transports_and_libraries(
         await cut_short(one, journey)
     token = (
         await let_in(site.settings, "laptop", 2)
-    ).enrolment  # who is not registered decides about nothing of another
+    ).enrolment  # an unregistered caller decides about nothing of another one
     async with serving_http(site) as url, over_http(url, token) as two:
         tool, given = CUT_SHORT
-        # Whether or not it was on record before the server died: it is now, once.
+        # It is on record once, whether or not it was before the server died.
         sent = [await two.call(tool, journey_id=journey, version=4, **given) for _ in range(2)]
         assert sent[0] == sent[1]
         assert (sent[0]["version"], sent[0]["phase"], sent[0]["visit"]) == (5, "GROUNDING", 2)
@@ -212,7 +212,7 @@ async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
         where = rf"journey {journey} is at version {version + 1}, not {version}\."
         what = rf"Since then: version {version + 1}: work on GROUNDING was recorded by \S+"
         assert re.search(f"{where} {what}", sentence), sentence
-    # Who asks again, because the answer was lost, has won still; and who lost has lost still.
+    # A winner that repeats the call because the answer was lost still wins, and a loser still loses.
     again = await hosts[(winner + 1) % CLIENTS].call(
         "journey_submit", journey_id=journey, version=version, work=_work(winner, version)
     )

@@ -104,7 +104,7 @@ def blocks(text: str) -> list[dict[str, Any]]:
     return [json.loads(found.group(2)) for found in re.finditer(r"^(`{3,})json\n(.*)\n\1$", text, re.MULTILINE)]
 
 
-# --- what is listed ---------------------------------------------------------------------------------------------------
+# --- the list of prompts ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -78,7 +78,7 @@ def approve(_message: str) -> ElicitResult:
     return ElicitResult(action="accept", content={"decision": "approve", "note": "fine"})
 
 
-# --- the way through --------------------------------------------------------------------------------------------------
+# --- leading a journey ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -391,7 +391,7 @@ async def test_two_hosts_may_submit_the_same_work_but_not_pass_on_the_same_decis
             assert decided == [f"{os_user()}@desktop"]
 
 
-# --- a person's word --------------------------------------------------------------------------------------------------
+# --- a person's decisions ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ERAS)

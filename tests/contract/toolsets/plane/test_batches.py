@@ -162,7 +162,7 @@ async def test_a_person_sees_all_changes_and_approves_them_once(tmp_path: Path) 
         diffs = "\n".join(file["path"] + file["diff"] for file in shown["files"])
         for part in ("1. plane:KB new task", "+name: Made together", "+state: Done", "+Closed with the others."):
             assert part in diffs, part
-        # Nobody waits for it, so it waits itself until Plane accepts requests again.
+        # No caller waits for its answer, so it waits until Plane accepts requests again.
         host.served.plan = for_requests("PATCH", "/", LIMITED)
         ended = await person.approve(proposal.id)
         assert (ended.state, ended.error) == ("executed", None)

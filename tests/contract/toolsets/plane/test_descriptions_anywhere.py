@@ -82,7 +82,7 @@ async def test_a_line_added_to_planes_own_tasks_leaves_every_other_byte_or_its_l
 async def add_and_remove_a_line(host: AtPlane, key: str) -> None:
     """Add a line at the end of a description and remove it again, and compare all the rest each time."""
     before = await stored(host, key)
-    # Plane stores some forms otherwise when its API writes them: a box without its value, a link's `rel`.
+    # Plane stores some forms differently when its API writes them: a box without its value, a link's `rel`.
     kept = cleaned(before) or ""
     read = (await host.call("plane_get_task", task=key))["text"]
     for text in (f"{read}\n\n{LINE}".strip(), read):

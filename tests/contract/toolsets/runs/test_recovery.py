@@ -136,7 +136,7 @@ def told(outcome: CallOutcome) -> Mapping[str, Any]:
     return outcome.structured
 
 
-# --- reading, and what never began ------------------------------------------------------------------------------------
+# --- calls that only read, and calls that never began -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ async def test_a_process_that_comes_back_after_it_was_believed_dead_sends_nothin
         assert run.state == "done"
         late = await there.made(call)
         assert not late.success
-        # Also where it had looked whether the run is still its own before the other one took it.
+        # Even if it had checked that the run was still its own just before the other process took it.
         late_at_the_gate = Call(ME, run=call.run, key=call.key)
         answer = await there.app.gate.dispatch("zulip_send_message", dict(words), late_at_the_gate)
         assert isinstance(answer, CallFailed)

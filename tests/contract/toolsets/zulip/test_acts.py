@@ -822,7 +822,7 @@ async def test_a_reaction_whose_reply_is_lost_exists_once(here: ZulipHost) -> No
         assert len(here.world.said[asked].reactions) == 1
 
 
-# --- wherever Zulip is ------------------------------------------------------------------------------------------------
+# --- double and real server -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -299,7 +299,7 @@ async def test_a_topic_is_found_although_zulips_own_notice_is_its_newest_message
     assert (topics(here), notices(here, "merge")) == ({"merge": ["one"]}, [])
 
 
-# --- what is read, and subscriptions ----------------------------------------------------------------------------------
+# --- marks of reading, and subscriptions ------------------------------------------------------------------------------
 
 
 async def test_messages_are_marked_as_read_and_unread_at_level_3(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ async def test_messages_are_marked_as_read_and_unread_at_level_3(tmp_path: Path)
         direct = here.world.tell(HAMLET, [BOT], "between us")
         assert (await here.call(UPDATE, message_id=direct, read=True))["place"] == f"direct/{HAMLET}"
         assert direct in bot.read
-        # The answer names the conversation, and a mark in another place now needs a level more.
+        # The answer names the conversation, so marking messages elsewhere now needs a level more.
         assert (await here.call(UPDATE, channel="drawing", read=True))["proposal"]["level_needed"] == 4
     async with chatting(tmp_path / "other", level=3) as here:
         ids, bot = [here.said(f"message {number}") for number in range(6)], here.world.user(BOT)
@@ -656,7 +656,7 @@ async def test_a_change_that_somebody_made_undone_after_a_lost_reply_is_not_made
     assert here.world.said[plan.number].text == "a third text"
 
 
-# --- wherever Zulip is ------------------------------------------------------------------------------------------------
+# --- double and real server -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL)

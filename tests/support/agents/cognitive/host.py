@@ -125,7 +125,7 @@ def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
     for name in ("version", "phase", "visit", "state", "conversation", "allowed_tools"):
         if name in before:
             assert told[name] == before[name], name
-    if before.get("work_schema") is not None:  # else the work was not enough, and the answer is a short one
+    if before.get("work_schema") is not None:  # otherwise the work was not enough, and the answer is short
         # The outcome of a submit for several phases comes before the instructions.
         assert _own(before["prompt"]).endswith(_own(told["prompt"])), "\n".join(
             difflib.unified_diff(before["prompt"].splitlines(), told["prompt"].splitlines())

@@ -145,7 +145,7 @@ class MemoryIndexStore:
                 self._entries[change.record.path] = _StoredEntry(
                     doc, change.record, {self._next_seq(): chunk for chunk in change.chunks}, change.links
                 )
-                self._next_seq()  # so that a document without chunks is seen to come as well
+                self._next_seq()  # so that a new document without chunks is noticed as well
                 halves = {chunk.digest: (chunk.half, chunk.code) for chunk in change.chunks}
                 dimensions = self._identity.dimensions or _dimensions(halves)
                 self._identity = replace(self._identity, dimensions=dimensions)

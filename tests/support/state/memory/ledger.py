@@ -108,7 +108,7 @@ class MemoryLedger:
         for name in names:  # which grows meanwhile
             for line in self._lines:
                 if line.path == name.path and line.id < name.below and line.moved_from is not None:
-                    # Before all lines of that act: it may itself say that there is nothing at the old path any more.
+                    # Before all lines of that act: it may itself record that the old path is empty.
                     first = next(other.id for other in self._lines if other.seq == line.seq)
                     found = _MemoryName(line.moved_from, first, line.at)
                     if found not in names:

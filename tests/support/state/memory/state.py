@@ -111,8 +111,7 @@ class MemoryStateStore:
         mine = old is not None and old.holder == holder and name not in self._released
         if old is not None and not mine and name not in self._released and holds(old.expires_at, now, ttl_s):
             return None
-        # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
-        # highest fence it met, is not.
+        # With the clock, fences keep growing if the state is lost or restored; the index remembers the highest fence it has seen.
         fence = old.fence if old and mine else max((old.fence if old else 0) + 1, int(now.timestamp()))
         self._leases[name] = Lease(name, holder, fence, now + timedelta(seconds=ttl_s))
         self._released.discard(name)

@@ -86,7 +86,7 @@ def called(answer: ModelReply) -> list[tuple[str, Any, str]]:
     return [(use.name, dict(use.arguments), use.problem) for use in answer.uses]
 
 
-# --- what is read ---------------------------------------------------------------------------------------------------------
+# --- reading replies ------------------------------------------------------------------------------------------------------
 
 
 @kinds
@@ -112,12 +112,12 @@ def test_a_stream_cut_anywhere_is_complete_or_not_taken_for_it(kind: str) -> Non
         assembly = WIRES[kind].assembly()
         for event in events[:end]:
             assembly.add(event)
-        # Reading usage from any part of it must work: it is what a broken stream is accounted by.
+        # Reading the usage must work from any part of it, because the usage of a broken stream is read this way.
         WIRES[kind].used(assembly.reply)
         if assembly.complete:
             taken += 1
             assert called(WIRES[kind].read(assembly.reply, ASKED)) == called(full)
-    # Only Chat Completions tell what was used after the end of the answer.
+    # Only Chat Completions report the usage after the end of the answer.
     assert taken == (1 if kind == "chat" else 0)
 
 
@@ -265,7 +265,7 @@ def test_a_schema_is_closed_all_the_way_down_and_keeps_its_own_names() -> None:
     }
 
 
-# --- what is sent ---------------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------------
 
 texts = st.sampled_from(["", "  ", "\n", "Hello", "Größe\n", '{"a": 1}'])
 names = st.sampled_from(["kb_find", "functions.kb find", "", "näme" * 30])
@@ -402,7 +402,7 @@ def test_thoughts_go_back_without_the_blank_text_that_came_between_them_and_the_
     assert kinds == (["thinking", "text", "tool_use"] if text.strip() else ["thinking", "tool_use"])
 
 
-# --- what goes wrong ------------------------------------------------------------------------------------------------------
+# --- failures -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

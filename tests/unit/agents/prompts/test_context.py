@@ -138,7 +138,7 @@ def test_nothing_is_cut_while_something_less_important_is_shown(sizes: list[int]
     shown = [f"## S{n}\n" in told for n in range(len(sizes))]
     first = whole.index(False) if False in whole else len(whole)
     for later in range(first + 1, len(sizes)):
-        # Only what is smaller than what did not fit may still be told.
+        # After a text that did not fit, only a smaller one may follow.
         assert not whole[later] or sizes[later] < sizes[first]
         assert not shown[later] or not shown[first] or sizes[later] <= sizes[first]
 

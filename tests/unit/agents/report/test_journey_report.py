@@ -90,7 +90,7 @@ def researched() -> Walk:
     return walk
 
 
-# --- what it took -----------------------------------------------------------------------------------------------------
+# --- time and tokens --------------------------------------------------------------------------------------------------
 
 
 def test_a_visit_counts_until_now_while_it_lasts_and_not_after_its_end() -> None:

@@ -183,7 +183,7 @@ READ: dict[str, Reading] = {
         ),
     ),
     "comment_create_external": Reading(
-        # The key of another program is not one of ours.
+        # A key that another program wrote does not count as ours.
         wire.read_comment,
         ("<p>From Zulip</p>", None),
         lambda said: (said.html, said.external_id),

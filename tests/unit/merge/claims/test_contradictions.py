@@ -156,7 +156,7 @@ def test_every_rule_has_an_example_here_and_in_the_handbook() -> None:
     kinds = set(get_args(DifferenceKind))
     table = re.findall(r"^\| (\w+) \|", HANDBOOK_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert kinds - set(table) == set(), f"add a row to the table in {HANDBOOK_PAGE.name}"
-    # Cells are compared in rows of tables, by a test of their own.
+    # Cells are compared in table rows, by a separate test.
     assert kinds - {kind for _, _, kind in DIFFERENCES} == {"cell"}, "add a pair to DIFFERENCES"
 
 

@@ -92,7 +92,7 @@ def of_oracle(text: str) -> list[str]:
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join))
 @example("<[x](y.md)b.md>")
 def test_inline_links_are_those_of_a_full_parser(text: str) -> None:
-    # A link by label shows its definition's target in the oracle; wiki links and front matter are none there.
+    # A link by label shows its definition's target in the oracle; it does not know wiki links and front matter.
     assume("[[" not in text and not text.startswith("---"))
     # A tag alone on a line ends a table for GitHub and for us, not for the oracle.
     assume("|---|\n<" not in text)
@@ -101,7 +101,7 @@ def test_inline_links_are_those_of_a_full_parser(text: str) -> None:
     defined = {link.path + unquote(link.anchor) for link in links_in(text) if link.form == "definition"}
     local = [one for one in theirs if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#", one)]
     if "|---|" in text:
-        # Cells beyond those of the head are not shown, and their links are cared for all the same.
+        # Cells beyond those of the head are not shown, but their links are kept up all the same.
         assert set(local) - defined <= set(ours)
     elif defined:
         assert set(local) - defined <= set(ours) <= set(local) | defined
@@ -199,8 +199,8 @@ def test_links_to_other_pages_keep_every_byte(data: st.DataObject, page: str, ol
 @given(st.data(), PAGE, TARGETS, st.sampled_from(["guides/ship it.md", "a/b/öl (2).md", "guides/deep/x.md"]))
 def test_moving_and_moving_back_gives_the_same_bytes(data: st.DataObject, page: str, old: str, new: str) -> None:
     text = data.draw(pages(page))
-    # What goes up no more needs no `./`, an index may have been meant by its folder, and a page that was elsewhere and
-    # came back keeps ways that are longer than they need be.
+    # A target that no longer goes up needs no `./`; a folder may have stood for its index; and a page that moved away and back
+    # keeps paths that are longer than necessary.
     assume(page != old)
     assume("(./" not in text and not old.endswith("_index.md"))
     assume("[[twin" not in text and "[[_index" not in text)

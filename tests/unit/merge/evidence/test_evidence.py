@@ -684,7 +684,7 @@ DOCUMENTS = st.builds(
 SOURCES = st.sampled_from([CODE, CHAT, "zulip:ops/limits/2", "decision:4", "wiki:x", "unknown", "user"])
 
 
-# The same examples every time: a page that says one thing twice in odd ways may need a second round to settle.
+# The same examples every time: a page that says one thing twice in odd ways may need a second merge before nothing changes.
 @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(page=DOCUMENTS, content=DOCUMENTS, source=SOURCES, append=st.booleans())
 @example(page="- a\n", content="1. b\n", source=CODE, append=False)

@@ -63,7 +63,7 @@ def test_every_line_of_the_joined_sequence_is_accounted_for(
     assert joined_lines(merge_lines(base, base, theirs)) == theirs
     assert joined_lines(merge_lines(base, ours, ours)) == ours
     parts = merge_lines(base, ours, theirs)
-    # Taken as ours where they clash.
+    # Where they clash, our side is taken.
     joined = [line for part in parts for line in part.lines]
     told = joined + [line for part in parts if part.clash for line in part.theirs]
     kept = {x for x, _ in matches(base, ours)} & {x for x, _ in matches(base, theirs)}

@@ -184,7 +184,7 @@ async def test_without_explain_the_answer_is_the_same_and_has_no_explanation(bas
     for query in QUESTIONS:
         usual, asked = await base.finder.search(query), await base.finder.search(query, explain=True)
         assert usual.explanation is None
-        # There may be fewer hits beside an explanation, and snippets are shorter.
+        # With an explanation there may be fewer hits, and snippets are shorter.
         shown = {replace(hit, snippet="") for hit in asked.hits}
         assert shown <= {replace(hit, snippet="") for hit in usual.hits}
         assert (asked.scent.level, asked.route) == (usual.scent.level, usual.route)

@@ -66,7 +66,7 @@ def test_a_transformers_list_is_stretched_because_the_scales_of_models_differ() 
     """Some models give 0.7 to everything: a plain cosine would mean nothing, and outweigh the words."""
     made = ChunkSignals({1: 1.0}, {}, {}, {1: 7, 2: 7, 3: 8}, {1: 0.70, 2: 0.90, 3: 0.80}, nearest=(0.90, 0.70))
     assert dict(made.ranked(RankingWeights(), 3)) == pytest.approx({1: 1.0, 2: 1.0, 3: 0.5})
-    # Below the last of the list, and where a person wants words alone.
+    # Below the last of the list, and if a person wants words only.
     made.cosines[1] = 0.1
     assert dict(made.ranked(RankingWeights(), 3))[1] == 1.0
     assert dict(made.ranked(RankingWeights(cosine=0.0), 3))[2] == 0.0
