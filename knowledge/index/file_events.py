@@ -31,7 +31,7 @@ async def follow(root: Path, changed: Callable[[set[str]], object], ready: Calla
     """
     stop = threading.Event()
     try:
-        # With a limiter of its own: this thread runs as long as the process, and must not use up those for short work.
+        # With its own limiter: this thread runs as long as the process, and must not use up those for short work.
         await anyio.to_thread.run_sync(
             partial(_listen, root, changed, ready, stop), abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
         )

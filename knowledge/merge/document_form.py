@@ -37,11 +37,12 @@ class _Heading(NamedTuple):
 def as_document(base: CutDocument, content: str, *, path: str, section: str | None = None) -> TakenContent:
     """Return the document that is meant by `content`, sent by a caller who has read `base`.
 
-    For a section: content that begins with its heading, or with another one of its level, replaces all of it, as does content
-    with headings below it; content without headings replaces the section's own text, up to its first subsection.
-    Without one: a whole document if it begins as `base` does, with front matter, or with a title of its own, if it begins with the
-    first block of `base` and has all its headings, or if it keeps half of the words of `base`; otherwise "unclear" if it begins
-    as `base` does, has no heading, or brings headings to a page without any, and is long for a part of it; otherwise a snippet.
+    With a section: content with headings replaces all of it, if they are its own heading, others of its level, or lower
+    ones. Content without headings replaces only the section's text up to its first subsection. Without a section, the
+    content is a whole document if it begins as `base` does, with front matter, or with its own title; if it begins with
+    the first block of `base` and has all its headings; or if it keeps half of the words of `base`. Otherwise it is
+    "unclear" if it is long for a part of the page and begins as `base` does, has no heading, or brings headings to a
+    page without any. All other content is a snippet.
 
     Raises:
         NoSuchSection: no section has that name; the error lists those that exist.
@@ -67,7 +68,7 @@ def _for_section(base: CutDocument, content: str, path: str, asked: str) -> Take
     if inside and not any(line.strip(BLANK) for line in new[: inside[0].start]):
         first = inside[0]
         if first.text.casefold() == own.text.casefold():
-            # The heading only says which section is meant; it stays as it is written.
+            # The heading only says which section is meant; its wording stays.
             new = new[first.end :]
         elif first.level == own.level:
             start, kept = own.start, first
@@ -128,7 +129,7 @@ def _form(base: CutDocument, content: str) -> Form:
     if begins.kind == "front":
         return "document"
     if begins.kind == "heading" and first is not None:
-        # A translation or a rewrite has a title of its own.
+        # A translation or a rewrite has its own title.
         titles = heading_level(begins) == heading_level(first) == 1
         if titles or begins.section[-1] == first.section[-1]:
             return "document"

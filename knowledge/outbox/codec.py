@@ -13,7 +13,7 @@ from knowledge.history.timestamps import aware, moment, moment_if_any
 from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 
 OPEN: Final = ("begun", "unsure")
-"""The fates of outbox entries that may or may not have happened."""
+"""The fates of outbox entries whose act may still happen, or may have happened."""
 OVER: Final = ("done", "failed")
 KEPT = timedelta(days=90)
 """How long an outbox entry is kept after it ended."""

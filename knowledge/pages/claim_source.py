@@ -60,7 +60,7 @@ def authority_of(source: str) -> float:
 def place_of(origin: str) -> str:
     """Return the place whose readers can see the text at `origin`: `plane:KB-12` -> `plane:KB`.
 
-    `zulip:design/merge` is `zulip:design`; a private conversation is a place of its own, `zulip:direct/ann, bob`.
+    `zulip:design/merge` is `zulip:design`; a private conversation is a separate place, `zulip:direct/ann, bob`.
     Any other origin is its own place. Case is ignored.
     """
     kind, locator = _split(origin)

@@ -61,7 +61,7 @@ class Tiers:
     async def map(self, path: str = "", depth: int = 1, *, cursor: str | None = None) -> MapView:
         """Return the map of the directory at `path`, children by name, `depth` levels deep, parents first.
 
-        All of it takes at most `MAP_TOKENS`; `next_cursor` continues it, also after files have changed.
+        All of it takes at most `MAP_TOKENS`; `next_cursor` continues it, even after files have changed.
 
         Raises:
             InvalidPath, NoSuchPath: there is no such directory.

@@ -500,7 +500,7 @@ class IndexStore(Protocol):
         ...
 
     async def swap(self, *, fence: int) -> bool:
-        """Switch to the supplied vectors, under a new generation of vectors; True also if there is nothing to do.
+        """Switch to the supplied vectors, under a new generation of vectors; True even if there is nothing to do.
 
         False, and nothing changed, while a chunk lacks its vector.
 

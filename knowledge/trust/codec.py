@@ -176,7 +176,7 @@ def _with_times(form: dict[str, Any]) -> dict[str, Any]:
 
 
 def proposal_of(row: Sequence[Any]) -> Proposal:
-    """Return the proposal in a row of its `proposal_text`, then state, verdict, result, error and so on in its order, and its line."""
+    """Return the proposal from a row of `proposal_text`, the fields from state to `runs_until` in their order, and its line."""
     told, state, verdict, result, error, ended_at, successor, runner, runs_until, line = row
     return replace(
         proposal_from(told),
@@ -199,7 +199,7 @@ def asker_of(proposal: Proposal) -> JoinedAsker:
 
 
 def asker_text(asker: JoinedAsker) -> str:
-    """Return as JSON the texts of an asker's own call, in ASCII, which every database stores unchanged."""
+    """Return the texts of an asker's own call as JSON in ASCII, which every database stores unchanged."""
     return _json({name: getattr(asker, name) for name in _TOLD})
 
 
@@ -267,7 +267,7 @@ def superseded(
     joined: Sequence[tuple[str, int]] = (),
     size: int | None = None,
 ) -> Sequence[str]:
-    """Return the ids of those of its principal's `pending` proposals (id, kind and bytes) that `proposal` replaces.
+    """Return the ids of the proposals that `proposal` replaces, among its principal's `pending` ones (id, kind and bytes).
 
     `joined` are other principals' proposals that its principal joined (id and bytes). `size` is its stored size in bytes if it joins
     another proposal.

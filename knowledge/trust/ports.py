@@ -386,7 +386,7 @@ class TrustRecords(Protocol):
         ...
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Record, also on the audit chain, whether answers to forms of the host with that secret count as its person's decisions.
+        """Record, on the audit chain too, whether answers to forms of the host with that secret count as its person's decisions.
 
         A no always takes effect. A yes has no effect, and False is returned, if it holds already or if a decision later than `note.at`
         is recorded: a yes that is carried out late does not undo a no.
@@ -418,11 +418,11 @@ class TrustRecords(Protocol):
         ...
 
     async def trust_place(self, place: str, *, note: Note) -> bool:
-        """Record, also on the audit chain, that a person trusts the place; False, and nothing done, if it is already trusted."""
+        """Record, on the audit chain too, that a person trusts the place; False, and nothing done, if it is already trusted."""
         ...
 
     async def distrust_place(self, place: str, *, note: Note) -> bool:
-        """Record, also on the audit chain, that the place is no longer trusted; False, and nothing done, if it was not."""
+        """Record, on the audit chain too, that the place is no longer trusted; False, and nothing done, if it was not."""
         ...
 
     async def trusted_places(self) -> Sequence[TrustedPlace]:

@@ -197,11 +197,11 @@ class SqlProposals:
         quotas: Quotas | None = None,
         joins: Joins | None = None,
     ) -> Proposal:
-        """Record the proposal, or join another one, and supersede those of `replacing` that are its principal's and still pending."""
+        """Record the proposal, or join another one, and supersede the principal's pending proposals among `replacing`."""
         p, text = proposal, proposal_text(proposal)
 
         async def work(t: StateTransaction) -> Proposal:
-            # If two propose at once for one principal, the second must count what the first added, also in its quota.
+            # If two propose at once for one principal, the second must count what the first added, in its quota too.
             await t.execute(LOCK, (p.principal,))
             alike, own = await _alike_and_own(t, p, joins)
             also: Any = await t.execute(_JOINED_PENDING, (p.principal,))
@@ -271,7 +271,7 @@ class SqlProposals:
         before = None if ended_before is None else aware(ended_before)
         found = await self._tables.read(_TO_SHORTEN, {"before": before, "limit": limit}, long=True)
         freed = 0
-        for id_, size in found:  # each in a transaction of its own: a decision waits for one of them at most
+        for id_, size in found:  # each in its own transaction: a decision waits for one of them at most
             freed += size - await self._tables.transact(partial(_shorten, proposal_id=id_, ended_before=before))
         return Shortened(len(found), freed)
 

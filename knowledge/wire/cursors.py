@@ -37,7 +37,7 @@ def unseal(cursor: str, key: str, *kinds: type) -> list[str | int]:
         raise BadCursor(cursor) from None
     if not isinstance(found, list) or found[:1] != [key] or [type(part) for part in found[1:]] != list(kinds):
         raise BadCursor(cursor)
-    # Hosts can write cursors of their own, and a database would fail on a larger number.
+    # Hosts can make up cursors, and a database would fail on a larger number.
     if any(isinstance(part, int) and abs(part) > LARGEST_INTEGER for part in found[1:]):
         raise BadCursor(cursor)
     return found[1:]

@@ -291,7 +291,7 @@ async def open_base(
             load_indexer=indexer,
             engines=engines,
             embedding=embed,
-            # If the index has a state database of its own, its lease needs no name.
+            # If the index has its own state database, its lease needs no name.
             lease=indexing_lease(folder) if shared else INDEXING_LEASE,
             followers=followers,
             load_writing=writing,

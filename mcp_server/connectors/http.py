@@ -160,7 +160,7 @@ class Sender:
         return self._sign(request, url)
 
     def _sign(self, request: ServiceRequest, url: httpx.URL) -> httpx.Request:
-        """Return the request for httpx. Not built by the client, which would add headers, cookies and credentials of its own."""
+        """Return the request for httpx. Not built by the client, which would add its own headers, cookies and credentials."""
         if not all(value.isascii() and value.isprintable() for value in self.place.headers.values()):
             service = self.place.service
             raise ConnectorError(service, f"the key for {service} has characters that a key can't have; set it again")

@@ -233,7 +233,7 @@ class OutboxDispatcher:
             raise
 
     async def begin_group(self, outbox_entry: OutboxEntry) -> OutboxEntry:
-        """Record an act that consists of several, each with an entry of its own, and return its entry, or the one recorded before.
+        """Record an act that consists of several, each with its own entry, and return its entry, or the one recorded before.
 
         Raises:
             CallAbandoned: the call was recorded as never sent; nothing was sent.
@@ -358,7 +358,7 @@ class OutboxDispatcher:
         except PartlyDone as partly:
             return str(partly)
         except (ReplyLost, StorageError):
-            pass  # also if our own database failed while a mark was written: the request may have been sent
+            pass  # even if our own database failed while a mark was written: the request may have been sent
         except KnowledgeError as error:
             if not first:
                 return str(error)

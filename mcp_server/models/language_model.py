@@ -73,7 +73,7 @@ class ConfiguredModel:
         """Return the provider, the same each time, with every question recorded in `book`.
 
         Raises:
-            ProviderError: the model cannot be asked as it is configured: no key, a package that is not installed.
+            ProviderError: the model cannot be asked with its present settings: no key, a package that is not installed.
         """
         if self._provider is None:
             async with self._lock:

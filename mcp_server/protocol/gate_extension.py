@@ -57,7 +57,8 @@ logger = logging.getLogger("knowledge_forge.gate")
 REFUSED = -32003
 """JSON-RPC code of a refusal outside tools, from the range that is left to servers."""
 MULTI_ROUND = "2026-07-28"
-"""From this protocol version a server asks with its answer, and the client calls again. Before, it sends a request of its own."""
+"""From this protocol version on, a server asks within its answer, and the client calls again. In older ones it sends a
+separate request."""
 QUESTION = "decision"
 ASKED = "proposal:"
 """The prefix of the state of the gate's own questions. A state without one of our prefixes belongs to the tool that asked."""

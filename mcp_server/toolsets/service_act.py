@@ -88,7 +88,7 @@ class ServiceAct(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class EarlierAct:
-    """The same call, which a person approved and which was executed; `answer` is its answer then."""
+    """An earlier call with the same arguments that a person approved and that was executed; `answer` is its answer."""
 
     proposal: str
     approved_at: datetime

@@ -43,7 +43,7 @@ class _IndexingStep:
 
 
 class PagesApart:
-    """Indexes pages in a worker process of its own, one step after the other."""
+    """Indexes pages in a separate worker process, one step after the other."""
 
     def __init__(self, root: Path, index: Path, keyword: Path) -> None:
         self._root, self._index, self._keyword = root, index, keyword

@@ -60,7 +60,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PageSaid:
-    """A shown page: what was said of it before and now, and whether it is right. `place` counts pages from 1."""
+    """A shown page: its score before and now, and whether it is right. `place` counts pages from 1."""
 
     collection: str
     engine: str

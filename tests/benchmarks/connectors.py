@@ -48,7 +48,7 @@ BOT = "Zulip Default Bot"
 CHANNEL = "launch"
 
 Arguments = Callable[[int], dict[str, Any]]
-"""The arguments of one call; later calls get numbers of their own."""
+"""The arguments of one call; later calls get their own numbers."""
 
 
 @dataclass(frozen=True)

@@ -344,7 +344,7 @@ async def seen_to(host: Writer, proposal: str) -> Proposal:
 
 
 async def ends_well(own: World, act: Act, ended: Proposal) -> None:
-    """Check that the approved act exists once, or is reported as it is."""
+    """Check that the approved act exists once, or that its true state is reported."""
     if ended.state == "failed":
         assert act.may_be_unsure, (act, ended.error)
         assert (ended.error or "").startswith((UNSURE, KNOWN)), ended.error

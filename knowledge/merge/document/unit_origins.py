@@ -34,7 +34,7 @@ LONGEST_COMPARED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """Facts about a whole page, for units without an origin of their own.
+    """Facts about a whole page, for units without their own origin.
 
     `source` is the page's own. `tracked` is true if this server ever wrote the page: then a unit without an origin was written
     by someone unknown.

@@ -50,7 +50,7 @@ def cut(document: Document) -> list[Chunk]:
     """Return the chunks of `document` in order.
 
     Every line of the body that is not blank is in one chunk. Fences, tables, HTML and, up to `MOST`, list items stay
-    whole. A heading without text of its own is joined to what follows it, under the section of what follows.
+    whole. A heading with no text below it is joined to the text that follows, under that text's section.
     A document with front matter only is one chunk of its title and summary.
     """
     lines = document.text.split("\n")

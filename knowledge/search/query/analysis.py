@@ -190,7 +190,7 @@ def _words_of_run(run: str) -> tuple[str, ...]:
 
 
 def _groups_of_token(token: str) -> Sequence[tuple[str, ...]]:
-    # Neighbouring letters of an unspaced script are words of their own, not parts of one.
+    # Neighbouring letters of an unspaced script are separate words, not parts of one.
     return [(word,) for word in _of_rare_script(token)] if _IS_UNSPACED.match(token) else [_expanded(token)]
 
 

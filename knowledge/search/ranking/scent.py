@@ -40,7 +40,7 @@ LATER_BIAS = -2.55
 LATER = {"place": 0.06, "behind": -4.61, "agreement": 3.01}
 """Weights of a logistic model for the pages after the first, by sign; `python -m tests.benchmarks.calibration --fit` fits them."""
 DIGITS = 3
-"""Decimal places of a score; the level is that of the score as it is shown."""
+"""Decimal places of a score; the level follows from the score as shown."""
 SUREST = 0.999
 ENOUGH_WORDS = 4
 """From this many words on, a question's coverage counts in full: a page that has the only word of a question may be about anything."""
@@ -268,7 +268,7 @@ def judge(
 ) -> Scent:
     """Return the scent of an answer that shows the chunks `places`, best first, from a search in `directory`.
 
-    With `navigation` the question is for a page and not for a passage, so the next call reads it. `continued` is the score of
+    With `navigation` the question asks for a page and not for a passage, so the next call reads that page. `continued` is the score of
     the first shown page if better chunks were shown before.
     """
     if not places:

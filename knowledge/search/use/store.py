@@ -1,6 +1,6 @@
 """Questions and the pages used after them, in `use.db` in the state folder.
 
-A file of its own, not tables of the state: the state may be a database that a team shares, and questions stay on this machine.
+A separate file, not tables of the state: the state may be a database that a team shares, and questions stay on this machine.
 """
 
 from __future__ import annotations

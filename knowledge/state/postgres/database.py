@@ -258,7 +258,7 @@ class Pool:
                     return await cursor.fetchall() if cursor.description else []
 
     async def act(self, statement: Statement) -> list[tuple[Any, ...]]:
-        """Return all rows of one statement that writes, as a transaction of its own.
+        """Return all rows of one statement that writes, in its own transaction.
 
         Raises:
             OutcomeUnknown: as `write`.

@@ -60,7 +60,7 @@ class PostgresTables:
         return await self._pool.write(self._begin(durable=durable), *statements)
 
     async def write_each(self, *parts: Part, durable: bool) -> None:
-        """Run the statements one after the other, each in a transaction of its own."""
+        """Run the statements one after the other, each in its own transaction."""
         for part in parts:
             await self.write(part, durable=durable)
 

@@ -85,7 +85,7 @@ def with_servers(
         engines = replace(engines, vectors=StandbyVectors("Qdrant", meaning, own.vectors))
     if words:
         keyword = StandbyKeyword("Meilisearch", words, own.keyword, index)
-        # Not ours: Meilisearch ranks by rules of its own, so ranks are fused instead of scores.
+        # Not ours: Meilisearch ranks by its own rules, so ranks are fused instead of scores.
         engines = replace(engines, keyword=keyword, ours=False)
     return engines
 

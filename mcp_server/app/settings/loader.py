@@ -95,7 +95,7 @@ def with_current_embedder(settings: Settings) -> Settings:
     The environment still takes precedence over the file.
 
     Raises:
-        BadSetting: the file cannot be used as it is now.
+        BadSetting: the file cannot be used in its present state.
     """
     variables = [v for v in VARIABLES if v.name.startswith(("FORGE_EMBEDDER", "FORGE_RERANKER"))]
     found: dict[str, object] = {}

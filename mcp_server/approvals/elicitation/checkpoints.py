@@ -38,7 +38,7 @@ ASKED = "checkpoint:"
 """The prefix of the state of a checkpoint's question. Version and journey follow."""
 LONGEST_SHOWN = 6_000
 MOST_FIELDS = 10
-"""Questions with a field of their own in a form. Further ones are answered in the note."""
+"""Questions with their own field in a form. Further ones are answered in the note."""
 LONGEST_TITLE, LONGEST_ANSWER, LONGEST_NOTE = 300, 1_500, 2_000
 """Characters. All answers of a form together fit into one decision of a journey, in any language."""
 ANSWER, NOTE = "answer_", "note"

@@ -30,7 +30,7 @@ async def own_proposal(trust: TrustRecords, proposal_id: str, principal: str) ->
         return None
     own = as_seen_by(proposal, asker)
     if own.successor and await own_proposal(trust, own.successor, principal) is None:
-        # The hosts no longer ask for the same, so each has a proposal of its own.
+        # The hosts no longer ask for the same, so each has its own proposal.
         lines = await trust.lines(principal=principal, limit=DOCUMENTED)
         return replace(own, successor=next((line.id for line in lines if line.origin == proposal_id), None))
     return own

@@ -115,12 +115,12 @@ def first_marks(where: ChatPlace, hash_: str, listed: Iterable[str]) -> dict[str
 
 
 def stamp_of(message: Message) -> str:
-    """Return when the message was last changed, as a mark."""
+    """Return a mark for the time of the message's last change."""
     return f"{message.edited_s}/{message.moved_s}"
 
 
 def place_mark(channel_id: int | None, topic: str) -> str:
-    """Return where a message is, as a mark. Resolving a topic does not move it."""
+    """Return a mark for the place of a message. Resolving a topic does not change it."""
     return f"{channel_id}/{topic_names(topic)[-1]}"
 
 

@@ -46,7 +46,7 @@ async def _serve_page(settings: Settings) -> bool:
         state, known = app.services.state, anyio.Event()
         elsewhere = await address(state) is not None
         if not elsewhere:
-            # This prints the link itself, so the page must not open a browser of its own.
+            # This prints the link itself, so the page must not open a browser itself.
             tasks.start_soon(show, app.services, app.approvals, replace(settings, open_browser=False), known)
             with anyio.move_on_after(PATIENCE_S):
                 await known.wait()

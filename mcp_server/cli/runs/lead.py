@@ -277,7 +277,7 @@ async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
 
     Raises:
         NoModel: they name none.
-        WronglyAsked: the model cannot be asked as it is configured.
+        WronglyAsked: the model cannot be asked with its present settings.
     """
     if settings.provider is None:
         raise NoModel(settings)

@@ -1,4 +1,4 @@
-"""Finds the first message at or after a point in time, also on servers that cannot be asked for that."""
+"""Finds the first message at or after a point in time, even on servers that cannot be asked for that."""
 
 from __future__ import annotations
 

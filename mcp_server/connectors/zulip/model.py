@@ -137,7 +137,7 @@ class Message:
     """A message in a topic, or between `people` (then channel and topic are "").
 
     `edited_s` is when its text was last changed and `moved_s` when it was last moved, in seconds since 1970; 0 for never. Servers
-    below feature level 365 report both in `edited_s`, also when its topic was only resolved.
+    below feature level 365 report both in `edited_s`, even when its topic was only resolved.
     """
 
     id: int

@@ -58,7 +58,7 @@ READ_BY_SENDER = 236
 CHANNEL_TYPE = 248
 """From this feature level on a message to a channel is sent as `channel`; before it as `stream`."""
 SCHEDULING = 179
-"""From this feature level (Zulip 7.0) on a message can be scheduled by a request of its own."""
+"""From this feature level (Zulip 7.0) on, there is a separate request for scheduling a message."""
 EDIT_GUARD = 379
 """From this feature level on an edit can name the hash of the text that it replaces, and is refused if that changed."""
 DATED_ANCHOR = 445

@@ -152,7 +152,7 @@ async def _read_when_there(chat: Chat, arguments: ReadMessagesArguments, key: st
         longest_s=arguments.wait_seconds,
         limit=arguments.limit,
         counts=lambda message: not (me.bot and message.sender_id == me.id),
-        # A message without a channel means the place where that message is, also after somebody moves it.
+        # A message without a channel means the place where that message is, even after somebody moves it.
         beside=asked if arguments.channel is None and not arguments.people else None,
     )
     kept = [message for message in window.messages if chat.allows(message)]

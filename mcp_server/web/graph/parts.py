@@ -48,7 +48,7 @@ def parts_of(graph: PhaseGraph) -> Sequence[GraphPart]:
         return [GraphPart(phase.name, frozenset({phase.name})) for phase in graph.phases]
     found: list[GraphPart] = []
     for name, phases in groups.items():
-        # A phase without a part in which the journey ends is a box of its own, so that the end is seen.
+        # A phase without a part in which the journey ends gets its own box, so that the end is seen.
         own = frozenset(phase.name for phase in phases if name or phase.name not in graph.complete)
         if own:
             found.append(GraphPart(name or graph.name, own))

@@ -91,6 +91,6 @@ async def reopen(request: PageRequest, form: Form) -> Response:
 
 
 def _number(form: Form) -> int:
-    """Return the id of the contradiction in a form; 0, which none has, if somebody changed it."""
+    """Return the contradiction's id from a form, or 0, which no contradiction has, if the value was tampered with."""
     text = form.get("id", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0

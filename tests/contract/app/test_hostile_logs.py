@@ -1,4 +1,4 @@
-"""Text from others in a real server's log: it begins no line of its own, doesn't act on a terminal, and is bounded.
+"""Text from others in a real server's log: it cannot begin a line, doesn't act on a terminal, and is bounded.
 
 Promise: every line on stderr begins with our name, or is an indented part of the line above it.
 """

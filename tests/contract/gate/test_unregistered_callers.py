@@ -71,7 +71,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @asynccontextmanager
 async def stranger(settings: Settings, transport: str, era: str, forms: Forms | None = None) -> AsyncIterator[Client]:
-    """Connect without a secret: to a server process of its own over stdio, or to one over HTTP."""
+    """Connect without a secret: to a separate server process over stdio, or to one over HTTP."""
     if transport == "http":
         async with serving(settings) as address, tokenless(str(address), era, forms) as client:
             yield client

@@ -194,7 +194,7 @@ async def test_an_act_that_someone_else_has_ended_records_nothing(store: StateSt
 
 
 async def test_an_act_without_changes_is_on_record_and_in_no_history(store: StateStore) -> None:
-    """A flag writes nothing; mere corroboration leaves the page as it is and raises its confidence."""
+    """A flag writes nothing; mere corroboration leaves the page unchanged and raises its confidence."""
     ledger = store.ledger
     await ledger.commit(entry(outcome="flagged", contradictions=[contradiction()]))
     same = change("a.md", b"one", b"one")

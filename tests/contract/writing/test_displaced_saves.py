@@ -1,4 +1,4 @@
-"""Acts displace someone's save: what becomes of it, at whichever moment it comes."""
+"""Acts that displace someone's save: no save is lost, whenever it happens."""
 
 from __future__ import annotations
 

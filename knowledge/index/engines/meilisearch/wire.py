@@ -47,7 +47,7 @@ SETTINGS: Mapping[str, Any] = {
             "features": {"facetSearch": False, "filter": {"equality": True, "comparison": False}},
         }
     ],
-    # Each word is a query of its own (see `searches`), so proximity is neither ranked nor indexed.
+    # Each word is a separate query (see `searches`), so proximity is neither ranked nor indexed.
     "rankingRules": ["words", "typo", "attribute", "exactness"],
     "proximityPrecision": "byAttribute",
     "facetSearch": False,

@@ -251,7 +251,7 @@ class Placer:
             # The page has several sections of that name: the caller means one of them, not another new one.
             return self._in(namesakes[0].section, text, "unsure", namesakes)
         if path:
-            # A heading that the page does not have is a new subject: it gets a section of its own.
+            # A heading that the page does not have is a new subject: it gets its own section.
             parent = self.named(path[:-1])
             if parent is None or not _inside(parent, within):
                 parent = within or self.title

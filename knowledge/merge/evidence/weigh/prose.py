@@ -187,7 +187,7 @@ def _possible_versions(
 
 
 def _is_version(alike: Sequence[float]) -> bool:
-    """Return whether a statement may be a version of the one most like it; `alike` are its likenesses, highest first.
+    """Return whether a statement may be a version of the statement that resembles it most; `alike` are its likenesses, highest first.
 
     Items of a list often follow one pattern, so a new item resembles several of them about equally and is a version of none.
     """

@@ -61,7 +61,7 @@ def edited(
 
 
 def _with_pictures(html: str, before: str) -> str:
-    """Return `html` in which each picture that is a paragraph of its own is again the editor's element from `before`.
+    """Return `html` in which each picture that is a whole paragraph is again the editor's element from `before`.
 
     The caller saw it as a link that only Plane can follow.
     """

@@ -49,6 +49,6 @@ def _inner_words(text: str) -> Iterator[str]:
     for run in re.findall(r"\w{4,}", text):
         middle = len(run) // 2
         around = run[middle - 2 : middle + 2]
-        # Elsewhere in the text the same two letters could be a word of their own.
+        # Elsewhere in the text, the same two letters could be a separate word.
         if all(map(is_part_of_a_run, around)) and text.count(around[1:3]) == 1:
             yield around[1:3]

@@ -1,6 +1,6 @@
 """Several changes of tasks as one act: planned together, approved together, carried out in order, each exactly once.
 
-Each change is the act that it would be alone, with an outbox entry of its own. If the process dies, those that were done are found by
+Each change is the same act as if it were alone, with its own outbox entry. If the process dies, those that were done are found by
 their entries, and the others follow. Plane allows 60 requests a minute: tasks are read as lists, before and after, not one by one.
 """
 

@@ -37,7 +37,7 @@ FieldName = Literal[
 Value = str | list[str] | None
 
 LONG: tuple[FieldName, ...] = ("description", "comment")
-"""Fields that are shown as texts of their own; the others are shown together, one per line."""
+"""Fields that are shown as separate texts; the others are shown together, one per line."""
 TIES: tuple[FieldName, ...] = ("cycle", "modules", "relations", "links")
 """Fields that Plane keeps outside of the task. Their values before and after are only those that the act touches."""
 QUOTABLE: tuple[FieldName, ...] = ("state", "priority", "start", "due", "parent", "archived")

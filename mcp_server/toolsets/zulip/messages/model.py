@@ -129,7 +129,7 @@ def preview(plan: MessagePlan) -> str:
 
 
 def changes(plan: MessagePlan) -> list[Change]:
-    """Return the texts that go out, each as a message of its own."""
+    """Return the texts that go out, each as a separate message."""
     if plan.reaction is not None:
         emoji = f":{plan.reaction.emoji}:"
         before, after = (emoji, None) if plan.reaction.remove else (None, emoji)

@@ -60,7 +60,7 @@ async def plan_message(chat: Chat, arguments: SendArguments, page: Document | No
     """Return the plan of a message; `page` is attached to it.
 
     Raises:
-        Unclear: it does not say where to, or cannot be sent as it is.
+        Unclear: it does not say where to, or cannot be sent unchanged.
         UnknownName, AmbiguousServiceName, NotAllowed, Deactivated: about a channel or person.
     """
     server = await chat.client.limits()

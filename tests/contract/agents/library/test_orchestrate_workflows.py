@@ -282,7 +282,7 @@ async def lead(client: Client, workflow: Workflow) -> None:
 
 
 def hold_conversations(workflow: Workflow, names: Sequence[str]) -> None:
-    """Each conversation has its speaker, its iteration and a part of its own.
+    """Each conversation has its own speaker, iteration and part.
 
     The same speaker continues in the same one.
     """

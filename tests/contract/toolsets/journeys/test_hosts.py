@@ -222,7 +222,7 @@ async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
 
 @pytest.mark.external
 async def test_the_same_submit_by_all_clients_is_recorded_once_and_answered_to_all(site: Site) -> None:
-    """Design 7: a repeated submit with the same content returns the first answer, also if both arrive at once."""
+    """Design 7: a repeated submit with the same content returns the first answer, even if both arrive at once."""
     answers: list[str] = []
 
     async with clients(site) as hosts:

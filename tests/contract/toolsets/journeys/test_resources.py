@@ -1,6 +1,6 @@
 """Agents and journeys by address, and their change notices.
 
-Through real clients in both eras, also for moves by another process.
+Through real clients in both eras, even for moves by another process.
 """
 
 from __future__ import annotations

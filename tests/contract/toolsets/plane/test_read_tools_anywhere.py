@@ -1,6 +1,6 @@
 """The reading tools through a real MCP client, over the double, and over a real Plane if one is given.
 
-A real one is named as for tests/contract/connectors/plane/test_client.py; the suite makes a project of its own
+A real one is named as for tests/contract/connectors/plane/test_client.py; the suite makes its own project
 and deletes it at the end.
 """
 

@@ -330,7 +330,7 @@ async def unnoted(there: Scene, call: ToolCallFrame, monkeypatch: pytest.MonkeyP
 async def test_an_act_about_to_be_sent_is_looked_up_and_done_once_when_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No tool effect twice, also when the model simply calls again."""
+    """No tool effect twice, even when the model simply calls again."""
     async with in_plane(tmp_path) as (there, plane):
         call = await there.died("plane_create_task", project="KB", name="Once")
         await unnoted(there, call, monkeypatch)

@@ -446,7 +446,7 @@ async def test_learning_a_topics_name_counts_as_reading_it(here: ZulipHost) -> N
 
 @pytest.mark.parametrize(("channel", "other"), [("a/b", "a"), ("a%2Fb", "a/b"), ("direct", "drawing")])
 async def test_no_channel_passes_for_another_place(here: ZulipHost, channel: str, other: str) -> None:
-    """A channel may have a slash in its name, or a name like a conversation's; each stays a place of its own."""
+    """A channel may have a slash in its name, or a name like a conversation's; each stays a separate place."""
     for name in (channel, other):
         if name not in {room.name for room in here.world.rooms.values()}:
             here.world.channel(name, HAMLET, BOT)

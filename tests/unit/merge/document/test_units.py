@@ -88,7 +88,7 @@ def test_sections_cut_one_by_one_are_the_page_read_in_one_go(first: str, now: st
 
 
 def test_code_full_of_what_looks_like_headings_is_cut_in_linear_time() -> None:
-    """Each such line could end the code, and doesn't: the code is not cut again for each of them."""
+    """Each such line could end the code but doesn't, and the code is not cut again for each of them."""
     text = "# A\n\n```sh\n" + "# no heading\n" * 20_000 + "```\n\n# B\n"
     lines = 0
 
