@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agents.engine.events import StepUsage
 from agents.engine.graph import mermaid
 from agents.engine.runner import JourneyDecision, Submission
+from agents.engine.work.form import blank
 from agents.errors import NoSuchAgent, NoSuchJourney, PhaseGone, WaitsForPerson
 from agents.report.journey_report import full_report, report
 from knowledge.errors import BadCursor
@@ -18,7 +19,7 @@ from mcp_server.gate.handles import require_handle, require_may_decide
 from mcp_server.late_module import LateModule
 from mcp_server.ports import AskingServices, JourneyServices
 from mcp_server.toolsets.journeys.answers import MOST_EVENTS, UNLISTED, event_fields, journey_answer, shortened
-from mcp_server.toolsets.journeys.offers.prompts import agent_lines
+from mcp_server.toolsets.journeys.choice import agents_with_costs, proposal, with_cost
 from mcp_server.toolsets.journeys.schemas import (
     DecideArguments,
     Journey,
@@ -49,9 +50,14 @@ BEGUN_ALREADY = (
 
 
 async def start(services: JourneyServices, call: Call, arguments: StartArguments) -> Journey:
-    """Begin a journey. If the caller began the same one a moment ago, return that one, with a note in its prompt."""
+    """Begin a journey and say what it costs; without an agent, propose one.
+
+    If the caller began the same journey a moment ago, return that one, with a note in its prompt.
+    """
     if isinstance(of := arguments.inputs.get("fork_of"), str):
         require_handle(call.principal, of)
+    elif not arguments.agent.strip() and not blank(arguments.brief):
+        return await proposal(services, arguments.brief)
     who = call.principal
     # Callers without a token share one principal, so the same brief may be another caller's journey.
     position = await services.journeys.start(
@@ -62,6 +68,8 @@ async def start(services: JourneyServices, call: Call, arguments: StartArguments
         await services.taints.note(who.id, position.journey, tuple(origins))
     await services.taints.carry(who.id, position.journey, run=call.run)
     answer = await journey_answer(services, position)
+    if not position.state.forked_from:
+        answer = await with_cost(services, position.agent.name, answer)
     if not position.repeated:
         return answer
     begun_at = position.state.started_at.isoformat(timespec="seconds")
@@ -166,7 +174,7 @@ async def journeys(services: JourneyServices, call: Call, arguments: ListArgumen
         BadCursor: the cursor belongs to another list.
     """
     if call.principal.by_handle:
-        return JourneyItems([], None, await _agents(services), UNLISTED)
+        return JourneyItems([], None, await agents_with_costs(services), UNLISTED)
     store, key = (
         services.journeys.store,
         question({"of": "journeys", "state": arguments.state, "agent": arguments.agent}),
@@ -195,13 +203,9 @@ async def journeys(services: JourneyServices, call: Call, arguments: ListArgumen
         for line in shown
     ]
     cursor = seal(key, (shown[-1].id,)) if len(lines) > arguments.limit else None
-    return JourneyItems(items, cursor, [] if before else await _agents(services))
-
-
-async def _agents(services: JourneyServices) -> Sequence[Mapping[str, str]]:
-    return [{"agent": name, "summary": summary} for name, summary in await agent_lines(services)]
+    return JourneyItems(items, cursor, [] if before else await agents_with_costs(services))
 
 
 async def read_in(services: JourneyServices, _call: Call, answer: Journey) -> Sequence[str]:
     """Return the untrusted origins behind the journey: its works may repeat them."""
-    return tuple(await services.taints.of_journey(answer.journey_id))
+    return tuple(await services.taints.of_journey(answer.journey_id)) if answer.journey_id else ()

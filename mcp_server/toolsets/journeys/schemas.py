@@ -19,7 +19,7 @@ Version = Annotated[int, Field(ge=1, description="version in the last answer abo
 class StartArguments(Arguments):
     """Arguments of journey_start."""
 
-    agent: Annotated[str, Field(description="Agent or skill, e.g. research, build, orchestrate, analysis, deliver.")]
+    agent: Annotated[str, Field(description="Agent or skill, e.g. research; omit for a proposal.")] = ""
     brief: Annotated[str, Field(description="The task, with everything the agent needs to know.")]
     inputs: Annotated[
         dict[str, Any],
@@ -93,7 +93,7 @@ class ListArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """A journey's position and what to do next. `state`: active, waiting (a person decides), complete or cancelled.
+    """A journey's position and what to do next. `state`: active, waiting (a person decides), complete, cancelled; or proposal.
 
     `work_schema` is null where the host has it already: after work that was recorded and is not enough.
     """

@@ -30,12 +30,12 @@ JOURNEY_START = ToolSpec(
     toolset=JOURNEYS,
     description=(
         "Starts a journey: longer work that an agent leads through phases. The server stores it, so any host can continue it. "
-        "Call journey_list first: it names the agents, and the journey may already exist. Returns prompt (what to do now), "
-        "work_schema (what to submit) and allowed_tools. Pass journey_id to the tools you call for it."
+        "Without agent it only proposes the lightest that is enough, or none. journey_list names agents, costs and journeys. "
+        "Returns prompt (what to do), work_schema (what to submit) and allowed_tools. Pass journey_id to its tools."
     ),
     arguments=schemas.StartArguments,
     result=schemas.Journey,
-    result_notes=JOURNEY_NOTES,
+    result_notes=JOURNEY_NOTES | {"state": "active, waiting (for a person), complete; or proposal"},
     answer=handlers.start,
     taints=handlers.read_in,
 )

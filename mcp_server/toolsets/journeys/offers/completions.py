@@ -9,7 +9,8 @@ from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
 from mcp_server.late_module import LateModule
 from mcp_server.ports import JourneyServices
-from mcp_server.toolsets.journeys.offers.prompts import CONTINUE, JOURNEY_ID, leads_journeys, listed_agents
+from mcp_server.toolsets.journeys.offers.agent_list import listed_agents
+from mcp_server.toolsets.journeys.offers.prompts import CONTINUE, JOURNEY_ID, leads_journeys
 from mcp_server.toolsets.journeys.offers.resources import (
     AGENT_TEMPLATE,
     EVENTS_TEMPLATE,

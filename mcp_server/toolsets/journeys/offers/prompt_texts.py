@@ -25,6 +25,7 @@ from mcp_server.gate.handles import require_handle
 from mcp_server.ports import JourneyServices
 from mcp_server.protocol.wire_errors import short, without_surrogates
 from mcp_server.toolsets.journeys.answers import journey_answer
+from mcp_server.toolsets.journeys.choice import with_cost
 from mcp_server.toolsets.journeys.offers.sentences import beginning, continuing
 
 NOT_INPUTS = ("brief", "journey_id")
@@ -65,6 +66,7 @@ async def beginning_text(services: JourneyServices, name: str, brief: str) -> st
             raise BadStart(f"the brief has {len(brief)} characters; at most {MOST_BRIEF_CHARS} are allowed")
         agent = await services.journeys.catalogue.agent(name)
         first = await journey_answer(services, first_position(agent, brief, services.now()))
+        first = await with_cost(services, name, first)
         optional = meanings(agent.inputs)
         required = {n: optional.pop(n, "") for n in agent.inputs.get("required", ()) if n not in NOT_INPUTS}
         text = beginning(

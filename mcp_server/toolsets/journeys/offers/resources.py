@@ -10,7 +10,7 @@ from mcp_types import Resource
 from mcp_server.late_module import LateModule
 from mcp_server.ports import JourneyServices
 from mcp_server.protocol.server import ForgeServer
-from mcp_server.toolsets.journeys.offers.prompts import listed_agents
+from mcp_server.toolsets.journeys.offers.agent_list import listed_agents
 from mcp_server.toolsets.spec import JOURNEYS
 
 if TYPE_CHECKING:

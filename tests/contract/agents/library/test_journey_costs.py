@@ -110,6 +110,12 @@ async def test_research_of_eleven_questions_takes_few_submissions(settings: Sett
         assert work.here["phase"] == "RISE_ABOVE", told
         told = await work.submit({"RISE_ABOVE": INSIGHTS, "EXPAND": FRONTIER})
         assert work.here["state"] == "complete", told
+        agents = {one["agent"]: one["cost"] for one in (await host.call("journey_list"))["agents"]}
+        assert re.fullmatch(r"usually 6 calls and [\d,]+ tokens \(median of 1 completed journey\)", agents["research"])
+        assert agents["curate"].startswith("at least 2 calls and")
+        assert (
+            agents["research"] in (await host.call("journey_start", agent="research", brief="Another one?"))["prompt"]
+        )
     print(f"\nresearch, answers together: {work.meter}")  # noqa: T201 - the cost, with -s
     assert work.meter.calls["journey_submit"] <= RESEARCH_SUBMITS
     assert work.meter.journey_tokens <= RESEARCH_TOKENS
@@ -130,6 +136,31 @@ async def test_a_small_change_takes_few_calls(settings: Settings) -> None:
     print(f"\ncurate, a small change: {work.meter}")  # noqa: T201 - the cost, with -s
     assert work.meter.calls.total() <= CHANGE_CALLS
     assert work.meter.tokens_in.total() <= CHANGE_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("brief", "agent", "says"),
+    [
+        ("How often are the fire extinguishers checked?", "", "No agent is needed: call kb_search"),
+        (WISH, "", "No agent is needed: kb_read the page, then kb_merge"),
+        (
+            "Decide whether visitors or residents get the new berths.",
+            "decide-well",
+            "Call journey_start with `agent` 'decide-well'",
+        ),
+        ("the thing from yesterday", "", "No agent is proposed"),
+    ],
+)
+async def test_a_start_without_an_agent_only_proposes_one(
+    settings: Settings, brief: str, agent: str, says: str
+) -> None:
+    async with writing(settings) as host:
+        told = await host.call("journey_start", brief=brief)
+        assert (told["state"], told["agent"], told["journey_id"], told["allowed_tools"]) == ("proposal", agent, "", [])
+        assert says in told["prompt"]
+        assert "Nothing was started" in told["prompt"]
+        assert (await host.call("journey_list"))["journeys"] == []
+        assert "the brief is empty" in await host.refused("journey_start", brief=" ", agent="research")
 
 
 async def test_the_longer_ways_stay_possible(settings: Settings) -> None:

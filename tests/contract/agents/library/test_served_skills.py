@@ -69,9 +69,8 @@ async def test_a_team_s_skill_is_listed_started_and_read_as_any_agent(tmp_path: 
         write_agent(host.root, REVIEW.replace("    checkpoint: blocking\n    verified: true\n", ""))
         write(host.root)
         await until_looked()
-        assert {"agent": "twice", "summary": "A review, and another one of that review."} in (
-            await host.call("journey_list")
-        )["agents"]
+        summaries = {one["agent"]: one["summary"] for one in (await host.call("journey_list"))["agents"]}
+        assert summaries["twice"] == "A review, and another one of that review."
         assert "twice" in [prompt.name for prompt in (await host.client.list_prompts()).prompts]
         assert "agent://twice" in [str(found.uri) for found in (await host.client.list_resources()).resources]
         content = (await host.client.read_resource("agent://twice")).contents[0]
@@ -126,7 +125,7 @@ async def test_a_skill_breaks_with_its_agent_and_is_mended_with_it_while_the_ser
         write(host.root, TWICE.replace("summary: A review", "summary: One review"))
         await until_looked()
         listed = (await host.call("journey_list"))["agents"]
-        assert {"agent": "twice", "summary": "One review, and another one of that review."} in listed
+        assert ("twice", "One review, and another one of that review.") in [(a["agent"], a["summary"]) for a in listed]
         assert (await host.call("journey_submit", **submit))["phase"] == "first.JUDGE"
 
 

@@ -114,7 +114,7 @@ async def test_an_agent_comes_breaks_and_is_mended_while_the_server_runs(tmp_pat
         write_agent(host.root)
         await until_looked()
         listed = (await host.call("journey_list"))["agents"]
-        assert {"agent": "review", "summary": "Notes, then a verdict."} in listed
+        assert ("review", "Notes, then a verdict.") in [(a["agent"], a["summary"]) for a in listed]
         begun = await host.call("journey_start", agent="review", brief="The hive.", inputs={"topic": "hive 2"})
         assert "Note what you see of hive 2." in begun["prompt"]
 

@@ -222,7 +222,7 @@ async def test_the_list_of_prompts_is_within_its_budget(settings: Settings) -> N
         ({}, "give the task in 'brief', or the journey to continue in 'journey_id'"),
         ({"brief": " \n", "journey_id": ""}, "give the task in 'brief'"),
         ({"brief": "x" * (MOST_BRIEF_CHARS + 1)}, f"at most {MOST_BRIEF_CHARS} are allowed"),
-        ({"brief": "bees", "colour": "red"}, "there is no argument 'colour'; it takes brief, journey_id"),
+        ({"brief": "bees", "colour": "red"}, "there is no argument 'colour'; the arguments are brief, journey_id"),
         ({"journey_id": "noting-0"}, "there is no journey 'noting-0'; call journey_list to see which exist"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -124,6 +125,8 @@ async def test_a_journey_is_led_from_its_start_to_its_end_by_tools_alone(tmp_pat
         assert graph.startswith("flowchart")
         listed = await host.call("journey_list", state="complete")
         assert [one["journey_id"] for one in listed["journeys"]] == [journey]
+        cost = listed["agents"][0].pop("cost")
+        assert re.fullmatch(r"usually \d+ calls and [\d,]+ tokens \(median of 1 completed journey\)", cost)
         assert listed["agents"] == [{"agent": "noting", "summary": "Two notes, then a report."}]
 
 

@@ -1,0 +1,1 @@
+"""Choosing an agent for a brief: what each costs, and the lightest that is enough."""

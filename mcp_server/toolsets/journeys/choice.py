@@ -1,0 +1,107 @@
+"""Choosing an agent: the list with what each costs, the cost at the start of a journey, and the proposal for a brief."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import anyio
+
+from agents.catalogue import built_in, entries
+from agents.choice.cost import AgentCost, defined, measured
+from agents.choice.proposal import CHANGE, LOOK_UP, NearBrief, Suggestion, proposed
+from agents.errors import NoSuchAgent
+from agents.store.ports import JourneyLine
+from mcp_server.ports import JourneyServices
+from mcp_server.toolsets.journeys.offers.agent_list import agent_lines
+from mcp_server.toolsets.journeys.schemas import Journey
+
+PROPOSAL = "proposal"
+"""The state of an answer that only proposes."""
+MOST_MEASURED = 5
+"""How many of an agent's newest completed journeys its cost is measured by."""
+MOST_LISTED = 30
+"""How many of the newest completed journeys are looked at for a list of all agents."""
+MOST_SEARCHED = 2_000
+"""Characters of a brief that are searched for."""
+COST = "This agent costs {}, counted over the journey tools. A lighter one may do: journey_start without `agent` proposes one."
+NOTHING_BEGAN = "Nothing was started, because no agent was named."
+ENOUGH = {
+    LOOK_UP: "No agent is needed: call kb_search with the question, read the section, and answer.",
+    CHANGE: "No agent is needed: kb_read the page, then kb_merge with its revision. Start curate to have it checked in a journey.",
+}
+UNKNOWN = "No agent is proposed: {}. Choose one below, or say in the brief what is to be done."
+
+
+async def agents_with_costs(services: JourneyServices) -> Sequence[Mapping[str, str]]:
+    """Return name, summary and cost of every agent that can be started."""
+    lines = await services.journeys.store.journeys(status="complete", limit=MOST_LISTED)
+    found = []
+    for name, summary in await agent_lines(services):
+        cost = await _cost(services, name, [line for line in lines if line.agent == name])
+        found.append({"agent": name, "summary": summary, **({"cost": str(cost)} if cost else {})})
+    return found
+
+
+async def with_cost(services: JourneyServices, agent: str, first: Journey) -> Journey:
+    """Return the first answer of a journey with the agent, its prompt beginning with what such a journey costs."""
+    lines = await services.journeys.store.journeys(status="complete", agent=agent, limit=MOST_MEASURED)
+    cost = await _cost(services, agent, lines)
+    return replace(first, prompt=f"{COST.format(cost)}\n\n{first.prompt}") if cost else first
+
+
+async def _cost(services: JourneyServices, agent: str, lines: Sequence[JourneyLine]) -> AgentCost | None:
+    """Return the cost measured by these journeys, else that of the definition; None for an agent that cannot be used."""
+    logs = [await services.journeys.store.events(line.id) for line in lines[:MOST_MEASURED]]
+    if cost := measured(logs):
+        return cost
+    if any(entry.name == agent for entry in entries()):
+        # Reading a definition takes a while the first time, and other calls must not wait for it.
+        await anyio.to_thread.run_sync(partial(built_in, agent))
+    try:
+        return defined(await services.journeys.catalogue.agent(agent))
+    except NoSuchAgent:
+        return None
+
+
+async def proposal(services: JourneyServices, brief: str) -> Journey:
+    """Return the proposal for a brief as an answer that starts nothing."""
+    answer = await services.finder.search(brief[:MOST_SEARCHED])
+    best = answer.hits[0] if answer.hits else None
+    # A heading of an untrusted page is not repeated here.
+    section = best.section if best and not best.tainted else ""
+    near = NearBrief(answer.scent.level, best.path, section) if best else NearBrief()
+    agents = await agents_with_costs(services)
+    costs = {one["agent"]: one.get("cost", "") for one in agents}
+    found = proposed(brief, near, list(costs))
+    first = found.first
+    if first.agent:
+        said = [
+            f"Proposed: {_suggested(first, costs)}. Call journey_start with `agent` {first.agent!r} and this brief to begin."
+        ]
+    elif first.tool:
+        said = [ENOUGH[first.tool], f"Reason: {first.why}."]
+    else:
+        said = [UNKNOWN.format(first.why)]
+    others = found.others if first.agent or first.tool else [Suggestion(one["summary"], one["agent"]) for one in agents]
+    listed = [f"- {_suggested(other, costs)}" for other in others]
+    lists = ["\n".join(["Others:", *listed])] if listed else []
+    return Journey(
+        journey_id="",
+        version=0,
+        agent=first.agent,
+        state=PROPOSAL,
+        phase="",
+        visit=0,
+        prompt="\n\n".join([NOTHING_BEGAN, *said, *lists]),
+        work_schema=None,
+        allowed_tools=[],
+        checkpoint=None,
+        conversation="",
+    )
+
+
+def _suggested(one: Suggestion, costs: Mapping[str, str]) -> str:
+    cost = costs.get(one.agent, "")
+    return f"{one.agent or one.tool}, because {one.why}" + (f"; {cost}" if cost else "")
