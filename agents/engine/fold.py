@@ -110,7 +110,7 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
         case Decided():
             return _after_decision(moved, logged, step)
         case FeedbackAdded(kind, phase, text):
-            return replace(moved, feedback=_with_feedback(moved.feedback, Feedback(kind, phase, text, logged.version)))
+            return _after_feedback(moved, Feedback(kind, phase, text, logged.version))
         case Completed():
             return replace(moved, status="complete", checkpoint=None)
         case Forked():
@@ -136,19 +136,17 @@ def _after_fork(state: JourneyState, logged: Logged, event: Forked) -> JourneySt
     return replace(forked, conversation=event.conversation, conversations=conversations)
 
 
-def _with_feedback(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:
-    """Return the feedback with the new entry, without the oldest entries of its kind that no longer fit."""
-    same = [one for one in feedback if one.kind == new.kind]
+def _after_feedback(state: JourneyState, new: Feedback) -> JourneyState:
+    """Return the state with the new entry, without the oldest entries of its kind that no longer fit, which are counted."""
+    same = [one for one in state.feedback if one.kind == new.kind]
     # The new entry is kept even if it alone is over the limit; a prompt cuts it when it shows it.
     kept = newest_within(same, FEEDBACK_TOKENS - count_tokens(new.text))
-    dropped = len(same) - len(kept)
-    others: list[Feedback] = []
-    for one in feedback:
-        if one.kind == new.kind and dropped:
-            dropped -= 1
-        else:
-            others.append(one)
-    return (*others, new)
+    gone = same[: len(same) - len(kept)]
+    dropped = dict(state.feedback_dropped)
+    for one in gone:
+        dropped[f"{one.kind}/{one.phase}"] = dropped.get(f"{one.kind}/{one.phase}", 0) + 1
+    left = [one for one in state.feedback if not any(one is old for old in gone)]
+    return replace(state, feedback=(*left, new), feedback_dropped=in_order(dropped))
 
 
 def _after_work(state: JourneyState, logged: Logged, event: WorkRecorded) -> JourneyState:

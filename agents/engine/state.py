@@ -146,6 +146,8 @@ class JourneyState:
     """A person's answers: by phase and id of the question, its wording (`question`) and the person's words (`answer`)."""
     answered_at: tuple[int, ...] = ()
     """The events that brought these answers."""
+    feedback_dropped: Mapping[str, int] = field(default_factory=dict)
+    """How many older entries of feedback no longer fit, by `kind/phase`; the events have them."""
 
     @property
     def visit(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agents.engine.agent import Agent
 from agents.engine.events import canonical
-from agents.engine.graph import Phase
+from agents.engine.graph import Phase, checkpoint_on
 from agents.engine.progress.feedback import feedback_list
 from agents.engine.state import JourneyState, TransitionRecord
 from agents.engine.work.answers import unanswered_in
@@ -58,6 +58,8 @@ DECIDED = (
 )
 BY_ITSELF = "The server does this phase itself. Submit an empty object as work to continue."
 """For a journey that was in a phase when its agent made the phase automatic: no other journey is left in one."""
+INFORMED = "Tell the person, without waiting for an answer:"
+MORE_MISSING = "({} more: journey_status(view='events') has them)"
 OTHER_VERSION = (
     "the recorded work was made with another version of this agent; read it with journey_status(view='report')"
 )
@@ -113,7 +115,8 @@ class _Prompt:
             note = f": {self.cut(state.word.note, DETAIL_TOKENS)}" if state.word and state.word.note else ""
             return f"{agent.title} was cancelled{note}. Nothing more can be submitted, but the journey can be forked."
         if state.status == "complete":
-            return _paragraphs(f"{agent.title} is complete.", f"Work done:\n{self.done()}", self.body())
+            done = f"Work done:\n{self.done()}"
+            return _paragraphs(f"{agent.title} is complete.", self.informed(), done, self.body())
         if state.status == "waiting":
             return self.waiting()
         phase = agent.graph.phase(state.phase)
@@ -126,13 +129,14 @@ class _Prompt:
         except OUTGROWN:
             sections = ()
         if sections:
-            last = PromptSection("", _paragraphs(self.word(), missing), bare=True)
+            last = PromptSection("", _paragraphs(self.informed(), self.word(), missing), bare=True)
             around = [PromptSection("", head, bare=True), *sections, last]
             budget = agent.budgets.get(phase.name, Budget()).tokens_in or MOST_TOKENS
             return fitted(around, room, budget=budget)
         # The text for coming back already lists the finished work.
         done = "" if self.comes_back(phase) else self.done()
-        return _paragraphs(head, self.brief(), self.word(), f"Work done so far:\n{done}" if done else "", body, missing)
+        done = f"Work done so far:\n{done}" if done else ""
+        return _paragraphs(head, self.informed(), self.brief(), self.word(), done, body, missing)
 
     def waiting(self) -> str:
         checkpoint = self.state.checkpoint
@@ -193,6 +197,13 @@ class _Prompt:
     def done(self) -> str:
         return bullets(done_lines(self.agent, self.state), int(DONE_TOKENS * self.share))
 
+    def informed(self) -> str:
+        """Return what the person learns from the move that led here; "" once work was recorded after it."""
+        state = self.state
+        kept = state.work.get(state.phase)
+        fresh = kept is None or kept.visit != state.visit
+        return information(self.agent, state.transition_history[-1:]) if fresh else ""
+
     def word(self) -> str:
         """Return the person's last words, unless they were a decision about moving on, which other parts of the prompt show."""
         state, word = self.state, self.state.word
@@ -210,7 +221,11 @@ class _Prompt:
         # `_missing` shows the gaps of the newest submission. Here only validation by the server itself remains.
         validating = {one.name for one in self.agent.graph.phases if one.automatic}
         found = [one for one in self.state.feedback if one.kind != "validation" or one.phase in validating]
-        text = feedback_list(found, phase.feedback, int(FEEDBACK_TOKENS * self.share))
+        counts = [(key.partition("/"), count) for key, count in self.state.feedback_dropped.items()]
+        dropped = sum(
+            n for (kind, _, at), n in counts if kind in phase.feedback and (kind != "validation" or at in validating)
+        )
+        text = feedback_list(found, phase.feedback, int(FEEDBACK_TOKENS * self.share), dropped=dropped)
         return f"Feedback so far:\n{text}" if text else ""
 
 
@@ -225,6 +240,16 @@ def stayed(state: JourneyState) -> bool:
 def incomplete(state: JourneyState) -> str:
     """Return the prompt after work that is recorded but not enough: the earlier instructions to the host still apply."""
     return f"Recorded. {state.phase} is not complete yet.\n{_missing(state)}"
+
+
+def information(agent: Agent, moves: Sequence[TransitionRecord]) -> str:
+    """Return the texts for the person at the informational checkpoints among the moves; "" if there are none."""
+    graph = agent.graph
+    ways = {(way.source, way.target, way.condition): way for way in graph.transitions}
+    taken = [ways.get((move.source, move.target, move.reason)) for move in moves]
+    shown = [way.source for way in taken if way and checkpoint_on(graph, way) == "informational"]
+    texts = dict.fromkeys(agent.questions.get(phase) or f"{phase} is done." for phase in shown)
+    return "\n".join(f"{INFORMED} {text}" for text in texts)
 
 
 def question(agent: Agent, state: JourneyState) -> str:
@@ -271,9 +296,17 @@ def _redone_after(state: JourneyState) -> TransitionRecord | None:
 
 
 def _missing(state: JourneyState, share: float = 1.0) -> str:
-    """Return the gaps of the newest submission, if nothing has happened since."""
+    """Return the gaps of the newest submission, if nothing has happened since; the first is always shown, cut if it is too long."""
     texts = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
-    return "Still missing:\n" + cut("\n".join(texts), int(MISSING_TOKENS * share)) if texts else ""
+    most = room = int(MISSING_TOKENS * share)
+    lines = ["Still missing:"] if texts else []
+    for number, text in enumerate(texts):
+        room -= count_tokens(text)
+        if number and room < 0:
+            lines.append(MORE_MISSING.format(len(texts) - number))
+            break
+        lines.append(cut(text, most))
+    return "\n".join(lines)
 
 
 def _detail(state: JourneyState) -> str:

@@ -30,20 +30,23 @@ def newest_within(feedback: Sequence[Feedback], tokens: int) -> Sequence[Feedbac
     return feedback[len(feedback) - kept :]
 
 
-def feedback_list(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: int) -> str:
+def feedback_list(
+    feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: int, *, dropped: int = 0
+) -> str:
     """Return the feedback of these kinds as a list within a number of tokens, oldest first.
 
-    The oldest that do not fit are only counted. The newest is always shown, cut if it is too long.
+    The oldest that do not fit are only counted, together with those that were `dropped` before. The newest is always shown, cut if
+    it is too long.
     """
     lines = [f"- {KINDS[f.kind]} in {f.phase}: {' '.join(f.text.split())}" for f in feedback if f.kind in kinds]
     kept: list[str] = []
     for number, line in enumerate(reversed(lines), 1):
-        if count_tokens("\n".join([*_left_out(len(lines) - number), line, *kept])) > tokens:
+        if count_tokens("\n".join([*_left_out(len(lines) - number + dropped), line, *kept])) > tokens:
             break
         kept.insert(0, line)
-    left = _left_out(len(lines) - len(kept))
+    left = _left_out(len(lines) - len(kept) + dropped)
     if lines and not kept:
-        left = _left_out(len(lines) - 1)
+        left = _left_out(len(lines) - 1 + dropped)
         newest, rest = lines[-1], tokens - count_tokens("".join(f"{line}\n" for line in left))
         # `count_tokens` estimates four characters to a token.
         room = max(LEAST_CHARS, rest * 4 - len(CUT))

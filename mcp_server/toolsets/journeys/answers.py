@@ -16,6 +16,7 @@ from mcp_server.toolsets.journeys.schemas import Journey
 if TYPE_CHECKING:
     from agents.engine.events import Logged
     from agents.engine.progress.position import JourneyPosition
+    from agents.engine.state import JourneyState, TransitionRecord
     from agents.engine.work.several import Recorded
     from mcp_server.approvals.zulip.topic_questions import AskedIn
 
@@ -81,8 +82,20 @@ def _instructions(position: JourneyPosition, recorded: Recorded | None, acting: 
     before = outcome(recorded) if recorded else ""
     if before and prompting.stayed(state):
         before += f" {state.phase} is not complete yet."
+    if recorded and len(recorded.phases) > 1:
+        # The present prompt has the last one; those of the phases before it would be lost.
+        before = "\n\n".join(
+            part for part in (before, prompting.information(agent, _earlier_moves(state, recorded))) if part
+        )
     after = ahead(agent, state.phase, acting, before=recorded) if state.status == "active" else ""
     return "\n\n".join(part for part in (before, prompting.prompt(agent, state), after) if part)
+
+
+def _earlier_moves(state: JourneyState, recorded: Recorded) -> Sequence[TransitionRecord]:
+    """Return the moves of a submission for several phases, without the last one."""
+    history = list(state.transition_history)
+    first = max((n for n, move in enumerate(history) if move.source == recorded.phases[0]), default=len(history))
+    return history[first:-1]
 
 
 async def checkpoint(

@@ -109,6 +109,7 @@ async def test_research_of_eleven_questions_takes_few_submissions(settings: Sett
         told = await work.submit({"answers": [FACTS[1].answered(), FACTS[6].answered()]})
         assert work.here["phase"] == "RISE_ABOVE", told
         told = await work.submit({"RISE_ABOVE": INSIGHTS, "EXPAND": FRONTIER})
+        assert "Tell the person, without waiting for an answer: These related questions are for you" in told
         assert work.here["state"] == "complete", told
         agents = {one["agent"]: one["cost"] for one in (await host.call("journey_list"))["agents"]}
         assert re.fullmatch(r"usually 6 calls and [\d,]+ tokens \(median of 1 completed journey\)", agents["research"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from agents.engine.fold import FEEDBACK_TOKENS, fold
 from agents.engine.graph import FEEDBACK_KINDS, FeedbackKind
 from agents.engine.progress.feedback import KINDS, LEAST_CHARS, feedback_list, newest_within
 from agents.engine.state import Feedback, get_state, restore_state
+from agents.prompts.prompt import incomplete
 from knowledge.tokens import count_tokens
 from tests.support.agents.engine_agents import PLAN, begun, making, with_phase
 from tests.support.journeys.graphs import Walk
@@ -58,6 +60,7 @@ def test_the_first_that_came_is_the_first_to_go_and_the_order_stays() -> None:
     assert [one.text[0] for one in kept] == ["b", "4"], "the newest is kept however long it is"
     kept = added(walk, ("validation", "5"))
     assert [one.text[0] for one in kept] == ["b", "5"]
+    assert walk.state.feedback_dropped == {"validation/DECOMPOSE": 4}
 
 
 kinds = st.sampled_from(FEEDBACK_KINDS)
@@ -180,6 +183,35 @@ async def test_each_phase_gets_the_kinds_it_can_act_on_and_no_others() -> None:
         ("soft_failure", "no floor"),
         ("hard_failure", "no bees"),
     ]
+
+
+async def test_feedback_that_fell_out_of_the_record_is_counted_in_the_prompt() -> None:
+    """Whoever works on it learns that there was more: the founding documents trim feedback first-in-first-out."""
+    led = await begun()
+    await led.submit(**PLAN)
+    for number in range(12):
+        await led.submit(text=f"a hive, {number}")
+        await led.submit(score=70, why=f"{number} " + "no floor " * 90)
+    state = await led.state()
+    assert state.phase == "MAKE"
+    told = await led.told()
+    shown = told.count("soft failure in JUDGE")
+    assert sum(state.feedback_dropped.values()) > 0
+    assert f"- ({12 - shown} older left out: they are too long to show here; the events have them)" in told
+
+
+async def test_gaps_that_do_not_fit_are_counted() -> None:
+    led = await begun()
+    state = await led.submit(steps=[])
+    gaps = [
+        Feedback("validation", state.phase, f"gap {n}: " + "the plan has no steps " * 5, state.version)
+        for n in range(30)
+    ]
+    told = incomplete(replace(state, feedback=tuple(gaps)))
+    shown = [gap for gap in gaps if gap.text in told]
+    assert 1 < len(shown) < 30
+    assert told.endswith(f"({30 - len(shown)} more: journey_status(view='events') has them)")
+    assert "gap 29" not in told
 
 
 async def test_a_submits_gaps_are_shown_once_and_where_they_belong() -> None:
