@@ -52,21 +52,31 @@ class AgentProposal:
 
 @dataclass(frozen=True, slots=True)
 class AgentSigns:
-    """The words by which a brief asks for an agent."""
+    """The words by which a brief asks for an agent, and its class. No `pattern`: it is not proposed."""
 
     agent: str
+    weight: str
     why: str
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[str] | None
 
 
 @cache
 def signs() -> tuple[AgentSigns, ...]:
     """Return the signs of each agent, the lightest agent first."""
     table = tomllib.loads(files("agents.choice").joinpath("signs.toml").read_text(encoding="utf-8"))
-    return tuple(
-        AgentSigns(one["name"], one["why"], re.compile("|".join(rf"(?:\b|^){sign}\b" for sign in one["signs"])))
-        for one in table["agent"]
-    )
+    return tuple(AgentSigns(one["name"], one["class"], one["why"], _pattern(one["signs"])) for one in table["agent"])
+
+
+def _pattern(expressions: Sequence[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(rf"(?:\b|^){one}\b" for one in expressions)) if expressions else None
+
+
+def by_class() -> str:
+    """Return the built-in agents, lightest class first, in one line for a prompt."""
+    classes: dict[str, list[str]] = {}
+    for one in signs():
+        classes.setdefault(one.weight, []).append(one.agent)
+    return "; ".join(f"{weight}: {', '.join(agents)}" for weight, agents in classes.items())
 
 
 def proposed(brief: str, near: NearBrief, agents: Collection[str]) -> AgentProposal:
@@ -78,7 +88,11 @@ def proposed(brief: str, near: NearBrief, agents: Collection[str]) -> AgentPropo
         if re.match(rf"(?:use |with |run |start )?{re.escape(name)}\b\s*(?:[:,-]|to\b|for\b)", text)
     ]:
         return AgentProposal(Suggestion("the brief names it", agent=named[0]))
-    found = [(match.start(), one) for one in signs() if one.agent in agents and (match := one.pattern.search(text))]
+    found = [
+        (match.start(), one)
+        for one in signs()
+        if one.agent in agents and one.pattern and (match := one.pattern.search(text))
+    ]
     # The earliest sign is what the brief asks for first; of two at one place the lighter agent counts.
     fitting = [Suggestion(one.why, agent=one.agent) for _, one in sorted(found, key=lambda pair: pair[0])]
     demands = len(_DEMAND.findall(text))

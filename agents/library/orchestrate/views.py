@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from agents.choice.proposal import by_class
 from agents.engine.events import Json, Note
 from agents.engine.state import JourneyState
 from agents.engine.work.gaps import listing, new_sources, short
@@ -37,7 +38,7 @@ LINE = 260
 
 PLACEHOLDERS = (
     *("requirements", "left_out", "limit", "steps", "errors", "warnings", "issues", "work"),
-    *("pass_score", "soft_score", "budget", "ended"),
+    *("pass_score", "soft_score", "budget", "ended", "agents"),
 )
 
 
@@ -63,6 +64,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
         "soft_score": str(u.soft_score),
         "budget": f"iteration {state.iteration} of {u.limits.iterations}, {tokens:,} of {u.limits.tokens:,} tokens",
         "ended": _ended(state, u),
+        "agents": by_class(),
     }
 
 
@@ -74,6 +76,8 @@ def _step(step: Item) -> str:
     after, covers = listing(list_in(step, "depends_on")), listing(list_in(step, "covers"))
     told = f"{step['id']}: {short(text_in(step, 'step'))} ({text_in(step, 'duration') or 'no duration'})"
     told += f"; done when {short(text_in(step, 'done_when')) or '?'}"
+    agent = (step.get("details") or {}).get("agent")
+    told += f"; with {short(agent, 40)}" if agent else ""
     return told + (f"; after {short(after, 60)}" if after else "") + (f"; for {short(covers, 60)}" if covers else "")
 
 

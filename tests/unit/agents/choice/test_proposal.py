@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agents.catalogue import built_in, cognitive_entries, entries
-from agents.choice.proposal import NearBrief, proposed, signs
+from agents.choice.proposal import NearBrief, by_class, proposed, signs
+from agents.engine.agent import ModelAdvice
 
 AGENTS = [entry.name for entry in entries()]
 FOUND = NearBrief("sufficient", "guides/deploy.md", "Rolling back")
@@ -134,10 +135,12 @@ def test_single_agents_come_in_the_order_of_the_classes_of_model() -> None:
     known = {entry.name for entry in cognitive_entries()}
     names = [one.agent for one in signs()]
     assert set(names) <= set(AGENTS)
-    classes = [
-        agent.models.get(agent.name, agent.models.get("")) for agent in map(built_in, names) if agent.name in known
-    ]
-    assert [order.index(one.model_class) for one in classes if one] == sorted(
-        order.index(one.model_class) for one in classes if one
-    )
+    single = [one for one in signs() if one.agent in known]
+    assert {one.agent for one in single} == known
+    for one in single:
+        models = built_in(one.agent).models
+        assert one.weight == models.get(one.agent, models.get("", ModelAdvice("", ""))).model_class
+    classes = [order.index(one.weight) for one in single]
+    assert classes == sorted(classes)
     assert len(classes) == names.index("curate"), "single agents come before those of many phases"
+    assert by_class().startswith("fastest: memory; balanced: clarification,")

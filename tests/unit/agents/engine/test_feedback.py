@@ -186,7 +186,7 @@ async def test_each_phase_gets_the_kinds_it_can_act_on_and_no_others() -> None:
 
 
 async def test_feedback_that_fell_out_of_the_record_is_counted_in_the_prompt() -> None:
-    """Whoever works on it learns that there was more: the founding documents trim feedback first-in-first-out."""
+    """The next attempt learns that there was more: the founding documents trim feedback first-in-first-out."""
     led = await begun()
     await led.submit(**PLAN)
     for number in range(12):

@@ -71,7 +71,18 @@ async def test_over_budget_feedback_keeps_the_newest_and_counts_the_rest() -> No
     assert "soft failure in JUDGING: 68 of 100: j24" in told
     left = re.search(r"- \((\d+) older left out: .*? the events have", told)
     assert left is not None
-    assert int(left.group(1)) + told.count("- soft failure in JUDGING") == len(kept)
+    assert int(left.group(1)) + told.count("- soft failure in JUDGING") == 25, (
+        "those that fell out of the record count too"
+    )
+
+
+async def test_a_step_may_name_the_lightest_agent_that_is_enough() -> None:
+    """The founding documents order agents by the class of model that their work needs."""
+    async with leading(AGENT, brief=BRIEF) as led:
+        assert "fastest: memory; balanced: clarification" in await led.told()
+        first, *others = PLAN["steps"]
+        await led.submit(**{**PLAN, "steps": [{**first, "details": {"agent": "research"}}, *others]})
+        assert "; with research; " in await led.told()
 
 
 # --- what it costs ----------------------------------------------------------------------------------------------------
