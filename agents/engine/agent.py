@@ -111,6 +111,10 @@ class Look(Protocol):
         """Return search terms from this text and from similar pages of the knowledge base, best first."""
         ...
 
+    async def near(self, text: str, most: int) -> Sequence[str]:
+        """Return the sections of trusted pages that are nearest to this text, as `heading (path)`, best first."""
+        ...
+
     async def configured(self, path: str) -> str | None:
         """Return the text of a file in `_agents/` or `_skills/` by its exact path, or None if there is no such file.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from knowledge.pages.markdown.language import detect
 from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem, words
@@ -22,6 +23,9 @@ LONGEST_TEXT = 20_000
 SHORTEST = 2
 MOST_WORDS, LONGEST_TERM = 5, 60
 """Words and characters of a term; a heading, title or tag with more is a sentence."""
+LONGEST_PHRASE = 3
+_CLAUSE = re.compile(r"[.,;:!?()\[\]{}\"\n|/]+(?:\s|$)|\n")
+_JOINED = re.compile(r"[.-]")
 LOOKED_AT = 4
 """Candidates considered for each returned word."""
 
@@ -63,6 +67,49 @@ def keywords(text: str, most: int, frequencies: Mapping[str, int] | None = None)
     # In a script without spaces, drop what is part of a longer candidate.
     parts = {w for w in best if is_part_of_a_run(w) and any(w in other and w != other for other in best)}
     return [word for word in best if word not in parts][:most]
+
+
+def key_phrases(text: str, most: int, frequencies: Mapping[str, int] | None = None) -> Sequence[str]:
+    """Return at most `most` phrases of a text: its keywords, each with the neighbours that it has in the text.
+
+    A phrase has up to three content words that follow each other within a clause; a keyword that is in a phrase before it is not
+    repeated. In a script without spaces the keywords themselves are returned.
+    """
+    best = keywords(text, most * 2, frequencies)
+    if any(is_part_of_a_run(word) for word in best):
+        return best[:most]
+    language = detect(text[:LONGEST_TEXT])
+    first = {stem(word, language): place for place, word in enumerate(best)}
+    found: dict[int, str] = {}
+    for clause in _CLAUSE.split(text[:LONGEST_TEXT].encode(errors="replace").decode()):
+        for run in _runs(clause, set(content_words(text))):
+            places = [first[root] for word in run if (root := stem(word, language)) in first]
+            # The best word of a run stands for it, and the first run with that word is taken.
+            if places and min(places) not in found:
+                found[min(places)] = " ".join(run)
+    phrases, known = list[str](), set[str]()
+    for place in sorted(found):
+        roots = {stem(word, language) for word in found[place].split()}
+        if not roots <= known:
+            phrases.append(found[place])
+            known |= roots
+    return phrases[:most]
+
+
+def _runs(clause: str, content: Collection[str]) -> Iterator[list[str]]:
+    """Yield the longest runs of content words in a clause; one that is too long is cut into words from its end."""
+    run, parts = list[str](), set[str]()
+    for word in [*words(clause), ""]:
+        # After `on-call` the words of its parts follow, which are no neighbours of it.
+        if word in parts:
+            continue
+        parts = set(_JOINED.split(word)) - {word, ""}
+        if word in content:
+            run.append(word)
+            continue
+        while run:
+            yield run[-LONGEST_PHRASE:]
+            run = run[:-LONGEST_PHRASE]
 
 
 def near_terms(text: str, labels: Sequence[str], most: int, *, beside: Sequence[str] = ()) -> Sequence[str]:

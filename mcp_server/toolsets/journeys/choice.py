@@ -10,7 +10,7 @@ import anyio
 
 from agents.catalogue import built_in, entries
 from agents.choice.cost import AgentCost, defined, measured
-from agents.choice.proposal import CHANGE, LOOK_UP, NearBrief, Suggestion, proposed
+from agents.choice.proposal import LOOK_UP, NearBrief, Suggestion, proposed
 from agents.errors import NoSuchAgent
 from agents.store.ports import JourneyLine
 from mcp_server.ports import JourneyServices
@@ -29,7 +29,7 @@ COST = "This agent costs {}, counted over the journey tools. A lighter one may d
 NOTHING_BEGAN = "Nothing was started, because no agent was named."
 ENOUGH = {
     LOOK_UP: "No agent is needed: call kb_search with the question, read the section, and answer.",
-    CHANGE: "No agent is needed: kb_read the page, then kb_merge with its revision. Start curate to have it checked in a journey.",
+    "kb_merge": "No agent is needed: kb_read the page, then kb_merge with its revision. Start curate to have it checked in a journey.",
 }
 UNKNOWN = "No agent is proposed: {}. Choose one below, or say in the brief what is to be done."
 

@@ -19,7 +19,7 @@ from agents.spec.files import FOLDERS, AgentFiles
 from agents.store.ports import JourneyStore
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
 from knowledge.pages.paths import LEARNINGS_FOLDER, clean_path
-from knowledge.search.query.keywords import content_words, keywords, near_terms
+from knowledge.search.query.keywords import content_words, key_phrases, near_terms
 from knowledge.state.ports import ReadingMark
 from mcp_server.approvals.views.askers import in_journey
 from mcp_server.gate.host_registration import TOKENLESS
@@ -172,13 +172,23 @@ class KnowledgeLook:
         return [entry.name for entry in cognitive_entries()]
 
     async def terms(self, text: str, most: int) -> Sequence[str]:
-        """Return words of the text, then headings, titles and tags of what the knowledge base has near it."""
-        own = keywords(text, most, await self._services.index.frequencies(sorted(set(content_words(text)))))
+        """Return phrases of the text, then headings, titles and tags of what the knowledge base has near it."""
+        own = key_phrases(text, most, await self._services.index.frequencies(sorted(set(content_words(text)))))
         if not own:
             return ()
         room = max(most - len(own), most // NEAR_SHARE)
-        near = near_terms(text, await self._labels(text), room, beside=own)
+        near = near_terms(text, await self._labels(text), room, beside=" ".join(own).split())
         return [*own[: most - len(near)], *near]
+
+    async def near(self, text: str, most: int) -> Sequence[str]:
+        """Return sections of trusted pages near the text, best first, as `heading (path)`."""
+        hits = (await self._search(text[:MOST_SEARCHED])).hits
+        found = [
+            f"{hit.section.rpartition(' > ')[2] or hit.title} ({hit.path})"
+            for hit in hits
+            if not hit.tainted and not hit.path.startswith(OF_WORK)
+        ]
+        return list(dict.fromkeys(found))[:most]
 
     async def _labels(self, text: str) -> Sequence[str]:
         """Return the titles of the best trusted hits, best first; not from pages about how to work."""

@@ -32,7 +32,7 @@ from agents.engine.work.form import joined
 from agents.prompts.prompt import prompt
 from agents.store.ports import JourneyStore
 from knowledge.pages.document import parse
-from knowledge.search.query.keywords import keywords
+from knowledge.search.query.keywords import content_words, key_phrases
 from knowledge.search.tiers import is_tainted
 from knowledge.tokens import count_tokens
 from tests.support.agents.small_agents import Only
@@ -200,7 +200,14 @@ class Pages:
         return [learning for page in pages for learning in learnings_on(page)]
 
     async def terms(self, text: str, most: int) -> Sequence[str]:
-        return keywords(text, most)
+        return key_phrases(text, most)
+
+    async def near(self, text: str, most: int) -> Sequence[str]:
+        """Return pages with a word of the text in their path."""
+        found = content_words(text)
+        return [f"{path.rpartition('/')[2]} ({path})" for path in self.texts if any(word in path for word in found)][
+            :most
+        ]
 
     async def learners(self) -> Collection[str]:
         """Return the agents of this program that receive learnings."""

@@ -12,7 +12,7 @@ import pytest
 from agents.engine.evidence.learned import learning_page, learning_pages, learnings_on, slug
 from knowledge.errors import InvalidPath
 from knowledge.pages.document import parse
-from knowledge.search.query.keywords import keywords, near_terms
+from knowledge.search.query.keywords import key_phrases, keywords, near_terms
 from mcp_server.app.composition import open_app
 from mcp_server.app.factories.team_files import VaultFiles
 from mcp_server.app.settings.settings import Settings
@@ -217,9 +217,33 @@ def test_a_script_without_blanks_gives_runs_that_are_no_parts_of_each_other() ->
     assert not [(a, b) for a in found for b in found if a != b and a in b]
 
 
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        (
+            "Which database should the payment service use for its archive? It keeps ten years of invoices.",
+            {"database", "payment service", "archive", "invoices"},
+        ),
+        (
+            "Write a rollback runbook for the canary deployment, with the on-call rota.",
+            {"rollback runbook", "canary deployment"},
+        ),
+        ("Was kostet die Behandlung mit Oxalsäure im Winter?", {"behandlung", "oxalsäure", "winter"}),
+        ("養蜂の基本", {"養蜂"}),
+    ],
+)
+def test_phrases_keep_words_together_that_are_neighbours(text: str, there: set[str]) -> None:
+    found = key_phrases(text, 10)
+    assert there <= set(found)
+    assert all(len(phrase.split()) <= 3 for phrase in found)
+    assert not [(a, b) for a in found for b in found if a != b and set(a.split()) < set(b.split())]
+    assert len(key_phrases(text, 2)) <= 2
+
+
 @pytest.mark.parametrize("text", ["", " ", "?!", "the and of", "7 8 9", "\ud800", "a" * 100_000])
 def test_a_text_without_words_has_no_keywords(text: str) -> None:
     assert keywords(text, 10) == []
+    assert key_phrases(text, 10) == []
 
 
 def test_labels_that_say_nothing_new_are_no_terms() -> None:
@@ -233,6 +257,9 @@ async def test_terms_are_words_of_the_text_and_names_of_things_near_it(tmp_path:
         assert found[0] in ("varroa", "hives", "winter")
         assert {"varroa", "hives", "winter"} < set(found)
         assert "Oxalic acid" in found
+        near = await look.near("What do we do against varroa in our hives in winter?", 2)
+        assert 1 <= len(near) <= 2
+        assert all(section.endswith(".md)") and not section.endswith("(_learnings") for section in near)
         assert {"mites", "treatment"} & set(found)
         assert len(found) <= 8
         assert "passwords" not in found, "what nobody vouches for gives no words"

@@ -24,6 +24,7 @@ from knowledge.tokens import count_tokens
 
 LEARNINGS_SHARE = 5
 """Learnings may take a fifth of an agent's input budget."""
+FOCUS_PHRASES, FOCUS_SECTIONS, LONGEST_FOCUS = 3, 1, 120
 GENERAL = "general"
 """The domain if none is named."""
 ASK = "ask"
@@ -46,7 +47,7 @@ async def learned(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFact
         "domain": domain,
         "learnings": [{"path": one.path, "section": one.section, "text": one.text} for one in fitting],
         "left_out": len(found) - len(fitting),
-        "focus": _focus(cognitive, setting, facts),
+        "focus": await _focus(cognitive, setting, facts, look),
         "terms": await _terms(cognitive, setting, facts, look),
     }
 
@@ -62,12 +63,17 @@ def _fitting(found: Sequence[Learning], tokens: int) -> Sequence[Learning]:
     return kept
 
 
-def _focus(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts) -> list[str]:
+async def _focus(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> list[str]:
+    """Return the areas of the skill or the person; else those of the brief and of what is near it, then the agent's own."""
     chosen = _distinct([*setting.focus]) or _distinct(_texts(facts.inputs.get("focus")))
     if len(chosen) >= LEAST_FOCUS:
         return chosen[:MOST_FOCUS]
-    # Chosen areas are only filled up to the least number: more of the agent's own would dilute them.
-    return _distinct([*chosen, *cognitive.focus])[: max(LEAST_FOCUS, 0 if chosen else MOST_FOCUS)]
+    subjects = [phrase for phrase in await look.terms(facts.brief, FOCUS_PHRASES) if not blank(phrase)]
+    of_brief = [f"in this task: {', '.join(subjects)}"[:LONGEST_FOCUS]] if subjects else []
+    near = [f"what is said in {section}"[:LONGEST_FOCUS] for section in await look.near(facts.brief, FOCUS_SECTIONS)]
+    # Chosen areas are only filled up to the least number: more would dilute them.
+    areas = _distinct([*chosen, *of_brief, *near, *cognitive.focus])
+    return areas[: LEAST_FOCUS if chosen else MOST_FOCUS]
 
 
 async def _terms(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> list[str]:
@@ -84,8 +90,11 @@ def _texts(value: Json) -> list[str]:
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
-    # Reversed twice, so that of equal texts the first one's spelling and place stay.
-    return list({same(text): " ".join(text.split()) for text in reversed(texts) if not blank(text)}.values())[::-1]
+    found: dict[str, str] = {}
+    for text in texts:
+        if not blank(text):
+            found.setdefault(same(text), " ".join(text.split()))
+    return list(found.values())
 
 
 async def questions_to_ask(facts: SubmitFacts, _look: Look) -> ConditionFinding:

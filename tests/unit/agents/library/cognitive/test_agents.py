@@ -242,15 +242,25 @@ async def test_the_domain_is_the_requested_one_or_else_the_skills(inputs: Mappin
 @pytest.mark.parametrize(
     ("setting", "inputs", "focus", "first_terms"),
     [
-        (PhaseSetting(), {}, ["what it is made of", "what wears out", "what others paid"], ["clock", "worth"]),
-        (PhaseSetting(), {"focus": ["a", "b", "c", "d"], "terms": ["brass"]}, ["a", "b", "c", "d"], ["brass", "clock"]),
+        (
+            PhaseSetting(),
+            {},
+            ["in this task: clock worth", "what it is made of", "what wears out", "what others paid"],
+            ["clock worth"],
+        ),
+        (
+            PhaseSetting(),
+            {"focus": ["a", "b", "c", "d"], "terms": ["brass", "dial", "Brass"]},
+            ["a", "b", "c", "d"],
+            ["brass", "dial", "clock worth"],
+        ),
         (
             PhaseSetting(focus=("x", "y", "z"), terms=("dial", "Brass")),
             {"focus": ["a", "b", "c"], "terms": ["brass"]},
             ["x", "y", "z"],
-            ["dial", "Brass", "clock"],
+            ["dial", "Brass", "clock worth"],
         ),
-        (PhaseSetting(focus=("x",)), {}, ["x", "what it is made of", "what wears out"], ["clock"]),
+        (PhaseSetting(focus=("x",)), {}, ["x", "in this task: clock worth", "what it is made of"], ["clock worth"]),
     ],
 )
 async def test_there_are_three_to_five_focus_areas_and_seven_to_ten_terms_from_any_source(
