@@ -18,6 +18,7 @@ from tests.support.agents.cognitive.host import costs
 from tests.support.agents.cognitive.scripts import Scene, shared
 from tests.support.hosts.writers import Refused, let_in
 from tests.support.journeys.hosts import SdkHost
+from tests.support.journeys.reading import read_cited
 from tests.support.knowledge_bases.folders import write
 
 JOHARI: Mapping[str, Any] = {"share": ["Bees fly in March."], "acknowledge": [], "explore": []}
@@ -54,13 +55,15 @@ async def refusal(host: SdkHost, told: Mapping[str, Any], work: Mapping[str, Any
 
 async def until(host: SdkHost, told: dict[str, Any], agent: str, phase: str) -> dict[str, Any]:
     """Lead the journey by its scripts to that phase."""
-    while told["phase"] != phase:
+    while (before := told["phase"]) != phase:
         for act in acts(Cast.alone(agent), told, {}):
             if act.kind == "call":
                 rest = {name: value for name, value in act.content.items() if name != "tool"}
                 await host.call(act.content["tool"], journey_id=told["journey_id"], **rest)
             else:
+                await read_cited(host.call, told, act.content)
                 told = await submitted(host, told, act.content)
+        assert told["phase"] != before, told["prompt"]
     return told
 
 

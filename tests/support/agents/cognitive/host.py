@@ -19,6 +19,8 @@ from tests.support.journeys.reading import read_cited
 NEXT, AS_BEFORE = "These phases come next.", "Next, as described before:"
 AROUND_TOKENS = 400
 """The fields of an answer beside the prompt and the schema."""
+MOST_VISITS = 300
+"""A journey that is led back again and again ends its test here, instead of never."""
 TOKENS_IN, TOKENS_OUT, MODEL = 700, 90, "scripted"
 """The usage that the host reports with each submit."""
 
@@ -85,6 +87,7 @@ async def lead(
                 if not todo:
                     here = f"{told['phase']} {told['visit']}"
                     assert here not in course.visits, (here, told["prompt"])
+                    assert len(course.visits) < MOST_VISITS, (course.visits[-12:], told["prompt"])
                     course.visits.append(here)
                     todo, phases = list(acts(played.cast, told, played.inputs)), [told["phase"]]
                     if together:
