@@ -6,6 +6,7 @@ Every answer can be computed from the record alone, so a lost answer can be aske
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -43,7 +44,7 @@ from agents.engine.work.answers import refusals, repeated_questions, unanswerabl
 from agents.engine.work.form import MOST_PROBLEMS, blank, duplicate_ids, joined
 from agents.engine.work.several import Recorded, apart, by_phase, misplaced
 from agents.engine.work.validation_errors import answers, budget_excess, other_phase
-from agents.errors import BadStart, BadWork, JourneyOver, NoSuchAgent, NotToDecide, StaleJourney
+from agents.errors import AgentError, BadStart, BadWork, JourneyOver, NoSuchAgent, NotToDecide, StaleJourney
 from agents.prompts.prompt import prompt
 from agents.spec.schema.work_form import SchemaForm
 from agents.store.codec import first_event, state_of_log
@@ -224,6 +225,13 @@ class Runner:
         if excess:
             raise BadWork(journey, PRESENT, excess)
         key = _key(journey, version, submission)
+        recent = self.store.recent(journey, version)
+        # Saves reading the journey: the append compares key and version with the record, in the transaction that records the step.
+        # Whatever is refused is decided again from the record, because the recent state may be out of date.
+        with suppress(AgentError):
+            if recent is not None and not by_phase(agent := await self.catalogue.agent(recent.agent), submission.work):
+                here = JourneyPosition(journey, agent, recent)
+                return await self._submit_to(here, version, submission, key=key, by=by)
         here, repeated = await self._load(journey, key)
         if not repeated and by_phase(here.agent, submission.work):
             return await self._submit_phases(journey, version, submission, by=by)

@@ -135,6 +135,13 @@ class JourneyStore(Protocol):
         """
         ...
 
+    def recent(self, journey: str, version: int) -> JourneyState | None:
+        """Return the state that this store has just written for that version, None if it has none; it may be out of date.
+
+        It serves as `before` of an append, which compares it with the record. So a step need not read first.
+        """
+        ...
+
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at the journey's present version. Notes do not change the version, so they conflict with no other act.
 

@@ -24,6 +24,9 @@ from knowledge.state.quota.usage import SLOTS
 
 T = TypeVar("T")
 
+MOST_TRIES = 3
+"""How often a step is sent while notes are added, before the journey is locked first."""
+
 _STANDING = """
 SELECT place, last_seq, by_folding, folded_into, bodies, led_to FROM forge.journey_standing(%s, %s, %s, %s)
 """
@@ -57,22 +60,26 @@ class PostgresJourneys(SqlJourneys):
     ) -> Appended:
         """Add the events as the step after version `expected`: in one call if `before` turns out to be up to date."""
         checked_id(journey)
-        if before is not None and before.version == expected:
+        there = before if before is not None and before.version == expected else None
+        for _ in range(MOST_TRIES):
+            if there is None:
+                break
             try:
-                step = numbered(before, events, key, by, at)
-                after = fold(step, before)
+                step = numbered(there, events, key, by, at)
+                after = fold(step, there)
             except (BadLog, ValueError):
-                pass  # it may be a repeated or an outdated step instead: `super().append` finds out
-            else:
-                done = await self._append_in_one_call(journey, before, step, after)
-                if done is not None:
-                    return done
+                break  # it may be a repeated or an outdated step instead: `super().append` finds out
+            done = await self._append_in_one_call(journey, there, step, after)
+            if isinstance(done, Appended):
+                return done
+            # Notes were added in the meantime, which change nothing else.
+            there = replace(there, seq=done) if done else None
         return await super().append(journey, events, expected=expected, key=key, by=by, at=at, before=before)
 
     async def _append_in_one_call(
         self, journey: str, before: JourneyState, step: Sequence[Logged], after: JourneyState
-    ) -> Appended | None:
-        """Append `step`; return None if notes were added in the meantime, or the journey does not exist."""
+    ) -> Appended | int:
+        """Append `step`; or return the number of the newest event if notes were added since, 0 if there is no such journey."""
         first, bodies = step[0], [event_text(logged.event) for logged in step]
         where = (*self._schema_tables.entry, journey, before.version, before.seq)
         what = (first.key, first.by, first.at, bodies)
@@ -80,16 +87,19 @@ class PostgresJourneys(SqlJourneys):
         counted = self._counted([logged.event for logged in step], bodies, first.by, first.at)
         function = _STEP_COUNTED if counted else _STEP
         call = self._schema_tables.call(function, (*where, *what, *there, *counted))
-        for number, version, seq, led_to in await self._explained(call, first.by, bodies, first.at):
-            # Before the versions: a repeated act gets its first answer, even if the journey has moved since.
-            if led_to is not None:
-                return Appended(led_to, repeated=True)
-            if version != before.version:
-                raise await self._tables.inspect(lambda t: stale(t, number, journey, before.version, version))  # noqa: B023
-            if seq == before.seq:
-                self._recent.keep(journey, after)
-                return Appended(after.version, state=after)
-        return None
+        rows = await self._explained(call, first.by, bodies, first.at)
+        if not rows:
+            return 0
+        number, version, seq, led_to = rows[0]
+        # Before the versions: a repeated act gets its first answer, even if the journey has moved since.
+        if led_to is not None:
+            return Appended(led_to, repeated=True)
+        if version != before.version:
+            raise await self._tables.inspect(lambda t: stale(t, number, journey, before.version, version))
+        if seq != before.seq:
+            return int(seq)
+        self._recent.keep(journey, after)
+        return Appended(after.version, state=after)
 
     def _counted(self, events: Sequence[Event], bodies: Sequence[str], by: str, at: datetime) -> tuple[Any, ...]:
         """Return the arguments with which a stored function counts for a quota; none if nothing is counted."""

@@ -42,6 +42,11 @@ class Recent:
             return None
         return replace(state, seq=seq)
 
+    def at(self, journey: str, version: int) -> JourneyState | None:
+        """Forget the state, and return it, if it is at that version; it may be out of date. Else return None."""
+        state = self._states.get(journey)
+        return self.claim(journey) if state is not None and state.version == version else None
+
     def claim(self, journey: str) -> JourneyState | None:
         """Return the state, which may be out of date, and forget it."""
         return self._states.pop(journey, None)

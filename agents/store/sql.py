@@ -271,6 +271,10 @@ class SqlJourneys:
             size = bytes_of([event_text(event) for event in events])
             await charge(t, self._quotas.journeyed, log[0].by, size, log[0].at, refuse=may_be_refused(events))
 
+    def recent(self, journey: str, version: int) -> JourneyState | None:
+        """Return the cached state of the journey if it is at that version."""
+        return self._recent.at(journey, version)
+
     async def head(self, journey: str, key: str) -> JourneyHead:
         """Return the journey's state, and the version that the step with that key led to."""
 
