@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tests.bench import generated, promises, sentences
 from tests.bench.house import program as house
+from tests.bench.journeys import program as journeys
 from tests.bench.mutations import program as mutations
 
 
@@ -19,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     programs = parser.add_subparsers(required=True, metavar="NAME")
     generated.add(programs)
     house.add(programs)
+    journeys.add(programs)
     mutations.add(programs)
     promises.add(programs)
     sentences.add(programs)

@@ -35,11 +35,11 @@ class Served:
     """Calls tools as a host would."""
 
     def __init__(self, client: Client, folder: Path) -> None:
-        self._client, self.folder = client, folder
+        self.client, self.folder = client, folder
 
     async def call(self, tool: str, **arguments: object) -> Seen:
         """Return the answer of `tool`; the text is what counts, as not every host shows structured content."""
-        result = await self._client.call_tool(tool, arguments)
+        result = await self.client.call_tool(tool, arguments)
         text = "".join(part.text for part in result.content if isinstance(part, TextContent))
         said = {"error": text} if result.is_error else json.loads(text)
         return Seen(said, count_tokens(text))
