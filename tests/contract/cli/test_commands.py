@@ -137,7 +137,7 @@ def test_a_search_first_indexes_what_was_never_indexed(ann: Person) -> None:
 def test_search_explains_its_hits(ann: Person) -> None:
     """Plain words and numbers for people, the same as data for programs; nothing of it without the option."""
     asked = ("search", "how", "do", "we", "rol", "back", "the", "router", "--limit", "2")
-    told = " ".join(ann.run(*asked, "--explain").stdout.split())
+    told = " ".join(ann.here(*asked, "--explain").stdout.split())
     assert "rank score 0.990 = passage 0." in told
     assert "read in: en" in told
     assert "meaning: cosine" in told
@@ -167,7 +167,7 @@ def test_every_verbs_options_work_in_any_position(ann: Person) -> None:
 
 
 def test_a_registered_and_granted_hosts_history_names_its_earlier_levels(ann: Person) -> None:
-    assert ann.run("enroll", "cursor").stdout.startswith("FORGE_ENROLMENT=")
+    assert ann.here("enroll", "cursor").stdout.startswith("FORGE_ENROLMENT=")
     assert ann.here("trust", "grant", "cursor", "3").returncode == 0
     assert [(c["from"], c["to"]) for c in ann.json("trust", "history", "cursor")] == [(2.0, 3.0)]
     listed = ann.json("trust", "list")
@@ -176,8 +176,8 @@ def test_a_registered_and_granted_hosts_history_names_its_earlier_levels(ann: Pe
 
 def test_a_page_is_read_and_a_directory_mapped(ann: Person) -> None:
     """Neither needs an index: the files are the truth."""
-    assert "forty seconds" in ann.run("read", "guides/deploy.md", "--section", "Rolling back").stdout
-    assert "deploy.md" in ann.run("map", "guides").stdout
+    assert "forty seconds" in ann.here("read", "guides/deploy.md", "--section", "Rolling back").stdout
+    assert "deploy.md" in ann.here("map", "guides").stdout
     assert {e["path"] for e in ann.json("map", "--depth", "2")["children"]} >= {"guides", "long.md"}
 
 
@@ -187,9 +187,9 @@ def test_a_long_page_with_many_links_says_that_it_continues_and_how_many_more_th
     write(kb, {f"many/p{n:03}.md": f"# P {n}\n\nOne of many pages.\n" for n in range(90)})
     links = "\n".join(f"- [page {n}](many/p{n:03}.md)" for n in range(90))
     write(kb, {"hub.md": f"# Hub\n\n{links}\n\n{'Some more words to read. ' * 800}\n"})
-    ann.run("index")
+    ann.here("index")
     assert (
-        ann.run("read", "hub.md")
+        ann.here("read", "hub.md")
         .stdout.rstrip()
         .endswith("[it links to 78 more pages; the page continues; use --section to read more]")
     )
@@ -205,7 +205,7 @@ def test_reference_and_overview_and_version_are_printed(ann: Person) -> None:
 
 
 def test_install_prints_an_entry_without_writing(ann: Person) -> None:
-    assert "mcpServers" in json.loads(ann.run("install", "cursor", "--print").stdout)
+    assert "mcpServers" in json.loads(ann.here("install", "cursor", "--print").stdout)
     assert not (ann.folder / "home" / ".cursor").exists()
 
 
@@ -270,7 +270,7 @@ def test_an_unreadable_folder_gets_one_sentence(ann: Person) -> None:
 def test_a_damaged_state_gets_one_sentence_also_from_the_doctor(ann: Person) -> None:
     ann.state.mkdir(mode=0o700)
     (ann.state / "state.db").write_bytes(b"SQLite format 3\0" + b"rubbish" * 2000)
-    refused(ann.run("search", "x"), 1, "state.db")
+    refused(ann.here("search", "x"), 1, "state.db")
     refused(ann.here("trust", "list"), 1, "state.db")
     done = ann.here("doctor", "--json")
     assert done.returncode == 1
@@ -369,7 +369,7 @@ def test_index_again_costs_nothing_and_a_rebuild_costs_everything(ann: Person) -
 
 def test_the_doctor_is_content_with_a_sound_setup(ann: Person) -> None:
     ann.here("index")
-    done = ann.run("doctor")
+    done = ann.here("doctor")
     assert done.returncode == 0
     assert f"{COUNT} pages, up to date" in done.stdout
     assert "bad" not in done.stdout
