@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from agents.engine.agent import Called, Fate
 from agents.engine.events import Json, PhaseChanged, WorkRecorded
+from agents.engine.runner import Submission
 from agents.library.curate.conditions import MOST_LINES
 from agents.library.curate.record import ACT, COMPLETE, MERGE, REASON, ROUTE
 from agents.library.folder import agent
-from tests.support.agents.agent_harness import Led, Pages, judged, lacks, leading, revision
+from agents.store.ports import Appended
+from tests.support.agents.agent_harness import Led, Pages, Remembering, judged, lacks, leading, nobody, revision
 from tests.support.agents.curate_works import BEES, DIVED, GARDEN, PENDING, REFUSED, SOUGHT, call, deed, now, reasoned
+from tests.support.journeys.graphs import ADA
 
 AGENT = agent("curate")
 LINE = "We treat again in August."
@@ -125,6 +129,35 @@ async def test_a_change_that_is_not_small_needs_evidence_and_is_then_checked() -
         led.look.called = [merge("unchanged", 0)]
         assert (await led.submit(acts=[deed("a1", "kb_merge", BEES)])).phase == MERGE
         assert (await led.submit(pages=pages)).phase == COMPLETE
+
+
+class _ShortLived(Remembering):
+    """A store whose process dies instead of recording one step."""
+
+    dies_after = 0
+
+    async def append(self, *given: Any, **more: Any) -> Appended:
+        self.dies_after -= 1
+        if self.dies_after == -1:
+            raise ConnectionError
+        return await super().append(*given, **more)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+async def test_a_crash_after_any_step_leaves_whole_steps_and_the_same_call_ends_the_change(steps: int) -> None:
+    """The guarantees of the long way: each step is on record before the next, and a lost call is repeated as it was."""
+    store = _ShortLived(nobody)
+    async with leading(AGENT, store=store) as led:
+        led.look.called = [READ, merge()]
+        acts = {"acts": [deed("a1", "kb_merge", BEES)]}
+        submission = Submission({ROUTE: WISH, ACT: acts, MERGE: {"pages": checked(led.look)}})
+        store.dies_after = steps
+        with pytest.raises(ConnectionError):
+            await led.runner.submit(led.journey, 1, submission, by=ADA)
+        assert (await led.state()).version == 1 + steps
+        assert (await led.runner.submit(led.journey, 1, submission, by=ADA)).state.status == "complete"
+        events = await led.events()
+    assert [e.phase for e in events if isinstance(e, WorkRecorded)] == [ROUTE, ACT, MERGE]
 
 
 async def test_a_rejected_small_change_can_be_made_differently() -> None:
