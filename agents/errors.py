@@ -177,3 +177,16 @@ class BadJourneyFile(AgentError):
     def __init__(self, line: int, reason: str) -> None:
         self.line, self.reason = line, reason
         super().__init__(f"line {line} of the journey's file: {reason}; nothing was imported, export it again")
+
+
+class NoResult(AgentError):
+    """The result of a journey cannot be kept yet."""
+
+    def __init__(self, journey: str, *, complete: bool) -> None:
+        self.journey = journey
+        why = (
+            "nothing of its agent's result is recorded; send the text as content"
+            if complete
+            else "it is not complete; finish it, or send the text as content"
+        )
+        super().__init__(f"journey {journey} has no result to keep: {why}")

@@ -226,7 +226,9 @@ class TrustServices(HasState, HasReviewPage, HasTaints, HasTools, HasWaits, Prot
     """For the tools about trust and proposals."""
 
 
-class KnowledgeServices(HasState, HasTaints, HasTools, HasPages, HasWriting, HasModel, HasConnectors, Protocol):
+class KnowledgeServices(
+    HasState, HasTaints, HasTools, HasPages, HasWriting, HasModel, HasConnectors, HasJourneys, Protocol
+):
     """For the tools on pages."""
 
 

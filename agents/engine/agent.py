@@ -10,6 +10,7 @@ from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
 from agents.engine.graph import FeedbackKind, PhaseGraph
 from agents.engine.state import JourneyState
+from agents.engine.work.result import ResultDeclaration
 from agents.prompts.context import Budget, PromptSection
 
 Place = Literal["page", "directory", ""]
@@ -235,6 +236,7 @@ class Agent:
     are trimmed by priority. `documents` are the memory documents by name, as Markdown. `models` says which class of model suits a
     speaker, or under "" the whole agent. `profile` has facts for choosing an agent, as JSON: `function`, `steps`, `budget` (`input`,
     `output`), `priority` (sections, the longest kept first); an agent of several `parts` has for each its `part`, `agent` and profile.
+    `result` names the fields of the recorded work that are the agent's result.
     """
 
     name: str
@@ -257,6 +259,7 @@ class Agent:
     models: Mapping[str, ModelAdvice] = field(default_factory=dict)
     profile: Mapping[str, Json] = field(default_factory=dict)
     refuses: Callable[[Mapping[str, Json]], Sequence[str]] = lambda _inputs: ()
+    result: ResultDeclaration | None = None
 
     @property
     def known_conditions(self) -> frozenset[str]:

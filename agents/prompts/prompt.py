@@ -12,11 +12,12 @@ from agents.engine.graph import Phase, checkpoint_on
 from agents.engine.progress.feedback import feedback_list
 from agents.engine.state import JourneyState, TransitionRecord
 from agents.engine.work.answers import unanswered_in
+from agents.engine.work.result import LEFT_OPEN, NO_RESULT, AgentResult, part_lines
 from agents.prompts.context import Budget, PromptSection, fitted
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
-FEEDBACK_TOKENS, ASKED_TOKENS = 400, 900
+FEEDBACK_TOKENS, ASKED_TOKENS, RESULT_TOKENS = 400, 900, 900
 MOST_TOKENS = 2_300
 """The most tokens of a prompt and its schema; the answer's other fields get the rest of 2,500."""
 QUESTIONS_TOKENS = 800
@@ -116,7 +117,7 @@ class _Prompt:
             return f"{agent.title} was cancelled{note}. Nothing more can be submitted, but the journey can be forked."
         if state.status == "complete":
             done = f"Work done:\n{self.done()}"
-            return _paragraphs(f"{agent.title} is complete.", self.informed(), done, self.body())
+            return _paragraphs(f"{agent.title} is complete.", self.result(), self.informed(), done, self.body())
         if state.status == "waiting":
             return self.waiting()
         phase = agent.graph.phase(state.phase)
@@ -137,6 +138,14 @@ class _Prompt:
         done = "" if self.comes_back(phase) else self.done()
         done = f"Work done so far:\n{done}" if done else ""
         return _paragraphs(head, self.informed(), self.brief(), self.word(), done, body, missing)
+
+    def result(self) -> str:
+        """Return the result and what it leaves open, under their titles."""
+        found = recorded_result(self.agent, self.state)
+        most = int(RESULT_TOKENS * self.share) * 4
+        parts, left_open = part_lines(found.parts, most), part_lines(found.left_open, most // 3)
+        titled = ((found.title, parts), (LEFT_OPEN, left_open))
+        return _paragraphs(*("\n".join([f"{title}:", *lines]) for title, lines in titled if lines))
 
     def waiting(self) -> str:
         checkpoint = self.state.checkpoint
@@ -313,6 +322,14 @@ def _detail(state: JourneyState) -> str:
     if state.backward_trigger is not None:
         return state.backward_trigger_detail or ""
     return state.transition_history[-1].detail if state.transition_history else ""
+
+
+def recorded_result(agent: Agent | None, state: JourneyState) -> AgentResult:
+    """Return what is recorded of the agent's result; nothing if the agent is gone or another version of it recorded the work."""
+    try:
+        return agent.result.of(state) if agent and agent.result else NO_RESULT
+    except OUTGROWN:
+        return NO_RESULT
 
 
 def done_lines(agent: Agent, state: JourneyState) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""A report of a journey in Markdown, from which another host can continue: task, steps, cost and work. Pure.
+"""A report of a journey in Markdown, from which another host can continue: result, task, steps, cost and work. Pure.
 
 Texts of people and models go inside list items and quotations, so that no text can read as a part of the report itself.
 """
@@ -26,8 +26,11 @@ from agents.engine.progress.metrics import PhaseRow, by_part, costliest, lasting
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.state import JourneyState
 from agents.engine.work.markdown import counted, one_line, quoted, work_lines
+from agents.engine.work.result import LEFT_OPEN
 from agents.memory_documents import each
+from agents.prompts.prompt import recorded_result
 from agents.report.overview import moment_text, newest_feedback, parts_of, phase_rows, question_asked
+from agents.report.result import RESULT, SOURCES, open_lines, result_lines, source_lines
 from agents.report.sentences import event_sentence, response_facts
 
 MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 24_000
@@ -51,8 +54,8 @@ def report(position: JourneyPosition, log: Sequence[Logged], now: datetime) -> s
 def full_report(journey: str, agent: Agent | None, state: JourneyState, log: Sequence[Logged], now: datetime) -> str:
     """Return the report as Markdown. If the agent is gone (None), it says what the record alone shows.
 
-    The same journey at the same time has the same report. The newest work comes first, so that a reader who sees only the
-    beginning of the work sees what the next step builds on.
+    The result comes first, with what it leaves open and its sources; then the way there. The same journey at the same time has the
+    same report. The newest work comes first, so that a reader who sees only the beginning of it sees what the next step builds on.
     """
     cost = _cost(phase_rows(agent, state, log, now), parts_of(agent))
     if state.forked_from:
@@ -61,7 +64,12 @@ def full_report(journey: str, agent: Agent | None, state: JourneyState, log: Seq
             f"Time and tokens before the fork were spent in `{state.forked_from}` and are counted here as well.",
         ]
     spoken, documents = _conversations(log), _documents(journey, agent, state)
+    found = recorded_result(agent, state)
+    left_open, sources = open_lines(found, state), source_lines(state)
     sections = (
+        (RESULT, result_lines(found, state)),
+        *([(LEFT_OPEN, left_open)] if left_open else []),
+        *([(SOURCES, sources)] if sources else []),
         ("Brief", _brief(journey, state)),
         ("Status", _status(journey, agent, state)),
         ("Steps", _steps(agent, log)),

@@ -26,6 +26,7 @@ from agents.spec.graph.transitions import read_conditions, read_transitions
 from agents.spec.predicates.conditions import FieldLook
 from agents.spec.predicates.grounds import INPUTS
 from agents.spec.problems import Problems, SpecProblem, meant, short
+from agents.spec.result import default_result, read_declared
 from agents.spec.schema.json_schema import described, read_schema
 from agents.spec.yaml.block import FileBlock, Words, known, read_block
 from agents.spec.yaml.reader import AgentFileReading
@@ -65,6 +66,7 @@ class AgentBlock(FileBlock):
     phases: Json = Field()
     transitions: Json = Field()
     conditions: Json = None
+    result: Json = None
 
 
 class BuiltInAgentBlock(AgentBlock):
@@ -132,6 +134,7 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
     read_conditions(marked, reading)
     _placeholders(reading)
     _fields(reading)
+    declared = read_declared(marked, reading)
     if block is None or reading.problems:
         return None
     graph = _graph(block.initial, complete, marked, reading)
@@ -151,6 +154,7 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
         notes=notes,
         origin=reading.file,
         inputs=reading.inputs,
+        result=declared or default_result(graph, reading.forms),
         models={name: one.advice() for name, one in models.items()},
     )
 

@@ -114,6 +114,13 @@ class Approvals(Protocol):
         """Return a pending proposal of kind `admin`, for an act on trust itself. It is approved like any other."""
         ...
 
+    async def keep(self, journey: str, path: str, base_revision: str | None, person: Approver) -> Mapping[str, Any]:
+        """Merge the result of a journey into a page through the gate, and return the tool's answer, which may be a proposal.
+
+        `base_revision` is the revision of the page that the person sees, None for a new page.
+        """
+        ...
+
     async def distrust(self, place: str, person: Approver) -> bool:
         """Stop trusting the place; False if it wasn't trusted. Removing trust needs no signature.
 

@@ -16,7 +16,8 @@ from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import PATIENCE_S, Present
 from mcp_server.approvals.views.replan import present
 from mcp_server.gate.caller import Call
-from mcp_server.gate.host_registration import forms_count
+from mcp_server.gate.dispatch import CallFailed
+from mcp_server.gate.host_registration import UNENROLLED, Principal, forms_count
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.trust import admin
 from mcp_server.gate.trust.scores import count, freeze
@@ -153,6 +154,21 @@ class Decisions:
         why = f"requested by {person.name}; acts on trust itself need the highest level"
         draft = ProposalDraft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
         return await self._proposing.put(act, admin.definition(act), Call(principal), draft)
+
+    async def keep(self, journey: str, path: str, base_revision: str | None, person: Approver) -> Mapping[str, Any]:
+        """Merge the result of a journey into a page through the gate, and return the tool's answer, which may be a proposal.
+
+        Raises:
+            CannotDecide: the call was refused, or failed.
+        """
+        arguments = {"path": path, "source": f"journey:{journey}", "intent": f"result of {journey}"}
+        if base_revision is not None:
+            arguments["base_revision"] = base_revision
+        # As the unregistered host of this account: a browser proves no host, and the person approves what has to be approved.
+        outcome = await self._executor.call("kb_merge", arguments, Principal(person.name, UNENROLLED))
+        if isinstance(outcome, CallFailed):
+            raise CannotDecide(outcome.why)
+        return outcome.content
 
     async def distrust(self, place: str, person: Approver) -> bool:
         """Stop trusting the place; False if it wasn't trusted.

@@ -36,7 +36,8 @@ from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import CHANGED
 from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
-from mcp_server.gate.dispatch import Gate, crashed
+from mcp_server.gate.dispatch import Gate, Outcome, crashed
+from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.gate.trust import admin
 from mcp_server.late_module import LateModule
@@ -113,6 +114,10 @@ class ProposalExecutor:
     @property
     def _trust(self) -> TrustRecords:
         return self.services.state.trust
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], who: Principal) -> Outcome:
+        """Return the gate's answer to a call that a person makes on the review page."""
+        return await self._gate.dispatch(tool, dict(arguments), Call(who))
 
     async def carry_out(self, proposal_id: str) -> Proposal:
         """Execute an approved proposal and return it. If another process is executing it, wait for that.

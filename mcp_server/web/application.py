@@ -88,6 +88,7 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/journeys", reads(journeys.listed)),
         Route(JOURNEY, reads(journeys.one)),
         Route(f"{JOURNEY}/events", reads(journeys.events)),
+        Route(f"{JOURNEY}/keep", acts(journeys.keep, JOURNEY), methods=["POST"]),
         *(
             Route(f"{JOURNEY}/{decision}", acts(journeys.deciding(decision), "/journeys"), methods=["POST"])
             for decision in journeys.DECISIONS

@@ -17,6 +17,7 @@ from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, transitions_from
 from agents.engine.state import JourneyState
+from agents.engine.work.result import NO_RESULT, AgentResult
 from agents.prompts.context import PromptSection
 
 T = TypeVar("T")
@@ -26,12 +27,14 @@ T = TypeVar("T")
 class AgentPart:
     """An agent in a chain. The names of its phases begin with `prefix`: "" or a text that ends with a dot.
 
-    `following` is where the work continues after the agent's end, written like the target of a link; "" for the next part.
+    `following` is where the work continues after the agent's end, written like the target of a link; "" for the next part. `aside`:
+    its result is not one of the chain, because it only looks back on another part.
     """
 
     prefix: str
     agent: Agent
     following: str = ""
+    aside: bool = False
 
     @property
     def name(self) -> str:
@@ -113,10 +116,12 @@ def composed(
     links: Sequence[PartLink] = (),
     texts: Mapping[str, str] | None = None,
     origin: str = "built in",
+    results: Sequence[str] = (),
 ) -> Agent:
     """Return the agent that does the work of these parts in order, and is complete in `end` after the last.
 
-    `texts` are those that `end` names. The inputs of all parts are its inputs.
+    `texts` are those that `end` names. The inputs of all parts are its inputs. `results` are the prefixes of the parts whose results
+    are the chain's, in order; without them it is the result of the last part that has one.
     """
     chain, joints = _Chain(tuple(parts)), _joints(parts, links)
     transitions = [way for number, part in enumerate(parts) for way in _transitions(number, part, parts, end, joints)]
@@ -147,6 +152,7 @@ def composed(
         documents=chain.documents,
         models={part.speaker(speaker): advice for part in parts for speaker, advice in part.agent.models.items()},
         refuses=chain.refuses,
+        result=ChainResult(tuple(parts), tuple(results)),
         profile={"parts": [{"part": part.name, "agent": part.agent.name, **part.agent.profile} for part in parts]},
     )
 
@@ -318,6 +324,48 @@ def _provides(part: AgentPart) -> Mapping[str, Provide]:
 
 async def _provide(part: AgentPart, provide: Provide, facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
     return await provide(seen_by(part, facts), look)
+
+
+# --- the result -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChainResult:
+    """The results of the parts with the prefixes `named`; if none are named, that of the last part that has one."""
+
+    parts: tuple[AgentPart, ...]
+    named: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """The places of the parts' results, as texts."""
+        return [
+            part.prefix + field for part in self._in_order() if part.agent.result for field in part.agent.result.fields
+        ]
+
+    def of(self, state: JourneyState) -> AgentResult:
+        """Return what is recorded of them so far."""
+        found = [self._result(part, state) for part in self._in_order()]
+        recorded = [one for one in found if one.parts] or found[:1]
+        if not self.named:
+            recorded = recorded[:1]
+        return AgentResult(
+            recorded[0].kind if recorded else "answer",
+            tuple(part for one in recorded for part in one.parts),
+            tuple(part for one in recorded for part in one.left_open),
+        )
+
+    def _in_order(self) -> Sequence[AgentPart]:
+        if self.named:
+            return [part for prefix in self.named for part in self.parts if part.prefix == prefix and not part.aside]
+        return [part for part in reversed(self.parts) if not part.aside]
+
+    def _result(self, part: AgentPart, state: JourneyState) -> AgentResult:
+        own = part.agent.result.of(state_for(part, state)) if part.agent.result else NO_RESULT
+        parts, left_open = (
+            tuple(replace(one, source=part.prefix + one.source) for one in of) for of in (own.parts, own.left_open)
+        )
+        return AgentResult(own.kind, parts, left_open)
 
 
 # --- the functions of the chain ---------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def alone(cognitive: Cognitive, following: Cognitive | None) -> Agent:
     first = as_agent(cognitive, following=following.name)
     before = Predecessor(cognitive.name, "", f".{CLOSING}")
     after = as_agent(following, PhaseSetting(predecessors=(before,), pattern="last", agent_mode=True))
-    parts = [AgentPart("", first), AgentPart(f"{following.name}.", after)]
+    parts = [AgentPart("", first), AgentPart(f"{following.name}.", after, aside=True)]
     end = Phase(COMPLETE, prompt=COMPLETE)
     both = composed(cognitive.name, cognitive.title, cognitive.summary, parts, end, texts=shared().texts)
 

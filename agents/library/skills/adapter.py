@@ -40,7 +40,7 @@ def seated(agent: Agent, setting: PhaseSetting) -> Agent:
         texts=_texts(agent, setting),
         values=partial(_values, agent.values, setting),
     )
-    parts = [AgentPart("", inner), AgentPart("", _closing(agent, setting))]
+    parts = [AgentPart("", inner), AgentPart("", _closing(agent, setting), aside=True)]
     return replace(
         composed(agent.name, agent.title, agent.summary, parts, Phase(DONE)),
         done=agent.done,

@@ -80,6 +80,7 @@ class _SkillBuilder:
                 links=links,
                 texts={CLOSED: skill.closing or CLOSING_TEXT},
                 origin=skill.file,
+                results=[f"{id_}." for id_ in skill.result],
             )
             agent = replace(agent, inputs=_joined(skill.inputs, agent.inputs))
             self._placeholders(agent.inputs)
@@ -117,7 +118,7 @@ class _SkillBuilder:
             earlier=tuple(f"{one.prefix}{after.name}." for one in others),
             agent_mode=True,
         )
-        yield AgentPart(prefix, as_agent(after, setting), onward)
+        yield AgentPart(prefix, as_agent(after, setting), onward, aside=True)
 
     def _after(self, phase: SkillPhase) -> Cognitive | None:
         """Return the agent that runs after every other, if it runs after this one. It never runs after itself."""

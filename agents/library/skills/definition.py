@@ -74,6 +74,13 @@ def _skill(top: Marked, context: SkillContext, problems: Problems) -> Skill | No
         if id_ not in (ALL, *ids):
             line = top.line_at(["without_memory", number])
             problems.add(line, f"'without_memory' names {short(id_)}, which is not a phase{meant(id_, ids)}")
+    result = block.result if block else ()
+    for number, id_ in enumerate(result):
+        if id_ not in ids:
+            line = top.line_at(["result", number])
+            problems.add(
+                line, f"'result' names {short(id_)}, which is not a phase{meant(id_, ids)}; name phases of the skill"
+            )
     if block is None or problems or not phases:
         return None
     skill = Skill(
@@ -86,6 +93,7 @@ def _skill(top: Marked, context: SkillContext, problems: Problems) -> Skill | No
         phases=phases,
         ways=ways,
         without_memory=frozenset(ids if ALL in without else without),
+        result=result,
         closing=block.closing,
         source=top,
     )

@@ -114,6 +114,7 @@ class SkillBlock(FileBlock):
     without_memory: Words[str] = ()
     phases: Json = Field()
     ways: Json = None
+    result: Words[str] = ()
     closing: str = Field(default="", max_length=MOST_CLOSING)
 
 
@@ -121,7 +122,8 @@ class SkillBlock(FileBlock):
 class Skill:
     """A skill, with the file that it was read from (`source`), for the lines of problems that are found later.
 
-    `without_memory` are the phases after which the memory agent does not run.
+    `without_memory` are the phases after which the memory agent does not run. `result` are those whose results are the skill's; by
+    default that of the last phase.
     """
 
     name: str
@@ -133,6 +135,7 @@ class Skill:
     phases: tuple[SkillPhase, ...]
     ways: tuple[SkillWay, ...]
     without_memory: frozenset[str]
+    result: tuple[str, ...]
     closing: str
     source: Marked
 

@@ -120,6 +120,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "resume": ("print everything needed to continue it", lead.resume),
     "answer": ("answer its questions one by one", answer.answer),
     "decide": ("approve, modify, reject, revisit, answer or cancel", decision.decide),
+    "keep": ("write its result to a page, with its sources", lead.keep),
     "memory": ("print an agent's memory document, or merge it into a page", lead.memory),
     "events": ("show its events, oldest first", _events),
     "graph": ("print its phases and position as a Mermaid diagram", _graph),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,12 @@ class NotDone(KnowledgeError):
 def arguments(actions: Mapping[str, argparse.ArgumentParser]) -> None:
     """Add the arguments of this file's actions after the id."""
     starting, submitting, remembering = actions["start"], actions["submit"], actions["memory"]
+    keeping = actions["keep"]
+    keeping.add_argument(
+        "page", metavar="PATH", type=nonempty, help="the page to write, or a directory to be offered places"
+    )
+    keeping.add_argument("--section", metavar="HEADING", type=nonempty, help="the section of an existing page")
+    keeping.add_argument("--dry-run", action="store_true", help="show what would be written")
     starting.add_argument("agent_name", metavar="AGENT", type=nonempty, help="an agent or a skill, from `agents list`")
     starting.add_argument("--brief", metavar="TEXT", required=True, help="the task; - reads it from standard input")
     starting.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the agent")
@@ -211,11 +217,34 @@ def _several(args: argparse.Namespace, settings: Settings, there: Mapping[str, s
     return DONE
 
 
+async def keep(args: argparse.Namespace, settings: Settings) -> int:
+    """Merge the journey's result into a page, and print the outcome, which can be a proposal."""
+    async with local_host(settings) as at:
+        known: dict[str, Any] = {"section": args.section} if args.section else {}
+        with suppress(KnowledgeError):  # a page that is new has no revision
+            known["base_revision"] = await at.app.services.tiers.revision(args.page)
+        answer = await at.call(
+            "kb_merge",
+            path=args.page,
+            source=f"journey:{args.id}",
+            intent=f"result of {args.id}",
+            dry_run=args.dry_run,
+            **known,
+        )
+        if args.dry_run and not settings.json:
+            print("\n".join(map(visible, answer["diff"].splitlines())))
+    return _merge_printed(answer, settings)
+
+
 async def _merged(at: LocalHost, args: argparse.Namespace, settings: Settings, text: str) -> int:
     """Merge the document into the page and print the outcome, which can be a proposal."""
     answer = await at.call(
         "kb_merge", path=args.merge, content=text, source=f"journey:{args.id}", intent=f"memory of {args.id}"
     )
+    return _merge_printed(answer, settings)
+
+
+def _merge_printed(answer: Mapping[str, Any], settings: Settings) -> int:
     proposal = answer.get("proposal") or {}
     waits = f", it needs approval: knowledge-forge review --show {proposal['id']}" if proposal.get("id") else ""
     print_answer(answer, [visible(f"{answer['status']}: {answer['path']}{waits}")], as_json=settings.json)

@@ -11,7 +11,8 @@ from agents.engine.events import Completed, Decided, Logged, PhaseChanged, Step
 from agents.engine.state import JourneyState, get_state
 from agents.engine.work.markdown import one_line, work_lines
 from agents.engine.work.questions import open_questions
-from agents.prompts.prompt import done_lines
+from agents.engine.work.result import part_lines
+from agents.prompts.prompt import done_lines, recorded_result
 from agents.report.overview import (
     STATUSES,
     answered_questions,
@@ -97,6 +98,8 @@ def shown(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
     ]
     if state.forked_from:
         lines.append(f"forked from {state.forked_from} at version {state.forked_at}")
+    if found := part_lines(recorded_result(agent, state).parts, MOST_WORK):
+        lines += ["", "Result:" if state.status == "complete" else "Result so far:", *found]
     if because := redone_because(state):
         lines.append(f"redone because of {one_line(because, MOST_SAID)}")
     if agent and (done := done_lines(agent, state)):

@@ -9,7 +9,7 @@ from agents.engine.events import canonical, logged_form
 from agents.engine.work.questions import open_questions, within
 from agents.prompts import prompt as prompting
 from agents.prompts.ahead import ahead, outcome, tools_here
-from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question
+from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question, recorded_result
 from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.schemas import Journey
 
@@ -25,6 +25,11 @@ MOST_EVENTS = 40
 """How many events one answer has, the newest; the resource has all."""
 LONGEST_FIELD = 200
 """Characters of one field of an event in an answer; the resource has all of it."""
+KEEPS = "kb_merge"
+KEEP = (
+    "To keep this result as a page, call {tool} with its path and source journey:{journey}, and without content: the server writes "
+    "the result and its sources. Use dry_run true first, and show the person what would be written."
+)
 UNLISTED = "Journeys are not listed over HTTP without a token. Continue one by its journey_id, or send the token of a registered host."
 
 
@@ -88,6 +93,8 @@ def _instructions(position: JourneyPosition, recorded: Recorded | None, acting: 
             part for part in (before, prompting.information(agent, _earlier_moves(state, recorded))) if part
         )
     after = ahead(agent, state.phase, acting, before=recorded) if state.status == "active" else ""
+    if state.status == "complete" and KEEPS in acting and recorded_result(agent, state).parts:
+        after = KEEP.format(tool=KEEPS, journey=position.journey)
     return "\n\n".join(part for part in (before, prompting.prompt(agent, state), after) if part)
 
 

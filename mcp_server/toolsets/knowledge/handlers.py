@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agents.errors import NoSuchAgent
 from knowledge.contradictions.record import disagreement, one_line
+from knowledge.errors import KnowledgeError
 from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.model import StatementAnswer, pair_digest
@@ -22,10 +25,13 @@ from knowledge.writing.related.target_page import teaches
 from knowledge.writing.requests import DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from mcp_server.connectors.page_mentions import citations_of, remember_mentions
 from mcp_server.gate.caller import Call
+from mcp_server.gate.handles import require_handle
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
+from mcp_server.late_module import LateModule
 from mcp_server.ports import KnowledgeServices
 from mcp_server.toolsets.knowledge.schemas import (
+    JOURNEY,
     ContradictionsArguments,
     DeleteArguments,
     DismissArguments,
@@ -42,12 +48,15 @@ from mcp_server.toolsets.knowledge.schemas import (
 from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, CallsDoNotJoin, ToolSpec
 
 if TYPE_CHECKING:
+    from agents.report import result_page
     from knowledge.writing.effect import FileEffect
     from knowledge.writing.requests import Approval, ChangeRequest
     from knowledge.writing.writer import WritePlan
 
-JOURNEY = "journey"
-"""The kind of source that names a journey: content merged from it may repeat anything that was read in the journey."""
+if not TYPE_CHECKING:
+    # Few merges bring a journey's result, and it loads the agents.
+    result_page = LateModule("agents.report.result_page")
+
 _VERBS = {"kb_merge": "merge into", "kb_move": "move", "kb_delete": "delete", "kb_revert": "restore"}
 
 R = TypeVar("R")
@@ -210,10 +219,13 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
         of_journey = await services.taints.of_journey(arguments.source.partition(":")[2])
         found = [(digest, origin) for digest, origin in found if origin not in of_journey]
     named = _place(arguments.source)
+    content = arguments.content or ""
+    if not content and source_kind(arguments.source) == JOURNEY:
+        content = await _result_of(services, call, arguments)
     return MergeRequest(
         actor=actor(call, "kb_merge", arguments),
         path=arguments.path,
-        content=arguments.content or "",
+        content=content,
         source=arguments.source,
         section=arguments.section,
         base_revision=arguments.base_revision,
@@ -226,6 +238,27 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
         judgement=PairJudgement(call.doubts) if approved else None,
         repeats=tuple(sorted((digest, origin) for digest, origin in found if _place(origin) != named)),
     )
+
+
+async def _result_of(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> str:
+    """Return the result of the journey that the source names, as a page; marked if it rests on a page that is untrusted.
+
+    Raises:
+        NoSuchJourney, NoResult: there is no such journey, or it has no result yet.
+    """
+    journey = arguments.source.partition(":")[2].strip()
+    require_handle(call.principal, journey)
+    state = await services.journeys.store.journey(journey)
+    try:
+        agent = await services.journeys.catalogue.agent(state.agent)
+    except NoSuchAgent:
+        agent = None
+    pages = dict[str, str]()
+    for cited in result_page.cited_pages(state):
+        with suppress(KnowledgeError):  # a page that was moved or deleted since is named without a link
+            pages[cited] = await services.tiers.locate(cited)
+    untrusted = bool(await quoted_from(services, pages.values()))
+    return result_page.result_page(journey, agent, state, arguments.path, pages, untrusted=untrusted)
 
 
 def _place(source: str) -> str:

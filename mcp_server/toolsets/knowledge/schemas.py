@@ -15,6 +15,8 @@ LONGEST_QUERY = 20_000
 LONGEST_CONTENT = 4_000_000
 """Characters. `LARGEST_BYTES` in `knowledge/pages/vault.py` bounds the page itself."""
 LONGEST_INTENT = 500
+JOURNEY = "journey"
+"""The kind of source that names a journey: content merged from it may repeat anything that was read in the journey."""
 MOST_TAGS = 100
 MOST_SOURCES = 20
 
@@ -115,7 +117,7 @@ class MergeArguments(Arguments):
         Field(
             min_length=1,
             max_length=LONGEST_CONTENT,
-            description="Markdown: a page, section or snippet. Omit for a plane: or zulip: source's text.",
+            description="Markdown: page, section or snippet. Omit for a plane:, zulip: or journey: source's text.",
         ),
     ] = None
     source: Annotated[
@@ -131,7 +133,7 @@ class MergeArguments(Arguments):
         Field(description="Heading, e.g. 'Setup > Linux'; '*': replace the page. Omit to let the server choose."),
     ] = None
     base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
-    authority: Annotated[float | None, Field(ge=0, le=1, description="Lowers the source's default authority.")] = None
+    authority: Annotated[float | None, Field(ge=0, le=1, description="Lowers the source's authority.")] = None
     observed_at: Annotated[str | None, Field(description="When the source was current, e.g. 2026-03-31.")] = None
     corroboration: Annotated[
         list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same, e.g. ['plane:KB-9'].")
@@ -140,7 +142,7 @@ class MergeArguments(Arguments):
         list[JudgedStatements],
         Field(description="To questions of an earlier answer."),
     ] = Field(default_factory=list)
-    intent: Annotated[str, Field(max_length=LONGEST_INTENT, description="Reason, kept in the history.")] = ""
+    intent: Annotated[str, Field(max_length=LONGEST_INTENT, description="Reason, for the history.")] = ""
     dry_run: DryRun = False
     journey_id: InJourney = None
 
@@ -157,8 +159,10 @@ class MergeArguments(Arguments):
         kind, colon, locator = value.partition(":")
         if value.strip() != value or not value or any(c.isspace() for c in kind) or (colon and not locator):
             raise ValueError("it must be 'user' or kind:locator, for example plane:PROJ-12 or kb:guides/trust")
-        if info.data.get("content", "") is None and source_kind(value) not in SERVICES:
-            raise ValueError("'content' is missing, and only a task or thread, such as plane:KB-12, brings its own")
+        if info.data.get("content", "") is None and source_kind(value) not in (*SERVICES, JOURNEY):
+            raise ValueError(
+                "'content' is missing, and only a task, thread or journey, such as plane:KB-12 or journey:ID, brings its own"
+            )
         return value
 
     @field_validator("section")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, get_args
@@ -172,6 +172,29 @@ def deciding(decision: Decision) -> Acting:
         return await one(request, Notice(title, lines, form, decision), status)
 
     return decide
+
+
+async def keep(request: PageRequest, form: Form) -> Response:
+    """Write the journey's result to the page that the form names, or show the proposal that the gate makes of it."""
+    journey, path = request.id, form.get("path", "").strip()
+    if not path:
+        return await request.message(
+            "Nothing was written", "Type the path of a page, such as results/hives.md.", journey_address(journey), 422
+        )
+    revision: str | None = None
+    with suppress(KnowledgeError):  # a page that is new has no revision
+        revision = await request.services.tiers.revision(path)
+    answer = await request.page.approvals.keep(journey, path, revision, request.person())
+    if proposal := answer.get("proposal"):
+        return see(f"/proposals/{proposal['id']}")
+    said = {
+        "done": "The result is on",
+        "partial": "A part of the result is on",
+        "unchanged": "The result was already on",
+    }
+    text = said.get(answer["status"], "Nothing was written to")
+    note = f" {answer['note']}" if answer.get("note") else ""
+    return await request.message("Result", f"{text} {answer['path']}.{note}", journey_address(journey), 200)
 
 
 def opinion_of(decision: Decision, form: Form, answers: Mapping[str, str]) -> JourneyDecision:

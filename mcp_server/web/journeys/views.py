@@ -22,8 +22,11 @@ from agents.engine.progress.feedback import KINDS
 from agents.engine.progress.metrics import PhaseRow, costliest, lasting, slowest
 from agents.engine.state import JourneyState
 from agents.engine.work.questions import WorkQuestion, open_questions
+from agents.engine.work.result import named
 from agents.memory_documents import each
+from agents.prompts.prompt import recorded_result
 from agents.report.overview import answered_questions, newest_feedback, phase_rows, question_asked, redone_because
+from agents.report.result import source_lines
 from agents.report.sentences import EventSentence, event_sentence, response_facts
 from knowledge.trust.ports import Proposal
 from mcp_server.web.graph.parts import pictures
@@ -141,6 +144,7 @@ def journey_values(seen: JourneyPageData) -> dict[str, Any]:
         "feedback": [found for found in feedback if found[1]],
         "conversations": conversations(seen.log)[-CONVERSATIONS_SHOWN:],
         "documents": documents,
+        "result": _result(seen),
         "newest": seen.newest,
         "works": works,
         "steps": steps,
@@ -160,6 +164,28 @@ def journey_values(seen: JourneyPageData) -> dict[str, Any]:
         or any(work.content.folded for work in works)
         or any(len(one.text) > longest for one in documents),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ResultView:
+    """The journey's result, what it leaves open, and the places that it rests on."""
+
+    title: str
+    content: WorkHtml
+    left_open: WorkHtml | None
+    sources: Sequence[str]
+
+
+def _result(seen: JourneyPageData) -> ResultView | None:
+    """Return the recorded result, or None if nothing of it is recorded yet."""
+    found = recorded_result(seen.agent, seen.state)
+    if not found.parts:
+        return None
+    left_open = (
+        work_html({part.name: part.value for part in found.left_open}, whole=seen.whole) if found.left_open else None
+    )
+    sources = [line.removeprefix("- ") for line in source_lines(seen.state)]
+    return ResultView(found.title, work_html(named(found.parts), whole=seen.whole), left_open, sources)
 
 
 def _work_view(seen: JourneyPageData, phase: str) -> WorkView:

@@ -320,6 +320,25 @@ def test_a_memory_document_is_merged_into_a_page_by_the_rules_of_the_gate(ann: P
     assert "Two hives, *Ada* enters." in text
 
 
+def test_a_result_is_kept_as_a_page_by_the_rules_of_the_gate(ann: Person) -> None:
+    journey = begun(ann)
+    submitted(ann, journey, {"known": ["all"]})
+    early = ann.here("journeys", "keep", journey, "results/bees.md")
+    assert (early.returncode, early.stdout) == (COULD_NOT, "")
+    assert "has no result to keep: it is not complete" in early.stderr
+    submitted(ann, journey, {"document": DOCUMENT})
+    submitted(ann, journey, {"score": 90})
+    shown = ann.here("journeys", "keep", journey, "results/bees.md", "--dry-run")
+    assert (shown.returncode, "Two hives, *Ada* enters." in shown.stdout) == (DONE, True)
+    asked = ann.here("journeys", "keep", journey, "results/bees.md")
+    assert asked.returncode == WAITS
+    assert not (ann.kb / "results/bees.md").exists()
+    proposal = ann.proposal(asked.stdout.split()[-1])
+    assert (proposal.principal, proposal.tool) == (UNENROLLED, "kb_merge")
+    assert "Two hives, *Ada* enters." in proposal.preview
+    assert "Result:\n" in ann.here("journeys", "show", journey).stdout
+
+
 def test_text_of_others_moves_nothing_in_the_terminal(ann: Person) -> None:
     odd = {"ask": [{"id": "q\u202e1", "question": "How \x1b[2Jmany\u200b?", "why": "\x07"}]}
     journey = begun(ann)

@@ -123,7 +123,7 @@ async def test_text_that_was_brought_counts_as_read(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({}, "'content' is missing, and only a task or thread, such as plane:KB-12, brings its own"),
+    ({}, "'content' is missing, and only a task, thread or journey, such as plane:KB-12 or journey:ID, brings its own"),
     ({"source": "url:https://example.org"}, "'content' is missing"),
     ({"source": "plane:KB-4711"}, "nothing at plane:KB-4711 counts as evidence"),
     ({"source": "zulip:secret/upload limits"}, "of a channel that may be used"),

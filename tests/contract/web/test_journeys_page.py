@@ -20,6 +20,8 @@ from agents.engine.events import Decided, ToolStart, ToolSuccess
 from agents.engine.graph import Phase
 from agents.engine.runner import Runner, Submission
 from agents.engine.state import JourneyState
+from agents.spec.result import DeclaredResult
+from agents.spec.yaml.field_path import FieldPath
 from mcp_server.app.knowledge_base import utc_now
 from tests.support.agents.small_agents import Only, noting
 from tests.support.web.review_pages import ME, Place, Visitor, kept
@@ -311,6 +313,26 @@ async def test_impossible_changes_are_reported_beside_the_typed_text_and_nothing
     assert told in text_of(visitor.html.partition('role="alert"')[2].partition("</div>")[0].join(["<main ", ""]))
     assert typed.replace('"', "&#34;")[:1_000] in visitor.html
     assert await state(place, journey) == before
+
+
+async def test_the_result_comes_first_and_is_kept_as_a_page_after_approval(place: Place, agents: Agents) -> None:
+    agents.put(replace(noting("none"), result=DeclaredResult("map", (FieldPath("WRITE", ("text",)),))))
+    journey = await started(place)
+    await submitted(place, journey, TWO)
+    assert "What is known" not in (await at(place, journey)).html
+    await submitted(place, journey, {"text": "Bees cluster, wasps die."})
+    visitor = await at(place, journey)
+    shown = text_of(visitor.html)
+    assert 0 < shown.index("What is known") < shown.index("Bees cluster, wasps die.") < shown.index("Progress")
+    await visitor.send(f"/journeys/{journey}/keep", path=" ")
+    assert visitor.status == 422
+    visitor = await at(place, journey)
+    await visitor.send(f"/journeys/{journey}/keep", path="results/bees.md")
+    assert visitor.status == 200
+    assert "Bees cluster, wasps die." in text_of(visitor.html)
+    (proposal,) = [line for line in await place.app.base.state.trust.proposals() if line.state == "pending"]
+    await visitor.send(f"/proposals/{proposal.id}/approve")
+    assert "Bees cluster, wasps die." in place.text("results/bees.md")
 
 
 async def test_a_note_alone_sends_it_to_be_worked_on_again(place: Place) -> None:

@@ -18,6 +18,8 @@ from agents.engine.state import JourneyState
 from agents.engine.work.answers import unanswered
 from agents.engine.work.form import items_in
 from agents.prompts.context import Budget
+from agents.spec.result import DeclaredResult
+from agents.spec.yaml.field_path import FieldPath
 from tests.support.agents.model_form import ModelForm, Part, PhaseWork
 
 ASK: dict[str, Any] = {
@@ -145,6 +147,7 @@ def inquiry() -> Agent:
         provides={"LOOK": pages},
         budgets={"WRITE": Budget(2_000, 500)},
         documents=documents,
+        result=DeclaredResult("artefact", (FieldPath("WRITE", ("document",)),)),
         models={
             "": ModelAdvice("balanced", "most of it is asking", "sonnet"),
             "judge": ModelAdvice("largest", "a verdict decides", "opus"),

@@ -14,8 +14,9 @@ from agents.engine.graph import Phase, mermaid, transitions_from
 from agents.engine.state import get_state
 from agents.errors import AgentError, NoSuchAgent
 from agents.memory_documents import document, documents
-from agents.prompts.prompt import ONLY, RETURNING, tools_at
+from agents.prompts.prompt import ONLY, RETURNING, recorded_result, tools_at
 from agents.report.journey_report import report
+from agents.report.result import result_fields
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import require_handle
@@ -48,9 +49,10 @@ async def journey_json(services: JourneyServices, journey: str) -> str:
         require_handle(caller.get(), journey)
         state = await services.journeys.store.journey(journey)
         await _note_shown(services, journey)
-        about: dict[str, Any] = {"journey_id": journey, "agent": None, "diagram": None, "problem": None}
+        about: dict[str, Any] = {"journey_id": journey, "result": None, "agent": None, "diagram": None, "problem": None}
         try:
             agent = await services.journeys.catalogue.agent(state.agent)
+            about["result"] = result_fields(recorded_result(agent, state), state)
             about["agent"] = {
                 "name": agent.name,
                 "title": agent.title,
@@ -145,6 +147,7 @@ def definition(agent: Agent) -> dict[str, Any]:
         },
         "initial": graph.initial,
         "complete": list(graph.complete),
+        "result": list(agent.result.fields) if agent.result else [],
         "phases": [_phase(agent, phase) for phase in graph.phases],
         "transitions": _transitions(agent),
         "diagram": mermaid(graph),

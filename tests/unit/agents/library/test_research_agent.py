@@ -435,7 +435,7 @@ async def test_research_goes_from_the_tree_to_the_frontier_and_reports_its_event
     ]
     assert [e.target for e in events if isinstance(e, PhaseChanged)] == [ANSWER, RISE_ABOVE, EXPAND, COMPLETE]
     assert any(isinstance(e, Completed) for e in events)
-    assert all(part in told for part in ("insight c1 (Winter): Feed them.", "next question a3", "kb_merge", "3 of 3"))
+    assert all(part in told for part in ("insight c1 (Winter): Feed them.", "next question a3", "Answer:\n", "3 of 3"))
 
 
 async def test_a_category_found_while_answering_leads_back_and_its_answers_are_kept() -> None:

@@ -46,6 +46,7 @@ QUESTIONS = {
 }
 ANSWERS = {"answers": [{"id": "q1", "text": "Honey.", "citations": [WINTER, VARROA]}], "note": "one\n# two\n\n- three"}
 SECTIONS = [
+    "## Result",
     "## Brief",
     "## Status",
     "## Steps",
@@ -203,7 +204,7 @@ def test_a_duration_is_written_for_people(seconds: float, words: str) -> None:
 
 def test_the_report_has_the_path_and_why_it_went_back() -> None:
     text = told(researched())
-    assert [line for line in text.splitlines() if line.startswith("## ")] == SECTIONS
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## Result", "## Sources", *SECTIONS[1:]]
     assert text.startswith("# Research: Why is the sky blue?\n")
     assert "1. 2026-03-01 12:00 UTC, version 1: research started in DECOMPOSE." in text
     assert "version 4: Moved from DECOMPOSE to ANSWER: tree_ready." in text
@@ -301,7 +302,7 @@ JSONS = st.recursive(
 
 OWN = re.compile(
     "(Waiting for a person, in|Question before it continues|To continue, call|Journey `research-1`|Most time went|Most tokens"
-    r"|None.$|Missing \(validation failures\):$)"
+    r"|None.$|None yet.$|Missing \(validation failures\):$)"
 )
 HELD = re.compile(r" *(- (?!#{1,6}(\s|$)|>|\||<|```|~~~|[-+*](\s|$)|[=-]+\s*$)|>( |$))")
 """People's text is inside an item that it did not begin, or in a quotation."""
