@@ -34,7 +34,7 @@ class Called:
     """A successful tool call of this journey, with the facts of its result that conditions read.
 
     `facts` has those that the result has: `path`, `revision`, `status` (done, partial, unchanged, conflict, analysis, proposed),
-    `proposal` (its id) and `scent`. `phase` is the phase in which the tool was called.
+    `proposal` (its id), `scent` and, for a map, `listing`. `phase` is the phase in which the tool was called.
     """
 
     tool: str
@@ -87,6 +87,10 @@ class Look(Protocol):
 
     async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
         """Return the successful tool calls of the present phase, oldest first: of this visit, or of all visits."""
+        ...
+
+    async def unchanged(self, call: Called) -> bool:
+        """Return whether the call read a page or a map that is the same now, so that it need not be read again."""
         ...
 
     async def proposal(self, proposal_id: str) -> Fate | None:

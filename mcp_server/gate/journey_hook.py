@@ -150,6 +150,8 @@ def facts_of(content: Mapping[str, Any]) -> dict[str, str]:
         facts["proposal"] = str(proposal["id"])
     if isinstance(scent, Mapping) and scent.get("level"):
         facts["scent"] = str(scent["level"])
+    if isinstance(children := content.get("children"), list) and "path" in facts:
+        facts["listing"] = shown.listing((str(child["path"]) for child in children), facts["path"])
     if isinstance(diff := content.get("diff"), str):
         # Without the two headings, which begin like removed and added lines.
         facts["lines"] = str(sum(line.startswith(("+", "-")) for line in diff.split("\n")[2:]))

@@ -14,10 +14,10 @@ from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.pages.document import Document
 from knowledge.search.tiers import shown_text
 
-READ, SEARCH = "kb_read", "kb_search"
+READ, SEARCH, MAP = "kb_read", "kb_search", "kb_map"
 WRITTEN = frozenset({"done", "partial", "unchanged"})
 """The ends of an act after which its page has the text that the caller gave."""
-SECTION, VIEW, OFFSET, QUERY = "section", "view", "offset", "query"
+SECTION, VIEW, OFFSET, QUERY, LISTING = "section", "view", "offset", "query", "listing"
 """Names of the facts about a request."""
 LONGEST_SECTION = 500
 
@@ -36,6 +36,12 @@ def request_facts(tool: str, arguments: Mapping[str, Json]) -> dict[str, Json]:
 def fingerprint(query: str) -> str:
     """Return the same short hash for queries with the same words: a journey's record does not hold what was searched for."""
     return hashlib.sha256(folded(query).encode()).hexdigest()[:16]
+
+
+def listing(paths: Iterable[str], below: str) -> str:
+    """Return a short hash of the paths directly below a directory: the same as long as nothing comes or goes there."""
+    direct = (path for path in paths if path.rpartition("/")[0] == below)
+    return hashlib.sha256("\n".join(sorted(direct)).encode()).hexdigest()[:16]
 
 
 def was_searched(query: str, calls: Iterable[Called]) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, SubmitFacts
+from agents.engine.evidence.shown import MAP, READ
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import finding, listing, short, unresolved_citations
 from agents.library.curate.acts_on_record import WRITTEN, ActsOnRecord, acts_on_record, rejected
@@ -77,7 +78,7 @@ async def _changed_here(look: Look) -> list[str]:
 
 
 async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The map was read in this visit, and the work names places that exist."""
+    """The map was read, in this visit or before and unchanged, and the work names places that exist."""
     candidates = CurationRecord(facts.works).candidates
     missing = [] if candidates else ["there is no candidate yet: name the places on the map that may have it"]
     missing += [
@@ -85,28 +86,38 @@ async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
         for item in candidates
         if not await look.place(item["path"])
     ]
-    if not any(call.tool == "kb_map" for call in await look.calls()):
-        missing.append("the map was not read in this visit: call kb_map with this journey_id")
+    if not any(call.tool == MAP for call in await look.calls()) and not await _known_since_before(MAP, look):
+        missing.append("the map was not read in this journey, or has changed since: call kb_map with this journey_id")
     return finding(missing)
 
 
+async def _known_since_before(tool: str, look: Look) -> Collection[str]:
+    """Return the paths of pages or maps that were read in an earlier phase or visit and are the same now."""
+    newest = {str(call.facts.get("path")): call for call in await look.calls(of_all_visits=True) if call.tool == tool}
+    return {path for path, call in newest.items() if await look.unchanged(call)}
+
+
 async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Each page exists and was read in this visit or quoted before; at least one was read in this visit."""
+    """Each page exists and was read, in this visit or before and unchanged, or is quoted; one of them is not only quoted."""
     record, missing = CurationRecord(facts.works), []
-    read = {call.facts.get("path") for call in await look.calls() if call.tool == "kb_read"}
     quoted = {item["citation"]["path"] for item in record.evidence}
+    read = {call.facts.get("path") for call in await look.calls() if call.tool == READ}
+    read |= {*await _known_since_before(READ, look)} - quoted
     for item in record.targets:
         path = item["path"]
         if await look.place(path) != "page":
             missing.append(f"{item['id']}: {path[:200]} is not a page; name one, with the path that kb_map shows")
         elif path not in read | quoted:
             missing.append(
-                f"{item['id']}: {path[:200]} was not read in this visit: kb_read it with this journey_id, or drop it"
+                f"{item['id']}: {path[:200]} was not read in this journey, or has changed since: kb_read it with this journey_id, or "
+                "drop it"
             )
     if not record.targets:
         missing.append("there is no page yet: read the candidates, and name the pages to look into")
     elif not missing and not read & {item["path"] for item in record.targets}:
-        missing.append("none of these pages was read in this visit: kb_read the one that brought the work back here")
+        missing.append(
+            "all of these pages are quoted already: kb_read the one that may have what is missing, and name it"
+        )
     return finding(missing)
 
 

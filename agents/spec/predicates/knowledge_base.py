@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from agents.engine.agent import MET, Called, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.learned import ALL, FOLDER, learning_page
+from agents.engine.evidence.shown import MAP, READ
 from agents.engine.work.gaps import citations_in, short
 from agents.spec.predicates.leaf import DETAIL_CHARS, NAMES_SHOWN, Leaf, Name, WorkLeaf, met_unless, some_items, unmet
 from agents.spec.predicates.recorded_work import Count
@@ -180,7 +181,10 @@ async def unsearched(queries: Sequence[str], look: Look) -> list[str]:
 
 
 class ToolCalled(Leaf):
-    """A tool answered a call of this journey since the phase was entered, with one of these statuses, about this page."""
+    """A tool answered a call of this journey since the phase was entered, with one of these statuses, about this page.
+
+    A page or map that was read in an earlier phase counts as long as it is the same.
+    """
 
     NAME: ClassVar[str] = "tool_called"
     DEMAND: ClassVar[str] = "{tool} was called in this phase"
@@ -194,6 +198,12 @@ class ToolCalled(Leaf):
         calls = [call for call in await look.calls() if call.tool == self.tool]
         if any(self._fits(call, facts) for call in calls):
             return MET
+        # What an earlier phase read need not be read again while it is the same.
+        if self.tool in (READ, MAP):
+            before = [call for call in await look.calls(of_all_visits=True) if call.tool == self.tool]
+            for call in reversed([call for call in before if self._fits(call, facts)][-MOST_SEARCHES:]):
+                if await look.unchanged(call):
+                    return MET
         about = f" about {self.path}" if self.path else ""
         ended = f" that ends with {' or '.join(self.status)}" if self.status else ""
         return unmet(f"call {self.tool}{about} with the journey_id of this journey{ended}, in this phase")

@@ -12,7 +12,7 @@ from agents.engine.agent import Called, Citation, Fate, Learning, Place, Proposa
 from agents.engine.events import PhaseChanged, ToolSuccess
 from agents.engine.evidence.learned import learning_pages, learnings_on
 from agents.engine.evidence.quote_check import quote_problem
-from agents.engine.evidence.shown import was_searched, was_shown
+from agents.engine.evidence.shown import LISTING, MAP, READ, listing, was_searched, was_shown
 from agents.engine.state import JourneyState
 from agents.errors import NoSuchJourney
 from agents.spec.files import FOLDERS, AgentFiles
@@ -142,6 +142,23 @@ class KnowledgeLook:
         # for several phases comes after the calls for all of them, so its later phases look back to where its first one began.
         here = {"", self._state.phase, *(e.source for e in events if isinstance(e, PhaseChanged))}
         return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess) and e.phase in here]
+
+    async def unchanged(self, call: Called) -> bool:
+        """Return whether the call read a page or a map that is the same now."""
+        path = call.facts.get("path")
+        if not isinstance(path, str):
+            return False
+        if call.tool == READ:
+            now = await self.revision(path)
+            return now != "" and str(call.facts.get("revision")) == now
+        before = call.facts.get(LISTING)
+        if call.tool != MAP or before is None:
+            return False
+        try:
+            view = await self._services.tiers.map(path)
+        except (InvalidPath, NoSuchPath):
+            return False
+        return listing([child.path for child in view.children], path) == str(before)
 
     async def proposal(self, proposal_id: str) -> Fate | None:
         """Return the outcome of a proposal of this journey, or of the last one that replaced it."""

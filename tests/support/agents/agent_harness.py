@@ -187,6 +187,13 @@ class Pages:
     async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
         return (*(self.called_before if of_all_visits else ()), *self.called)
 
+    async def unchanged(self, call: Called) -> bool:
+        """Return whether a page has the revision that was read; a map, whether it listed the present number of pages."""
+        path = str(call.facts.get("path"))
+        if call.tool == "kb_map":
+            return call.facts.get("listing") == str(len(self.texts))
+        return path in self.texts and call.facts.get("revision") == revision(self.texts[path])
+
     async def proposal(self, proposal_id: str) -> Fate | None:
         return self.fates.get(proposal_id)
 

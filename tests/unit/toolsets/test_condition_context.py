@@ -9,7 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agents.engine.agent import Called
 from agents.engine.evidence.learned import learning_page, learning_pages, learnings_on, slug
+from agents.engine.evidence.shown import listing
 from knowledge.errors import InvalidPath
 from knowledge.pages.document import parse
 from knowledge.search.query.keywords import key_phrases, keywords, near_terms
@@ -292,3 +294,25 @@ async def test_a_teams_file_is_read_in_its_present_form(tmp_path: Path) -> None:
         (tmp_path / "kb" / "_agents" / "out.yaml").symlink_to("/etc/hostname")
         with pytest.raises(InvalidPath, match="a link that leaves the knowledge base"):
             await look.configured("_agents/out.yaml")
+
+
+# --- what was read before ---------------------------------------------------------------------------------------------
+
+
+async def test_a_page_or_map_that_was_read_is_unchanged_until_it_is_written(tmp_path: Path) -> None:
+    """So an earlier phase's reading counts, and only as long as it shows what is there."""
+    async with looking(tmp_path) as look:
+        here = ["notes/fetched.md", "notes/varroa.md"]
+        page = Called(
+            "kb_read", "ORIENT", {"path": "notes/varroa.md", "revision": await look.revision("notes/varroa.md")}
+        )
+        seen = Called("kb_map", "ORIENT", {"path": "notes", "listing": listing(here, "notes")})
+        fewer = Called("kb_map", "ORIENT", {"path": "notes", "listing": listing(here[:1], "notes")})
+        gone = Called("kb_read", "ORIENT", {"path": "notes/none.md", "revision": ""})
+        assert await look.unchanged(page)
+        assert await look.unchanged(seen)
+        assert not await look.unchanged(fewer)
+        assert not await look.unchanged(gone)
+        assert not await look.unchanged(Called("kb_map", "ORIENT", {"path": "notes"})), "as older versions recorded it"
+        (tmp_path / "kb/notes/varroa.md").write_text("# Varroa\n", encoding="utf-8")
+        assert not await look.unchanged(page)

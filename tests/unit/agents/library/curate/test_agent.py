@@ -126,7 +126,7 @@ async def test_a_question_goes_by_map_page_and_passages_to_a_verified_change() -
         assert f"Question: {ASKED}" in told
         assert "Named place: notes" in told
         assert (await led.submit(**ORIENTED)).phase == ORIENT
-        assert "the map was not read" in (await led.missing())[0]
+        assert "the map was not read in this journey" in (await led.missing())[0]
         led.look.called = [call("kb_map", "notes")]
         assert (await led.submit()).phase == TARGET
         assert "Candidates: c1 notes; c2 notes/garden.md" in await led.told()

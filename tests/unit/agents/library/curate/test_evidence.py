@@ -7,7 +7,19 @@ import pytest
 from agents.engine.agent import Called
 from agents.library.curate.record import DEEP_DIVE, ORIENT, REASON, ROUTE, TARGET
 from agents.library.folder import agent
-from tests.support.agents.agent_harness import ALTERED, ELSEWHERE, NOWHERE, WATER, WINTER, Pages, change, judged, lacks
+from tests.support.agents.agent_harness import (
+    ALTERED,
+    ELSEWHERE,
+    NOWHERE,
+    PAGES,
+    WATER,
+    WINTER,
+    Pages,
+    change,
+    judged,
+    lacks,
+    revision,
+)
 from tests.support.agents.curate_works import (
     ASKED,
     BEES,
@@ -64,8 +76,8 @@ async def test_reading_the_map_and_naming_its_places_is_orientation() -> None:
     ("work", "called", "said"),
     [
         ({}, [call("kb_map")], "no candidate yet"),
-        (ORIENTED, [], "the map was not read in this visit"),
-        (ORIENTED, [call("kb_read", "notes")], "the map was not read in this visit"),
+        (ORIENTED, [], "the map was not read in this journey"),
+        (ORIENTED, [call("kb_read", "notes")], "the map was not read in this journey"),
         (
             change(ORIENTED, "candidates", 1, path="notes/wasps.md"),
             [call("kb_map")],
@@ -92,9 +104,9 @@ async def test_pages_that_were_read_in_this_visit_are_targets() -> None:
     ("work", "called", "said"),
     [
         ({}, [call("kb_read", BEES)], "there is no page yet"),
-        (TARGETED, [], f"{BEES} was not read in this visit"),
-        (TARGETED, [call("kb_read", GARDEN)], f"{BEES} was not read in this visit"),
-        (TARGETED, [call("kb_search", BEES)], f"{BEES} was not read in this visit"),
+        (TARGETED, [], f"{BEES} was not read in this journey"),
+        (TARGETED, [call("kb_read", GARDEN)], f"{BEES} was not read in this journey"),
+        (TARGETED, [call("kb_search", BEES)], f"{BEES} was not read in this journey"),
         ({"pages": [*TARGETED["pages"], place("p2", GARDEN)]}, [call("kb_read", BEES)], f"p2: {GARDEN} was not read"),
         (change(TARGETED, "pages", 0, path="notes"), [call("kb_read", "notes")], "p1: notes is not a page"),
         (change(TARGETED, "pages", 0, path="notes/wasps.md"), [call("kb_read", BEES)], "notes/wasps.md is not a page"),
@@ -104,10 +116,23 @@ async def test_pages_that_were_not_read_are_no_targets(work: Work, called: list[
     assert lacks(await judged(AGENT, "targeted", TARGET, work, Pages(called=called)), said)
 
 
+async def test_a_map_or_page_that_was_read_before_and_is_unchanged_need_not_be_read_again() -> None:
+    read = Called("kb_read", DEEP_DIVE, {"path": BEES, "revision": revision(PAGES[BEES])})
+    old = Called("kb_read", DEEP_DIVE, {"path": BEES, "revision": "before"})
+    seen = Called("kb_map", ROUTE, {"path": "notes", "listing": str(len(PAGES))})
+    gone = Called("kb_map", ROUTE, {"path": "notes", "listing": "0"})
+    assert (await judged(AGENT, "oriented", ORIENT, ORIENTED, Pages(called_before=[gone, seen]))).met
+    changed = await judged(AGENT, "oriented", ORIENT, ORIENTED, Pages(called_before=[seen, gone]))
+    assert lacks(changed, "has changed since")
+    assert (await judged(AGENT, "targeted", TARGET, TARGETED, Pages(called_before=[old, read]))).met
+    changed = await judged(AGENT, "targeted", TARGET, TARGETED, Pages(called_before=[read, old]))
+    assert lacks(changed, "has changed since")
+
+
 async def test_earlier_quotes_are_not_enough_to_continue_again() -> None:
     works = {DEEP_DIVE: {"evidence": [evidence("e1", WINTER)]}}
     found = await judged(AGENT, "targeted", TARGET, TARGETED, works=works)
-    assert lacks(found, "none of these pages was read in this visit")
+    assert lacks(found, "all of these pages are quoted already")
 
 
 # --- DEEP_DIVE --------------------------------------------------------------------------------------------------------
