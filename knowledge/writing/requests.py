@@ -28,7 +28,8 @@ class MergeRequest:
     request, None before one was asked. `repeats` are sentences in it (digests of `knowledge.pages.markdown.passages`) that its
     writer had read in somebody else's text without naming that as the source, each with its origin.
     `answers` are the host's judgements of statements that it was asked about. If `content` is empty, the server fetches what the
-    source says; `brought_from` is then that task or thread and its address.
+    source says; `brought_from` is then that task or thread and its address. `inherits` is the source of the page that is cited, if its
+    text is not trusted: a new page is marked with it.
     """
 
     actor: Actor
@@ -47,6 +48,7 @@ class MergeRequest:
     repeats: tuple[tuple[bytes, str], ...] = ()
     answers: tuple[StatementAnswer, ...] = ()
     brought_from: tuple[str, str] | None = None
+    inherits: str = ""
 
 
 @dataclass(frozen=True, slots=True)

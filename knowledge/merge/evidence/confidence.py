@@ -20,6 +20,9 @@ from knowledge.pages.paths import without_suffix
 UNKNOWN = "unknown"
 """The source of text of unknown origin."""
 USER = "user"
+INHERITING = frozenset({"kb", "journey"})
+"""Kinds of sources that repeat other sources: a claim from them has the authority of the page that it comes from, which the server
+looks up (`knowledge.writing.evidence.citation_check`)."""
 HALF_LIFE_DAYS = 180.0
 LONGEST_HALF_LIFE_DAYS = 36_500.0
 ENOUGH_SOURCES = 2
@@ -73,14 +76,17 @@ def confidence(
 ) -> Confidence:
     """Return the confidence at `now` of a claim of `source` that was observed at `observed_at`.
 
-    `authority` is the caller's claim and can only lower what the rules give. `corroborated_by` are lineages that the server has
+    `authority` is the caller's claim and can only lower what the rules give; for a source of `INHERITING` it is the authority that the
+    server found, which no caller can raise. `corroborated_by` are lineages that the server has
     verified. An unknown time counts as long ago.
     """
     recency = 0.0
     if observed_at is not None:
         days = (_aware(now) - _aware(observed_at)).total_seconds() / 86_400
         recency = 1.0 if days <= 0 else float(0.5 ** (days / rules.half_life_days))
-    allowed = rules.authority_of(source)
+    kind = source_kind(source)
+    inherits = kind in INHERITING and kind not in (rules.authority or {}) and authority is not None
+    allowed = 1.0 if inherits else rules.authority_of(source)
     # A claimed authority that is not a number counts as 0.
     given = allowed if authority is None else 0.0 if math.isnan(authority) else min(allowed, max(0.0, authority))
     support = min(len(independent(source, corroborated_by)), ENOUGH_SOURCES) / ENOUGH_SOURCES

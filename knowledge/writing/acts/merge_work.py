@@ -164,7 +164,9 @@ def merge_into_new_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     """Return the work of creating the page."""
     request, setting = basis.request, _setting(basis)
     content = request.content if request.content.endswith(("\n", "\r")) else request.content + "\n"
-    text = _with_source(content, request.source)
+    text = _with_source(content, request.inherits or request.source)
+    if request.inherits and text == content:
+        text, _ = _with_mark(content, request.inherits, alone=False)
     note = f"its front matter says that it comes from {request.source}" if text != content else ""
     if origins := sorted({origin for _, origin in request.repeats}):
         text, note = _with_mark(text, origins[0], alone=len(origins) == 1)

@@ -14,7 +14,8 @@ from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.evidence.corroboration import corroborates
 from knowledge.merge.model import CutDocument
 from knowledge.offload import InlineRunner, StepRunner, comparison_size
-from knowledge.pages.claim_source import UNKNOWN_AUTHORITY, source_kind
+from knowledge.pages.claim_source import UNKNOWN_AUTHORITY, authority_of, source_kind
+from knowledge.pages.document import head
 from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.pages.vault import Vault
 from knowledge.writing.evidence.source_page import source_page
@@ -80,6 +81,8 @@ class CitationCheck:
         Raises:
             NoSuchSource: its source does not exist, so it is evidence of nothing.
         """
+        if source_kind(request.source) == PAGE:
+            return await self._checked(*await self._inherited(request))
         if not self._sources.knows(request.source):
             return await self._checked(request)
         try:
@@ -97,6 +100,16 @@ class CitationCheck:
         if lineage_of(request.source) in cited.verified:
             return cited
         return replace(cited, note=f"{request.source} was looked up; it does not say this in these words")
+
+    async def _inherited(self, request: MergeRequest) -> tuple[MergeRequest, str]:
+        """Return the request with the authority of the page that it cites, if that says the same, and a note if it does not."""
+        if not await self._says(request.source, request):
+            note = f"{request.source} was looked up; it does not say this in these words, so it counts as from an unknown source"
+            return _weakened(request), note
+        path = await self._pages.existing(request.source.partition(":")[2].partition("#")[0])
+        own = head((await anyio.to_thread.run_sync(self._vault.read, path)).raw).source
+        claimed = 1.0 if request.authority is None else request.authority
+        return replace(request, authority=min(claimed, authority_of(own))), ""
 
     async def _checked(self, request: MergeRequest, note: str = "") -> Cited:
         """Return the request with each source under its canonical name, and which of them say the same."""

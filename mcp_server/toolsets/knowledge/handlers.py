@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agents.errors import NoSuchAgent
 from knowledge.contradictions.record import disagreement, one_line
@@ -14,7 +14,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.model import StatementAnswer, pair_digest
-from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
+from knowledge.pages.claim_source import FETCHED_KINDS, UNKNOWN_AUTHORITY, authority_of, place_of, source_kind
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.search.use.events import SearchedFor
@@ -207,21 +207,20 @@ def _one_line(text: str) -> str:
 
 async def _request(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> MergeRequest:
     """Return the merge, with the untrusted sentences that its content repeats without naming their source."""
-    approved = call.origin == "approved"
+    approved, of_a_journey = call.origin == "approved", source_kind(arguments.source) == JOURNEY
+    result = await _result_of(services, call, arguments) if of_a_journey and not arguments.content else None
+    content, authority = result.text if result else arguments.content or "", arguments.authority
+    if of_a_journey:
+        # Of a model's own words the server does not know which pages they rest on.
+        most = result.authority if result else UNKNOWN_AUTHORITY
+        authority = most if authority is None else min(most, authority)
     # The record of what was read is short-lived: a proposal carries what its writer had read when it was made.
-    repeated = (
-        call.repeats
-        if approved
-        else (await services.taints.repeated(call.principal.id, arguments.content or "")).items()
-    )
+    repeated = call.repeats if approved else (await services.taints.repeated(call.principal.id, content)).items()
     found = list(repeated)
-    if found and source_kind(arguments.source) == JOURNEY:
+    if found and of_a_journey:
         of_journey = await services.taints.of_journey(arguments.source.partition(":")[2])
         found = [(digest, origin) for digest, origin in found if origin not in of_journey]
     named = _place(arguments.source)
-    content = arguments.content or ""
-    if not content and source_kind(arguments.source) == JOURNEY:
-        content = await _result_of(services, call, arguments)
     return MergeRequest(
         actor=actor(call, "kb_merge", arguments),
         path=arguments.path,
@@ -229,7 +228,8 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
         source=arguments.source,
         section=arguments.section,
         base_revision=arguments.base_revision,
-        authority=arguments.authority,
+        authority=authority,
+        inherits=await _inherited(services, arguments.source),
         observed_at=moment(arguments.observed_at) if arguments.observed_at else None,
         corroboration=tuple(arguments.corroboration),
         intent=arguments.intent,
@@ -240,8 +240,26 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
     )
 
 
-async def _result_of(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> str:
-    """Return the result of the journey that the source names, as a page; marked if it rests on a page that is untrusted.
+async def _inherited(services: KnowledgeServices, source: str) -> str:
+    """Return the source of the page that is cited as evidence, if its text is not trusted; "" for all other sources."""
+    if source_kind(source) != "kb":
+        return ""
+    try:
+        path = await services.tiers.locate(source.partition(":")[2].partition("#")[0])
+    except KnowledgeError:
+        return ""
+    return await services.tiers.tainted(path) or ""
+
+
+class _Result(NamedTuple):
+    """A journey's result as a page, and the least authority of the pages that it rests on."""
+
+    text: str
+    authority: float
+
+
+async def _result_of(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> _Result:
+    """Return the result of the journey that the source names; marked if it rests on a page that is untrusted.
 
     Raises:
         NoSuchJourney, NoResult: there is no such journey, or it has no result yet.
@@ -258,7 +276,12 @@ async def _result_of(services: KnowledgeServices, call: Call, arguments: MergeAr
         with suppress(KnowledgeError):  # a page that was moved or deleted since is named without a link
             pages[cited] = await services.tiers.locate(cited)
     untrusted = bool(await quoted_from(services, pages.values()))
-    return result_page.result_page(journey, agent, state, arguments.path, pages, untrusted=untrusted)
+    records = [await services.index.document(path) for path in pages.values()]
+    authority = min(
+        (authority_of(record.source) if record else UNKNOWN_AUTHORITY for record in records), default=UNKNOWN_AUTHORITY
+    )
+    text = result_page.result_page(journey, agent, state, arguments.path, pages, untrusted=untrusted)
+    return _Result(text, authority)
 
 
 def _place(source: str) -> str:

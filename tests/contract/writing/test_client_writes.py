@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp_types import TextResourceContents
@@ -218,6 +219,40 @@ async def test_text_already_on_the_page_is_not_written_twice(host: Writer) -> No
     assert answer["status"] == "unchanged"
     assert [block["verdict"] for block in answer["blocks"]] == ["unchanged"]
     assert host.text(DEPLOY) == PAGES[DEPLOY]
+
+
+@pytest.mark.parametrize(
+    ("front", "claimed", "authority"),
+    [("", None, 0.8), ("source: zulip:ops/deploys\n", None, 0.3), ("source: decision:ops/3\n", 0.5, 0.5)],
+)
+async def test_evidence_from_a_page_has_that_pages_authority(
+    host: Writer, front: str, claimed: float | None, authority: float
+) -> None:
+    """kb/concepts/confidence.md. A page that does not say it, or does not exist, counts as an unknown source."""
+    said = "The release train leaves every Tuesday at nine."
+    (host.root / "guides/train.md").write_text(f"---\ntitle: Train\n{front}---\n# Train\n\n{said}\n", encoding="utf-8")
+    asked: dict[str, Any] = {"section": "Deploying", "base_revision": await host.revision(DEPLOY), "dry_run": True}
+    if claimed is not None:
+        asked["authority"] = claimed
+    answer = await host.merge(DEPLOY, said, source="kb:guides/train", **asked)
+    assert answer["blocks"][0]["new"]["authority"] == authority
+    other = "The release train leaves every Friday at noon."
+    answer = await host.merge(DEPLOY, other, source="kb:guides/train", **asked)
+    assert answer["blocks"][0]["new"]["authority"] == 0.2
+    assert "kb:guides/train was looked up; it does not say this in these words" in answer["note"]
+    answer = await host.merge(DEPLOY, other, source="journey:research-1", **{**asked, "authority": 0.9})
+    assert answer["blocks"][0]["new"]["authority"] == 0.2
+
+
+async def test_a_new_page_from_an_untrusted_page_is_marked_like_it(host: Writer) -> None:
+    (host.root / "clipped.md").write_text(
+        "---\nsource: url:https://example.org\n---\n# C\n\nHives like music.\n", encoding="utf-8"
+    )
+    (host.root / "odd.md").write_text("---\nuntrusted: true\n---\n# O\n\nBees dislike smoke.\n", encoding="utf-8")
+    await host.merge("one.md", "# One\n\nHives like music.\n", source="kb:clipped")
+    await host.merge("two.md", "# Two\n\nBees dislike smoke.\n", source="kb:odd.md")
+    assert 'source: "url:https://example.org"' in host.text("one.md")
+    assert "untrusted: true" in host.text("two.md")
 
 
 async def test_only_verified_sources_corroborate(host: Writer) -> None:

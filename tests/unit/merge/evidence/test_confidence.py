@@ -4,11 +4,12 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from knowledge.merge.evidence.confidence import (
     DEFAULT_RULES,
+    INHERITING,
     Rules,
     confidence,
     independent,
@@ -16,7 +17,7 @@ from knowledge.merge.evidence.confidence import (
     rules_of,
     same_lineage,
 )
-from knowledge.pages.claim_source import AUTHORITY
+from knowledge.pages.claim_source import AUTHORITY, UNKNOWN_AUTHORITY
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KINDS = st.sampled_from([*AUTHORITY, "kb", "url", "rumour", ""])
@@ -60,9 +61,17 @@ def test_authority_is_the_design_s_table(kind: str, authority: float) -> None:
 
 @given(SOURCES, st.floats())
 def test_a_caller_may_claim_less_than_the_table_and_never_more(source: str, claimed: float) -> None:
+    assume(source.partition(":")[0] not in INHERITING)
     weighed = confidence(source, NOW, now=NOW, authority=claimed).authority
     assert weighed <= DEFAULT_RULES.authority_of(source)
     assert weighed == (0.0 if math.isnan(claimed) else min(max(0.0, claimed), DEFAULT_RULES.authority_of(source)))
+
+
+def test_a_page_as_source_has_the_authority_that_the_server_found_unless_a_directory_sets_one() -> None:
+    assert confidence("kb:guides/trust", NOW, now=NOW).authority == UNKNOWN_AUTHORITY
+    assert confidence("kb:guides/trust", NOW, now=NOW, authority=0.8).authority == 0.8
+    own = Rules(authority={"kb": 0.5})
+    assert confidence("kb:guides/trust", NOW, now=NOW, authority=0.8, rules=own).authority == 0.5
 
 
 def test_recency_halves_every_half_life_and_the_future_is_now() -> None:
