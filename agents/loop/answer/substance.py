@@ -42,6 +42,8 @@ DO: dict[Lack, str] = {
 }
 """What the model can do about it."""
 
+MOST_MEASURED, MOST_COMPARED = 8_000, 100_000
+"""Characters of an answer that are measured, and of the newest texts that the run has read. Nobody is served in the meantime."""
 _NEAR = 5
 """Words between a negation and what it denies."""
 _ENOUGH = 3.0
@@ -77,7 +79,7 @@ class Answered:
 
 def lack(answer: str, about: Answered) -> Lack | None:
     """Return why the answer does not address the goal, or None if it does as far as measures can tell."""
-    text = answer.strip()
+    text = _NUMBER.sub("", answer.strip()[:MOST_MEASURED])
     if not any(character.isalnum() for character in text):
         return "nothing"
     if _is_call(text, about.tools):
@@ -85,28 +87,38 @@ def lack(answer: str, about: Answered) -> Lack | None:
     if repeats_itself(text):
         return "loop"
     terms = _Terms(detect(text) or detect(about.goal))
-    goal, known, talk = terms.of(about.goal), terms.of(*about.read), terms.of(*about.tools)
-    said = terms.of(text)
+    goal, talk, said = terms.of(about.goal), terms.of(*about.tools), terms.of(text)
     new = {term for term in said - goal if _carries(term)}
     if not new or set(words(text)) <= _BARE:
         return _echo_or_bare(text, about, goal, said)
-    doubted: list[Lack] = []
-    weight, heavy = 0.0, set[str]()
-    for sentence in filter(None, (part.strip(_MARKS) for part in _SENTENCE.split(_NUMBER.sub("", text)))):
+    sentences = [part for part in (part.strip(_MARKS) for part in _SENTENCE.split(text)) if part]
+    doubts = [doubt for sentence in sentences if (doubt := _doubt(sentence)) is not None]
+    if not doubts:
+        # Before any tool answered, words about tools alone say what they would do; afterwards, what they did.
+        return None if about.acted or new - talk - _SPOKEN else "plan"
+    known, heavy, weight = terms.of(*_newest(about.read)), set[str](), 0.0
+    for sentence in sentences:
         doubt = _doubt(sentence)
         beyond = {term for term in terms.of(sentence) - goal if _carries(term)} - heavy
         heavy |= beyond
         grounded = beyond & known
-        if doubt is not None:
-            doubted.append(doubt)
-            # A sentence that denies or announces weighs only by what it took from what was read.
-            weight += len(grounded - talk - _SPOKEN) if doubt != "question" else 0
-        # Before any tool answered, a sentence about tools alone says what they would do; afterwards, what they did.
-        elif about.acted or beyond - talk - _SPOKEN:
+        if doubt is None:
             weight += len(grounded) + _UNGROUNDED * len(beyond - grounded)
-    if weight >= (_ENOUGH if doubted else _UNGROUNDED):
-        return None
-    return Counter(doubted).most_common(1)[0][0] if doubted else "plan"
+        elif doubt != "question":
+            # A sentence that denies or announces weighs only by what it took from what was read.
+            weight += len(grounded - talk - _SPOKEN)
+        if weight >= _ENOUGH:
+            return None
+    return Counter(doubts).most_common(1)[0][0]
+
+
+def _newest(texts: Sequence[str]) -> Sequence[str]:
+    """Return the newest of these texts, as much as is compared."""
+    newest, room = list[str](), MOST_COMPARED
+    for text in reversed(texts):
+        newest.append(text[:room])
+        room -= len(newest[-1])
+    return newest
 
 
 def repeats_itself(text: str) -> bool:

@@ -113,6 +113,16 @@ def test_a_list_of_steps_with_tools_is_a_plan_until_a_tool_has_answered() -> Non
     assert lack("Moved the page.", Answered("Move it", tools=TOOLS, acted=True)) is None
 
 
+def test_the_newest_texts_count_where_much_was_read() -> None:
+    """Our promise: a long run is measured in the time of a short one, by what it read last."""
+    answer, long = (
+        "I do not know who wrote it, but guides/deploy.md says: run deploy --to PREVIOUS within 30 minutes.",
+        "word " * 40_000,
+    )
+    assert lack(answer, Answered(WHO, (long, *READ), TOOLS, acted=True)) is None
+    assert lack(answer, Answered(WHO, (*READ, long), TOOLS, acted=True)) == "unknown"
+
+
 def test_a_table_of_similar_rows_is_no_loop() -> None:
     """Our promise: long regular answers are kept."""
     table = "\n".join(f"| host-{n} | 10.0.{n % 7}.{n} | {n * 37 % 101} ms | rack {n % 5} |" for n in range(80))
