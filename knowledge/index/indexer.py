@@ -382,6 +382,7 @@ class Indexer:
                     await send.send(batch)
             finally:
                 if run.beside is not None:
+                    # Shielded: it is a process, which would outlive a cancelled pass.
                     with anyio.CancelScope(shield=True):
                         await _in_thread(run.beside.close)
 

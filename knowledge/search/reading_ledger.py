@@ -70,6 +70,7 @@ class ReadingLedger:
                 await self._flush()
         finally:
             self._running = False
+            # Shielded, because this runs when a server is stopped, and the last readings are not written yet.
             with anyio.move_on_after(LAST_FLUSH_S, shield=True):
                 await self._flush()
                 if self._use is not None:

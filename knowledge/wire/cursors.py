@@ -17,7 +17,7 @@ LARGEST_INTEGER = 2**63 - 1
 def question(arguments: Mapping[str, object]) -> str:
     """Return a key for the query with these arguments, so that its cursors are not used with another one."""
     plain = json.dumps(sorted((name, value) for name, value in arguments.items() if value is not None))
-    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_DIGITS]
+    return hashlib.sha256(plain.encode()).hexdigest()[:KEY_DIGITS]
 
 
 def seal(key: str, place: Sequence[str | int]) -> str:

@@ -184,4 +184,4 @@ def opinions_in(value: Mapping[str, Any], count: int) -> dict[int, PairOpinion]:
 
 def _key(pair: Pair) -> bytes:
     """Return a hash of both statements and the headings above them."""
-    return hashlib.blake2b(json.dumps(pair).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(json.dumps(pair).encode(), digest_size=16).digest()

@@ -290,6 +290,7 @@ class Runs:
             yield
         except anyio.get_cancelled_exc_class():
             recorded = False
+            # Shielded: what cancelled the call must not also cancel the record of it.
             with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
                 await cancel()
                 recorded = True

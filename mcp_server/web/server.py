@@ -77,6 +77,7 @@ async def _serve_under_lease(served: ServedPages, known: anyio.Event) -> None:
                 logger.info("the review page is at %s", address_in(name))
                 await _until_lease_lost(served, name)
         finally:
+            # Shielded, because the page ends by being cancelled, and no other process could show it until the lease expires.
             with anyio.CancelScope(shield=True), anyio.move_on_after(RELEASE_S):
                 try:
                     await served.state.release_lease(lease_name(), name)

@@ -229,6 +229,7 @@ class _Worker:
             taken = True
             return await self._in.receive_exactly(HEADER.unpack(head)[0])
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
+            # Shielded: the process has closed its pipes, so it ends soon, and somebody has to collect its exit code.
             with anyio.CancelScope(shield=True):
                 code = await self.process.wait()
                 await self.process.aclose()

@@ -101,6 +101,7 @@ class SaveWatch:
                 await self._look_at_displaced(last=False)
         finally:
             self._running = False
+            # Shielded, because this runs when a server is stopped: an editor may have saved since the last look.
             with anyio.move_on_after(LAST_LOOK_S, shield=True):
                 await self._look_at_displaced(last=True)
                 await self._look_at_pages(last=True)

@@ -78,6 +78,7 @@ class PostgresLocks:
             try:
                 yield missed
             finally:
+                # The end of the transaction frees its locks. Shielded, so that a cancelled act frees them too.
                 with anyio.CancelScope(shield=True):
                     try:
                         await connection.execute("COMMIT")

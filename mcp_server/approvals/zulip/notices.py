@@ -410,6 +410,7 @@ class Notices:
         except QueueGone:
             return received
         finally:
+            # Shielded, because Zulip would keep the queue of a stopped server and collect events in it.
             with anyio.move_on_after(1.0, shield=True):
                 await self._client.drop(queue)
         self._watching = anyio.Event()

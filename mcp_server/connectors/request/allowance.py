@@ -107,6 +107,7 @@ class Allowance:
             yield
         finally:
             self._share.reset(token)
+            # Shielded: the blocks of a cancelled reading would stay taken for their full time.
             with anyio.CancelScope(shield=True):
                 for block, last in share.blocks.items():
                     # It is free as soon as the last of its requests has left the service's minute.

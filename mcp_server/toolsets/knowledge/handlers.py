@@ -424,6 +424,7 @@ async def plan_dismissal(
         execute=execute,
         preview=CallPreview(
             answer=answer,
+            # The reason is a host's text: with a closing quote it could continue as if the server said it.
             sentence=f"dismiss a contradiction in {paths}: “{reason.replace('”', chr(39))}”",
             effect=pair_digest(f"{flag.id}", reason).hex(),
             documents=(),

@@ -201,6 +201,7 @@ async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:
             where,
             anchor=anchor,
             before=arguments.limit,
+            # The anchor of a cursor is the oldest message that was shown already.
             with_anchor=not arguments.cursor,
             search=arguments.query,
             sender=sender,
@@ -209,6 +210,7 @@ async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:
     places = await _places_to_search(chat, arguments)
     windows = await in_parallel([partial(search_in, where) for where in places], at_most=MOST_AT_ONCE)
     found = {message.id: message for window in windows for message in window.messages if chat.allows(message)}
+    # The ids of messages grow with time, in all channels together.
     newest = [found[number] for number in sorted(found)][-arguments.limit :]
     has_more = len(found) > len(newest) or any(not window.found_oldest for window in windows)
     cursor = seal(key, ("older", newest[0].id)) if has_more and newest else None

@@ -42,6 +42,7 @@ class Session:
 
 def same(token: str, expected: str) -> bool:
     """Return whether a token is the expected one, in a time that reveals nothing about it."""
+    # As bytes, because `compare_digest` raises an error at text that is not ASCII, and the token comes from the request.
     return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), expected.encode())
 
 

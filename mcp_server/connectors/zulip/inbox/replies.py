@@ -124,6 +124,7 @@ async def _listening(chat: Chat, where: ChatPlace) -> AsyncIterator[Callable[[Ch
     finally:
         chat.listening -= has_room
         if queue is not None:
+            # Shielded, because a wait mostly ends by being cancelled, and Zulip would keep the queue.
             with anyio.move_on_after(LONGEST_DROP_S, shield=True):
                 await chat.client.drop(queue)
 
