@@ -67,7 +67,7 @@ async def test_every_vendor_is_asked_in_its_own_format_and_understood(tmp_path: 
     async with host(tmp_path, judging(naming(("in Go", "Rust"))), vendor=vendor) as one:
         answer = await claim(one, RUST)
         assert answer["status"] == "conflict"
-        assert f"{vendor}:some-model says both cannot be true" in answer["blocks"][0]["reason"]
+        assert f"according to {vendor}:some-model, both cannot be true" in answer["blocks"][0]["reason"]
 
 
 async def test_a_model_that_is_not_asked_to_help_with_it_is_not_asked(tmp_path: Path) -> None:
