@@ -192,8 +192,8 @@ MET = ConditionFinding(met=True)
 NOT_MET = ConditionFinding(met=False)
 """Not met, without a sentence: another transition reports what is missing, or this one was not attempted."""
 Condition = Callable[[SubmitFacts, Look], Awaitable[ConditionFinding]]
-Provide = Callable[[SubmitFacts, Look], Awaitable[Mapping[str, Json]]]
-"""Returns the work of an automatic phase. `SubmitFacts.work` is the recorded one."""
+Provide = Callable[[SubmitFacts, Look], Awaitable[Mapping[str, Json] | None]]
+"""Returns the server's work for a phase, or None if a host has to do it. `SubmitFacts.work` is the recorded one."""
 
 
 class WorkForm(Protocol):
@@ -235,7 +235,9 @@ class Agent:
     what it takes besides the brief. `refuses` returns one sentence for each reason why valid inputs cannot work, before a journey
     begins with them.
 
-    `provides` does the work of each automatic phase. `budgets` has the tokens of prompts and works for phases with unusual ones.
+    `provides` does the work of each automatic phase, and that of other phases when it follows from the record. `completes` returns
+    a host's work for the present phase with the parts that the server writes. `budgets` has the tokens of prompts and works for
+    phases with unusual ones.
     `sections` returns the parts of a prompt around the phase's own text (`body`), for an agent that has more to say than fits; they
     are trimmed by priority. `documents` are the memory documents by name, as Markdown. `models` says which class of model suits a
     speaker, or under "" the whole agent. `profile` has facts for choosing an agent, as JSON: `function`, `steps`, `budget` (`input`,
@@ -257,6 +259,7 @@ class Agent:
     origin: str = "built in"
     inputs: Mapping[str, Json] = field(default_factory=dict)
     provides: Mapping[str, Provide] = field(default_factory=dict)
+    completes: Callable[[JourneyState, Mapping[str, Json]], Mapping[str, Json]] = lambda _state, work: work
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     sections: Callable[[JourneyState, str], Sequence[PromptSection]] = lambda _state, _body: ()
     documents: Callable[[JourneyState], Mapping[str, str]] = lambda _state: {}

@@ -5,7 +5,7 @@ Every answer can be computed from the record alone, so a lost answer can be aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -255,7 +255,9 @@ class Runner:
                 here = (
                     there
                     if repeated
-                    else await self._submit_to(there, version, part, key=key, by=by, wrong=wrong, since=since)
+                    else await self._submit_to(
+                        there, version, part, key=key, by=by, wrong=wrong, since=since, brought=left
+                    )
                 )
             except (BadWork, StaleJourney, JourneyOver) as error:
                 if not recorded:
@@ -282,10 +284,12 @@ class Runner:
         by: str,
         wrong: Sequence[str] = (),
         since: int | None = None,
+        brought: Collection[str] = (),
     ) -> JourneyPosition:
         """Record work on the present phase and return where it leads. `wrong` says why it cannot be work on it.
 
-        Conditions see the calls after the event `since`; by default those of the present visit.
+        Conditions see the calls after the event `since`; by default those of the present visit. The host does the phases `brought`
+        itself, even if their work follows from the record.
 
         Raises:
             StaleJourney, BadWork, JourneyOver, WaitsForPerson: nothing is recorded.
@@ -299,7 +303,7 @@ class Runner:
             return await self._record(here, (), (), key=key, by=by)
         seen = here if since is None else replace(here, state=replace(here.state, entered_seq=since))
         steps, notes = await self._phase_steps(seen, submission)
-        there = await self._record(here, steps, notes, key=key, by=by)
+        there = await self._record(here, steps, notes, key=key, by=by, brought=brought)
         return replace(there, recorded_now=Recorded((here.state.phase,)))
 
     async def _phase_steps(
@@ -310,7 +314,8 @@ class Runner:
         Raises:
             BadWork: it does not fit.
         """
-        work = self._joined(here, submission.work)
+        # The server's own parts are added after the form and the budget of the host's work were checked.
+        work = as_recorded(dict(here.agent.completes(here.state, self._joined(here, submission.work))))
         usage = _usage(here, submission)
         judged = await self._judge.judged(here, work, submission.work, submission.signals, usage)
         await self._check_questions(here, work, judged)
@@ -433,11 +438,18 @@ class Runner:
             raise StaleJourney(here.journey, version, here.state.version, newest_steps(missed))
 
     async def _record(
-        self, here: JourneyPosition, steps: Sequence[Step], notes: Sequence[Note], *, key: str, by: str
+        self,
+        here: JourneyPosition,
+        steps: Sequence[Step],
+        notes: Sequence[Note],
+        *,
+        key: str,
+        by: str,
+        brought: Collection[str] = (),
     ) -> JourneyPosition:
         """Record the steps, those that follow by themselves, and the notes, as one version; return the new position."""
         at = self._now()
-        steps = await self._automatic.extend(here, steps, here.state.version + 1, at=at, by=by)
+        steps = await self._automatic.extend(here, steps, here.state.version + 1, at=at, by=by, brought=brought)
         messages = [note for step in steps for note in _messages(here.agent, step)]
         done = await self.store.append(
             here.journey,

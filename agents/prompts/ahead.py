@@ -8,39 +8,43 @@ from agents.engine.agent import Agent
 from agents.engine.events import Json
 from agents.engine.graph import Phase
 from agents.engine.work.form import DROP
-from agents.engine.work.several import Recorded, stretch
+from agents.engine.work.several import Recorded, beginning, stretch
 from agents.prompts.prompt import COMMON, placeholders, render
 from knowledge.tokens import count_tokens
 
-AHEAD_TOKENS = 1_600
-"""Tokens of the phases described at once. Those that do not fit are described when the work gets there."""
+AHEAD_TOKENS = 1_800
+"""Tokens of the phases described at once: enough for all steps of each agent here. The rest is described when the work gets there."""
 TOGETHER = (
     'These phases come next. Submit their work with this one if you can: `work` is then {{"{first}": {{...}}, "{second}": {{...}}}}, '
     "in this order. Each is judged and recorded by itself; the first that is not enough, or at which a person is asked, ends it."
 )
 TOLD = "Next, as described before: {names}. Submit their work together with this one if you can."
+ACTS = "{names}: only once {phase} is the present phase; submit the work before it first if you need it."
+"""For a tool that changes something: an act is made after the work before it is recorded."""
 OWN = "(what you record)"
 """Shown in place of the work of a phase that is still to be done."""
 
 
-def described(agent: Agent, phase: str, acting: Collection[str]) -> Sequence[Phase]:
-    """Return the phases after `phase` that `ahead` describes: as many of the stretch as fit, whatever the journey's texts are.
+def described(agent: Agent, phase: str) -> Sequence[Phase]:
+    """Return the phases after `phase` that `ahead` describes, whatever the journey's texts are.
 
-    It ends before a phase with one of the tools `acting`: an act is made in its own phase, after the work before it is recorded.
+    A stretch is described in fixed groups, as many phases together as fit: a host that is in any phase of a group knows the rest.
     """
-    found, left = list[Phase](), AHEAD_TOKENS
-    for following in stretch(agent, phase):
-        left -= count_tokens(_template(agent, following)) + count_tokens(form_text(agent.forms[following.name].schema))
-        if left < 0 or not set(acting).isdisjoint(following.tools):
-            break
-        found.append(following)
-    return found
+    group, left = [beginning(agent, phase)], AHEAD_TOKENS
+    for one in stretch(agent, group[0]):
+        left -= count_tokens(_template(agent, one)) + count_tokens(form_text(agent.forms[one.name].schema))
+        if left < 0:
+            if phase in group:
+                break
+            group, left = [], AHEAD_TOKENS
+        group.append(one.name)
+    return [agent.graph.phase(name) for name in group[group.index(phase) + 1 :]] if phase in group else []
 
 
 def tools_here(agent: Agent, phase: str, listed: Collection[str], acting: Collection[str]) -> Sequence[str]:
-    """Return the listed tools of the phase and of those described with it."""
-    phases = [agent.graph.phase(phase), *described(agent, phase, acting)]
-    return list(dict.fromkeys(name for one in phases for name in one.tools if name in listed))
+    """Return the listed tools of the phase, and those of the phases described with it that change nothing."""
+    following = [name for one in described(agent, phase) for name in one.tools if name not in acting]
+    return [name for name in dict.fromkeys([*agent.graph.phase(phase).tools, *following]) if name in listed]
 
 
 def ahead(agent: Agent, phase: str, acting: Collection[str], *, before: Recorded | None = None) -> str:
@@ -48,14 +52,14 @@ def ahead(agent: Agent, phase: str, acting: Collection[str], *, before: Recorded
 
     `before` is the submission that led here: phases that were described with its first phase are only named.
     """
-    phases = described(agent, phase, acting)
-    known = {one.name for one in described(agent, before.phases[0], acting)} if before else frozenset[str]()
+    phases = described(agent, phase)
+    known = {one.name for one in described(agent, before.phases[0])} if before else frozenset[str]()
     told = [one.name for one in phases if one.name in known] if phase in known else []
     new = [one for one in phases if one.name not in told]
     parts = [TOLD.format(names=", ".join(told))] if told else []
     if new:
         parts.append(TOGETHER.format(first=phase, second=phases[0].name))
-        parts += [_shown(agent, one) for one in new]
+        parts += [_shown(agent, one, acting) for one in new]
     return "\n\n".join(parts)
 
 
@@ -75,13 +79,15 @@ def form_text(schema: Mapping[str, Json]) -> str:
     return _form(schema, top=True)
 
 
-def _shown(agent: Agent, phase: Phase) -> str:
+def _shown(agent: Agent, phase: Phase, acting: Collection[str]) -> str:
     title = f"## {phase.name}" + (f": {phase.purpose}" if phase.purpose else "")
     done = f"Enough when: {phase.exit}" if phase.exit else ""
     template = _template(agent, phase)
     text = render(template, dict.fromkeys(placeholders(template) - COMMON, OWN)).strip()
     form = f"Work: {form_text(agent.forms[phase.name].schema)}"
-    return "\n".join(part for part in (title, done, text, form) if part)
+    acts = ", ".join(name for name in phase.tools if name in acting)
+    apart = ACTS.format(names=acts, phase=phase.name) if acts else ""
+    return "\n".join(part for part in (title, done, text, apart, form) if part)
 
 
 def _template(agent: Agent, phase: Phase) -> str:

@@ -34,7 +34,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
 def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
     """Return the finished work in short lines: the current phase first, then the others, the latest first."""
     order = [state.phase, *(phase for phase in reversed(phases) if phase != state.phase)]
-    return [line for phase in order if phase in state.work for line in _lines(phase, state.work[phase].content)]
+    return [line for phase in order if phase in state.work for line in lines_of(phase, state.work[phase].content)]
 
 
 def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
@@ -58,7 +58,8 @@ def _questions(work: Json) -> Sequence[Mapping[str, Json]]:
     return [item for item in items if isinstance(item.get("id"), str) and isinstance(item.get("text"), str)]
 
 
-def _lines(phase: str, work: Json) -> Iterator[str]:
+def lines_of(phase: str, work: Json) -> Iterator[str]:
+    """Yield the work of a phase in short lines, each with the names of phase and field."""
     if not isinstance(work, dict):
         return
     for name, value in work.items():

@@ -1,4 +1,4 @@
-"""The steps that follow without a host: the work of automatic phases, and the conversation of each move."""
+"""The steps that follow without a host: the work of automatic phases, work that follows from the record, and conversations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from agents.bounds import MOST_WORK_CHARS, json_excess
 from agents.engine.decide import submit_steps
 from agents.engine.evaluation import SubmissionJudge
-from agents.engine.events import CheckpointReached, Logged, PhaseChanged, Step, WorkRecorded
+from agents.engine.events import CheckpointReached, Json, Logged, PhaseChanged, Step, WorkRecorded
 from agents.engine.fold import fold
 from agents.engine.graph import PhaseGraph
 from agents.engine.progress.position import JourneyPosition, as_recorded
@@ -28,15 +28,23 @@ class AutomaticPhases:
         self._judge, self.chance = judge, chance
 
     async def extend(
-        self, here: JourneyPosition, steps: Sequence[Step], version: int, *, at: datetime, by: str
+        self,
+        here: JourneyPosition,
+        steps: Sequence[Step],
+        version: int,
+        *,
+        at: datetime,
+        by: str,
+        brought: Collection[str] = (),
     ) -> Sequence[Step]:
-        """Return the steps with those that follow automatically: the work of automatic phases, and the steps that it leads to.
+        """Return the steps with those that the server takes after them: automatic phases, and work that follows from the record.
 
-        Every move gets the conversation in which it continues. All steps belong to `version`.
+        The host does the phases `brought` itself: their work is in the same submission. Every move gets the conversation in which it
+        continues. All steps belong to `version`.
         """
         graph = here.agent.graph
         # Without automatic phases and speakers there is nothing to add, and the steps need not be folded twice.
-        speaks = any(phase.automatic or phase.speaker for phase in graph.phases)
+        speaks = here.agent.provides or any(phase.automatic or phase.speaker for phase in graph.phases)
         if not speaks and not any(transition.anew for transition in graph.transitions):
             return steps
         taken, there, following = list[Step](), here, steps
@@ -48,9 +56,11 @@ class AutomaticPhases:
             # Without a move the journey stays where it is, even in an automatic phase. A start has no steps yet, but works there.
             stays = bool(taken) and not any(isinstance(step, PhaseChanged) for step in following)
             automatic = any(phase.automatic for phase in graph.phases if phase.name == there.state.phase)
-            if stays or there.state.status != "active" or not automatic:
+            if stays or there.state.status != "active":
                 return _optional_last(taken, there.state)
-            following = await self._work(there)
+            following = await self._work(there) if automatic else await self._following_work(there, brought)
+            if not following:
+                return _optional_last(taken, there.state)
 
     async def _work(self, here: JourneyPosition) -> Sequence[Step]:
         """Return the steps of an automatic phase.
@@ -58,16 +68,41 @@ class AutomaticPhases:
         Raises:
             BadWork: the server's own work does not fit the phase's form.
         """
-        state, before = here.state, here.recorded or {}
-        look = self._judge.looking(here.journey, state)
-        provide = here.agent.provides.get(state.phase)
-        work = as_recorded(dict(await provide(self._judge.facts(here, before, {}), look))) if provide else before
-        form = here.agent.forms.get(state.phase)
-        if problems := [*(form.problems(work) if form else ()), *json_excess(work, MOST_WORK_CHARS)]:
-            raise BadWork(here.journey, state.phase, problems)
+        work = await self._provided(here)
+        work = (here.recorded or {}) if work is None else work
+        if problems := self._problems(here, work):
+            raise BadWork(here.journey, here.state.phase, problems)
+        return await self._steps(here, work)
+
+    async def _following_work(self, here: JourneyPosition, brought: Collection[str]) -> Sequence[Step]:
+        """Return the steps of a phase whose work follows from the record; none if a host has to do it."""
+        state = here.state
+        # Whoever sent the work back to this phase wants it done in another way than the server did it.
+        if state.phase in brought or state.backward_trigger is not None:
+            return ()
+        work = await self._provided(here)
+        if work is None or self._problems(here, work):
+            return ()
+        steps = await self._steps(here, work)
+        forward = any(isinstance(step, PhaseChanged) and not step.is_backward for step in steps)
+        return steps if forward and not any(isinstance(step, CheckpointReached) for step in steps) else ()
+
+    async def _provided(self, here: JourneyPosition) -> dict[str, Json] | None:
+        provide = here.agent.provides.get(here.state.phase)
+        if provide is None:
+            return None
+        look = self._judge.looking(here.journey, here.state)
+        work = await provide(self._judge.facts(here, here.recorded or {}, {}), look)
+        return None if work is None else as_recorded(dict(work))
+
+    def _problems(self, here: JourneyPosition, work: Json) -> Sequence[str]:
+        form = here.agent.forms.get(here.state.phase)
+        return [*(form.problems(work) if form else ()), *json_excess(work, MOST_WORK_CHARS)]
+
+    async def _steps(self, here: JourneyPosition, work: dict[str, Json]) -> Sequence[Step]:
         judged = await self._judge.judged(here, work, work, ())
-        recorded = WorkRecorded(state.phase, state.visit, work, automatic=True)
-        steps = submit_steps(here.agent.graph, here.journey, state, recorded, judged.met, detail=judged.detail)
+        recorded = WorkRecorded(here.state.phase, here.state.visit, work, automatic=True)
+        steps = submit_steps(here.agent.graph, here.journey, here.state, recorded, judged.met, detail=judged.detail)
         return [*steps, *judged.feedback]
 
     def _with_conversation(self, here: JourneyPosition, step: Step) -> Step:

@@ -150,6 +150,7 @@ def composed(
         budgets=_prefixed(parts, lambda part: part.agent.budgets),
         sections=chain.sections,
         documents=chain.documents,
+        completes=chain.completes,
         models={part.speaker(speaker): advice for part in parts for speaker, advice in part.agent.models.items()},
         refuses=chain.refuses,
         result=ChainResult(tuple(parts), tuple(results)),
@@ -322,7 +323,7 @@ def _provides(part: AgentPart) -> Mapping[str, Provide]:
     return {phase: partial(_provide, part, provide) for phase, provide in part.agent.provides.items()}
 
 
-async def _provide(part: AgentPart, provide: Provide, facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
+async def _provide(part: AgentPart, provide: Provide, facts: SubmitFacts, look: Look) -> Mapping[str, Json] | None:
     return await provide(seen_by(part, facts), look)
 
 
@@ -388,6 +389,10 @@ class _Chain:
     def sections(self, state: JourneyState, body: str) -> Sequence[PromptSection]:
         part = self.at(state.phase)
         return part.agent.sections(state_for(part, state), body) if part else ()
+
+    def completes(self, state: JourneyState, work: Mapping[str, Json]) -> Mapping[str, Json]:
+        part = self.at(state.phase)
+        return part.agent.completes(state_for(part, state), work) if part else work
 
     def notes(self, phase: str, before: Json, after: Json) -> Sequence[Note]:
         part = self.at(phase)

@@ -51,14 +51,39 @@ def stretch(agent: Agent, phase: str) -> Sequence[Phase]:
 
     The stretch ends before a phase that is worked on apart, and where a person decides or the way forward branches.
     """
-    graph, ahead, seen = agent.graph, list[Phase](), {phase}
-    while (following := _following(graph, phase)) is not None and following.name not in seen:
-        if apart(graph, phase, following.name) or following.name not in agent.forms:
-            break
+    ahead, seen = list[Phase](), {phase}
+    while (following := _together_with(agent, phase)) is not None and following.name not in seen:
         ahead.append(following)
         seen.add(following.name)
         phase = following.name
     return ahead
+
+
+def beginning(agent: Agent, phase: str) -> str:
+    """Return the first phase of the stretch that `phase` is in; `phase` itself if its work cannot come with that of another."""
+    seen = {phase}
+    while True:
+        sources = [t.source for t in agent.graph.transitions if t.target == phase and not t.is_backward]
+        before = [
+            source
+            for source in sources
+            if source in agent.forms
+            and source not in seen
+            and (following := _together_with(agent, source)) is not None
+            and following.name == phase
+        ]
+        if not before:
+            return phase
+        phase = before[0]
+        seen.add(phase)
+
+
+def _together_with(agent: Agent, phase: str) -> Phase | None:
+    """Return the next phase, if its work may come in the same submission as that of `phase`."""
+    following = _following(agent.graph, phase)
+    if following is None or following.name not in agent.forms or apart(agent.graph, phase, following.name):
+        return None
+    return following
 
 
 def apart(graph: PhaseGraph, source: str, target: str) -> bool:

@@ -14,15 +14,16 @@ from agents.engine.state import JourneyState
 from agents.library.cognitive.model import (
     CLOSING,
     COMPLETE,
+    DOCUMENT,
     DOCUMENT_SOUND,
     JOHARI_DISCOVERY,
     LEARNING_INJECTION,
     ROUTING,
     Cognitive,
 )
-from agents.library.cognitive.phases import first_phases, last_phases
+from agents.library.cognitive.phases import first_phases, following_steps, last_phases
 from agents.library.cognitive.phases.material import Material
-from agents.library.cognitive.phases.memory_document import digest
+from agents.library.cognitive.phases.memory_document import findings
 from agents.library.cognitive.phases.prompt_sections import sections
 from agents.library.cognitive.setting import ALONE, PhaseSetting, Predecessor
 from agents.library.cognitive.shared import shared
@@ -32,8 +33,6 @@ LOOKED_UP = (
     "The server takes this for a mere look-up: perhaps `kb_map` and `kb_read` are enough. If so, answer from there and tell the "
     "person that this journey can be cancelled; if not, go on."
 )
-ENVELOPE_TOKENS = 20
-"""The part of a document's token budget that the other fields of the work take."""
 
 
 def as_agent(cognitive: Cognitive, setting: PhaseSetting = ALONE, *, following: str = "") -> Agent:
@@ -56,12 +55,14 @@ def as_agent(cognitive: Cognitive, setting: PhaseSetting = ALONE, *, following: 
         notes=partial(_notes, cognitive),
         origin="built in",
         provides={
+            **following_steps.provides(cognitive, setting),
             LEARNING_INJECTION: partial(first_phases.learned, cognitive, setting),
             **({} if setting.agent_mode else {ROUTING: partial(first_phases.routed, cognitive.name, following)}),
         },
         budgets=dict.fromkeys(forms, cognitive.budget),
         sections=partial(sections, cognitive, setting),
         documents=partial(_documents, cognitive),
+        completes=partial(last_phases.completed, cognitive, setting),
         models={"": cognitive.advice},
         profile={
             "function": cognitive.function,
@@ -105,9 +106,9 @@ async def _on_given_documents(
     condition: Condition, setting: PhaseSetting, facts: SubmitFacts, look: Look
 ) -> ConditionFinding:
     """Judge with the documents that the agent was given, in that form, as the documents of the journey."""
-    found = {one.agent: facts.works.get(one.closing, {}).get(last_phases.DOCUMENT) for one in setting.predecessors}
+    found = {one.agent: facts.works.get(one.closing, {}).get(DOCUMENT) for one in setting.predecessors}
     # Text that the server wrote into a document, such as the request, is no finding of that agent.
-    documents = {name: digest(text) for name, text in found.items() if isinstance(text, str)}
+    documents = {name: "\n".join(findings(text).values()) for name, text in found.items() if isinstance(text, str)}
     return await condition(replace(facts, documents=documents), look)
 
 
@@ -117,7 +118,7 @@ def alone(cognitive: Cognitive, following: Cognitive | None) -> Agent:
         return as_agent(cognitive)
     first = as_agent(cognitive, following=following.name)
     before = Predecessor(cognitive.name, "", f".{CLOSING}")
-    after = as_agent(following, PhaseSetting(predecessors=(before,), pattern="last", agent_mode=True))
+    after = as_agent(following, PhaseSetting(predecessors=(before,), pattern="last", agent_mode=True, looks_back=True))
     parts = [AgentPart("", first), AgentPart(f"{following.name}.", after, aside=True)]
     end = Phase(COMPLETE, prompt=COMPLETE)
     both = composed(cognitive.name, cognitive.title, cognitive.summary, parts, end, texts=shared().texts)
@@ -139,7 +140,6 @@ def _values(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState) ->
         "task": Material(cognitive, setting, state).task,
         "name": cognitive.name,
         "lookup": LOOKED_UP if looked_up else "",
-        "tokens": f"{cognitive.budget.tokens_out - ENVELOPE_TOKENS:,}",
     }
 
 

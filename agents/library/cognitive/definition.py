@@ -26,6 +26,7 @@ from agents.library.cognitive.model import (
     SHARED_CONDITIONS,
     SHARED_PHASES,
     Cognitive,
+    FollowingStep,
 )
 from agents.library.cognitive.shared import shared
 from agents.library.cognitive.sources import HEADINGS, QUADRANTS, WAYS, Source, source_of
@@ -71,7 +72,7 @@ class BudgetBlock(FileBlock):
 
 
 class CognitiveBlock(FileBlock):
-    """The texts around an agent's own steps. `model`, `budget` and `sections` are read as blocks of their own."""
+    """The texts around an agent's own steps. `model`, `budget`, `sections` and `follows` are read as blocks of their own."""
 
     function: Annotated[str, AfterValidator(_function)]
     model: Json = Field()
@@ -81,6 +82,16 @@ class CognitiveBlock(FileBlock):
     focus: Annotated[Words[str], entries(LEAST_FOCUS, MOST_FOCUS, 120)]
     terms: Annotated[Words[str], entries(LEAST_TERMS, MOST_TERMS, 60)]
     takes: Annotated[Words[str], entries(0, 12, 40)] = ()
+    follows: Json = None
+
+
+class FollowsBlock(FileBlock):
+    """When the work of a step follows from the record, and what it is then."""
+
+    empty: str = ""
+    work: dict[str, Json] = Field(default_factory=dict)
+    copies: dict[str, str] = Field(default_factory=dict)
+    previous: bool = False
 
 
 def described_in(folder: str, files: Mapping[str, bytes], tools: Collection[str]) -> Described:
@@ -157,6 +168,7 @@ def _block(found: Marked, own: Agent | None, reading: AgentFileReading) -> Cogni
     if tokens is not None:
         _within_budget(tokens.input, reading)
     sections = _sections(found.take("sections"), reading)
+    follows = _follows(found.take("follows"), reading)
     for number, name in enumerate(block.priority if block else ()):
         if name not in sections:
             line = found.line_at(["priority", number])
@@ -176,6 +188,7 @@ def _block(found: Marked, own: Agent | None, reading: AgentFileReading) -> Cogni
         terms=block.terms,
         takes=block.takes,
         own=own,
+        follows=follows,
     )
 
 
@@ -221,6 +234,33 @@ def _sections(found: Marked | None, reading: AgentFileReading) -> Mapping[str, t
                 sources.append(source)
         sections[name] = tuple(sources)
     return sections
+
+
+def _follows(found: Marked | None, reading: AgentFileReading) -> Mapping[str, FollowingStep]:
+    """Return the steps that the server may do, and note sources that can never have content."""
+    steps: dict[str, FollowingStep] = {}
+    for name, marked in (found.entries if found else {}).items():
+        what, line = f"'follows' of {name}", marked.line
+        if name not in reading.forms:
+            reading.problems.add(line, f"'follows' names {short(name)}, which is no step{meant(name, reading.forms)}")
+        block = read_block(FollowsBlock, marked, what, reading.problems)
+        if block is None:
+            continue
+        named = [block.empty] if block.empty else []
+        sources = {text: source_of(text) for text in (*named, *block.copies.values())}
+        for text, source in sources.items():
+            wrong = (
+                _wrong(source, reading)
+                if source and source.kind == "step"
+                else "is no field of a step (step:STEP.field)"
+            )
+            if wrong:
+                reading.problems.add(line, f"{what}: the source {short(text)} {wrong}")
+        if block.previous is bool(block.empty):
+            reading.problems.add(line, f"{what} takes either 'empty' or 'previous': when the server does the step")
+        copies = {field: source for field, text in block.copies.items() if (source := sources[text])}
+        steps[name] = FollowingStep(sources.get(block.empty), block.work, copies, block.previous)
+    return steps
 
 
 def _wrong(source: Source, reading: AgentFileReading) -> str:

@@ -26,7 +26,8 @@ class PhaseSetting:
 
     `title` is the skill's, `phase` the id of its phase. In `agent_mode` nothing is routed. The documents that `predecessors` left
     are loaded, newest first; with the pattern `last` only the newest. `earlier` are the prefixes of other passes of the
-    same agent. `instructions` and `output` are templates: `{{ brief }}` and `{{ inputs.NAME }}` are filled in.
+    same agent. `instructions` and `output` are templates: `{{ brief }}` and `{{ inputs.NAME }}` are filled in. An agent that
+    `looks_back` reviews the work of its predecessor, and has nothing to discover before.
     """
 
     skill: str = ""
@@ -41,6 +42,7 @@ class PhaseSetting:
     instructions: str = ""
     output: str = ""
     agent_mode: bool = False
+    looks_back: bool = False
 
 
 ALONE = PhaseSetting()

@@ -135,8 +135,6 @@ def _documents(agent: Agent, setting: PhaseSetting, state: JourneyState) -> Mapp
 def _document(agent: Agent, setting: PhaseSetting, state: JourneyState) -> str:
     steps = [phase.name for phase in agent.graph.phases if phase.name not in agent.graph.complete]
     done = [" ".join(line.split())[:LINE_CHARS] for line in agent.done(state)]
-    # A line in parentheses cannot begin a fence, heading, rule or comment inside the item of a list.
-    done = [line if line[:1].isalpha() else f"({line})" for line in done]
     left, end = len(done) - MOST_LINES, _end(agent, state)
     sections = (
         [

@@ -117,6 +117,7 @@ class _SkillBuilder:
             pattern="last",
             earlier=tuple(f"{one.prefix}{after.name}." for one in others),
             agent_mode=True,
+            looks_back=True,
         )
         yield AgentPart(prefix, as_agent(after, setting), onward, aside=True)
 

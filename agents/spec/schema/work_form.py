@@ -41,19 +41,24 @@ _DROP_SCHEMA: Mapping[str, Json] = {
 class SchemaForm:
     """A form described by a JSON Schema without references. `asks` are the fields that belong to one submit only.
 
-    `most_items` is how many items a list may have if the schema doesn't say.
+    `most_items` is how many items a list may have if the schema doesn't say. Fields that are `unshown` are accepted, but models don't
+    see them.
     """
 
     described: Mapping[str, Json]
     asks: frozenset[str] = field(default_factory=frozenset)
     most_items: int = USUAL_ITEMS
+    unshown: frozenset[str] = field(default_factory=frozenset)
 
     @cached_property
     def schema(self) -> Mapping[str, Json]:
         """The schema as a model gets it. If lists are joined by id, it includes the field that removes items."""
-        schema = dict(self.described)
-        if any(joins(part) for part in schema.get("properties", {}).values()):
-            schema["properties"] = {**schema["properties"], DROP: _DROP_SCHEMA}
+        properties = {
+            name: part for name, part in self.described.get("properties", {}).items() if name not in self.unshown
+        }
+        if any(joins(part) for part in properties.values()):
+            properties[DROP] = _DROP_SCHEMA
+        schema = {**self.described, **({"properties": properties} if properties else {})}
         return lean_input(shown(schema))
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.engine.events import Json
@@ -115,11 +115,12 @@ class Material:
             found.append(work[step])
         return max(found, key=lambda one: one.seq, default=None)
 
-    def answers(self) -> Sequence[str]:
-        """Return the person's answers in this journey, each with its question."""
+    def answers(self, phases: Collection[str] | None = None) -> Sequence[str]:
+        """Return the person's answers in this journey, or only to questions of these phases, each with its question."""
         return [
             cut(f"{one.get('question', '')} -> {one.get('answer', '')}", ANSWER_TOKENS)
-            for of_phase in self.state.answers.values()
+            for phase, of_phase in self.state.answers.items()
+            if phases is None or phase in phases
             for one in of_phase.values()
         ]
 

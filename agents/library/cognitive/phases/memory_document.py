@@ -16,8 +16,10 @@ TITLES = tuple(f"Section {number}: {heading}" for number, heading in enumerate(H
 LABELS = ("Known knowns", "Known unknowns", "Unknown unknowns")
 DIGESTED = (DOWNSTREAM_DIRECTIVES, STEP_OVERVIEW, JOHARI_SUMMARY)
 """The parts of a document that are for others, most important first: a digest that is too long is cut at its end."""
+RESULT = "Result"
+"""The heading of the last step's work, below the other steps."""
 UNFILLED = "(say it here)"
-"""The placeholder in a skeleton."""
+"""The placeholder in the skeletons that earlier versions gave to hosts."""
 MOST_PROBLEMS = 12
 CACHED = 32
 """Documents whose sections are cached: a prompt looks at each of them several times."""
@@ -77,24 +79,39 @@ def section(document: str, heading: str) -> str:
     return next((one.text for one in _sections(document) if one.title.casefold() == title), "")
 
 
+def findings(document: str) -> Mapping[str, str]:
+    """Return the sections with what an agent found, by their headings, most important first."""
+    return {heading: text for heading in DIGESTED if (text := section(document, heading))}
+
+
 def digest(document: str, without: Collection[str] = ()) -> str:
-    """Return the part of the document that is for the next agents, most important first, without some of its headings."""
-    told = {heading: section(document, heading) for heading in DIGESTED if heading not in without}
+    """Return the part of the document that is for the next agents, most important first, without some of its headings.
+
+    Of the steps it has the result, if the document says which it is.
+    """
+    told = {heading: text for heading, text in findings(document).items() if heading not in without}
+    if STEP_OVERVIEW in told:
+        told[STEP_OVERVIEW] = told[STEP_OVERVIEW].rpartition(f"### {RESULT}\n")[2].strip()
     return "\n".join(f"### {heading}\n{text}" for heading, text in told.items() if text)
 
 
-def document_of(expected: Expected, about: str, sections: Sequence[Sequence[str]]) -> str:
-    """Return a document about `about` with these lines in its sections."""
+def document_of(expected: Expected, about: str, sections: Sequence[Sequence[str]], result: Sequence[str] = ()) -> str:
+    """Return a document about `about` with these texts as lists in its sections. Each text becomes one line.
+
+    The last step's `result` follows the steps before it, under a heading of its own.
+    """
     parts = [f"# {expected.heading} {about}"]
-    for title, lines in zip(TITLES, sections, strict=True):
-        parts += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
+    for title, texts in zip(TITLES, sections, strict=True):
+        parts += [f"## {title}", *([_listed(texts)] if texts else [])]
+        if result and title.endswith(STEP_OVERVIEW):
+            parts += [f"### {RESULT}", _listed(result)]
     return "\n\n".join([*parts, f"{RULE}\n**{expected.marker}**"])
 
 
-def skeleton(expected: Expected, loaded: Sequence[str], about: str) -> str:
-    """Return a document whose first section has the lines of `loaded`; the author fills in the rest."""
-    steps = [f"{step}: {UNFILLED}" for step in expected.steps]
-    return document_of(expected, about, [loaded, steps, [f"{label}: {UNFILLED}" for label in LABELS], [UNFILLED]])
+def _listed(texts: Sequence[str]) -> str:
+    lines = (" ".join(text.split()) for text in texts)
+    # A line in parentheses cannot begin a fence, heading, rule or comment inside the item of a list.
+    return "\n".join(f"- {line if line[:1].isalnum() else f'({line})'}" for line in lines)
 
 
 # --- its sections -----------------------------------------------------------------------------------------------------

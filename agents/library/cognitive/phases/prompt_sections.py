@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agents.engine.state import JourneyState
 from agents.library.cognitive.model import CLOSING, JOHARI_DISCOVERY, Cognitive
-from agents.library.cognitive.phases.last_phases import filled_skeleton
 from agents.library.cognitive.phases.material import Material, lines
 from agents.library.cognitive.phases.memory_document import digest
 from agents.library.cognitive.setting import PhaseSetting
@@ -37,7 +36,6 @@ def sections(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState, b
     terms = ", ".join(map(str, material.learned.get("terms", ())))
     brief = PromptSection("Brief", cut(state.brief, BRIEF_TOKENS), FIRST, quoted=True)
     closing = state.phase == CLOSING
-    skeleton = f"~~~markdown\n{filled_skeleton(material)}\n~~~" if closing else ""
     return [
         PromptSection("Task Context", _context(material), NEVER),
         *([] if Source("brief") in used else [brief]),
@@ -47,7 +45,6 @@ def sections(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState, b
         ),
         PromptSection("Johari Context", _johari(material, used), JOHARI, least=LEAST_NAMED),
         PromptSection("Task Instructions", _instructions(material, body, used), NEVER),
-        PromptSection("Skeleton", skeleton, NEVER),
         PromptSection("Related Research Terms", cut(terms, TERMS_TOKENS), NEVER),
         PromptSection("Output Requirements", _output(material), NEVER),
         *named,
@@ -113,8 +110,8 @@ def _output(material: Material) -> str:
     # A document is read under the name of its agent, or of its place in a skill.
     document = f"memory://{material.task}/{setting.phase or cognitive.name}"
     limits = (
-        f"at most {cognitive.budget.tokens_out:,} tokens a step; after the last step a memory document, {document}, closed with "
-        f"**{cognitive.marker}**."
+        f"at most {cognitive.budget.tokens_out:,} tokens a step; with {CLOSING} the server writes the memory document {document}, "
+        f"closed with **{cognitive.marker}**."
     )
     own = cut(material.filled_in(setting.output), OUTPUT_TOKENS)
     return "\n".join(part for part in (limits, own) if part)

@@ -81,10 +81,9 @@ async def look_back(site: Site, agent: str, course: Course) -> None:
     asked = [phase.name for phase in definition.graph.phases if phase.name in definition.forms]
     state, log = await site.record(course.journey)
     assert state.status == "complete"
-    automatic = {phase.name for phase in definition.graph.phases if phase.automatic}
+    automatic = {phase for phase, work in state.work.items() if work.automatic}
+    assert {phase.name for phase in definition.graph.phases if phase.automatic} <= automatic
     assert [phase for phase in asked if phase not in automatic] == list(dict.fromkeys(course.phases))
-    for phase in automatic:
-        assert state.work[phase].automatic
     for phase, submits in course.submits.items():
         took = state.metrics[phase]
         assert took.submits == submits
@@ -134,7 +133,7 @@ async def test_a_journey_continues_although_its_server_is_killed_at_every_step(s
 
 @pytest.mark.parametrize(
     ("agent", "most_submits"),
-    [("analysis", 7), pytest.param("deliver", 40, marks=(pytest.mark.external, pytest.mark.slow))],
+    [("analysis", 3), pytest.param("deliver", 20, marks=(pytest.mark.external, pytest.mark.slow))],
 )
 async def test_phases_are_submitted_together(site: Site, agent: str, most_submits: int) -> None:
     """Each phase is recorded as its own step, in order, with its documents."""

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from agents.catalogue import built_in
+from agents.library.cognitive.library import cognitive
+from agents.library.cognitive.phases.last_phases import expected
 from mcp_server.app.settings.settings import Settings
 from tests.contract.protocol.test_server import in_memory
 from tests.support.agents.agent_harness import PAGES
 from tests.support.agents.cognitive.cast import Cast, acts
+from tests.support.agents.cognitive.documents import whole
 from tests.support.agents.cognitive.host import costs
-from tests.support.agents.cognitive.scripts import Scene, shared
 from tests.support.hosts.writers import Refused, let_in
 from tests.support.journeys.hosts import SdkHost
 from tests.support.journeys.reading import read_cited
@@ -98,9 +100,10 @@ async def test_without_a_sound_memory_document_it_is_not_complete(tmp_path: Path
     """Their document: the memory file must exist before completion succeeds."""
     async with hosting(tmp_path) as host:
         told = await until(host, await begun(host, "validation"), "validation", "CLOSING")
-        document = shared.acts("validation", "CLOSING", scene_of(told))[0].content["document"]
-
-        assert "document" in await refusal(host, told, {})
+        document = whole(expected(cognitive("validation"), [told["journey_id"]]))
+        empty = await submitted(host, told, {})
+        assert "in `not_firm` what is not" in empty["prompt"]
+        told = empty
         short = await submitted(host, told, {"document": document.replace("## Section 2: Johari Summary", "## Else")})
         assert (short["phase"], short["state"]) == ("CLOSING", "active")
         assert "Johari Summary" in short["prompt"]
@@ -108,12 +111,8 @@ async def test_without_a_sound_memory_document_it_is_not_complete(tmp_path: Path
         assert "**VALIDATION_COMPLETE**" in open_ended["prompt"]
 
         done = await submitted(host, open_ended, {"document": document})
-        assert done["phase"] == "memory.JOHARI_DISCOVERY"
+        assert done["phase"] == "memory.GOAL"
         assert done["agent"] == "validation"
-
-
-def scene_of(told: Mapping[str, Any]) -> Scene:
-    return Scene(told["journey_id"], told["prompt"], told["visit"])
 
 
 async def test_no_step_can_be_taken_before_its_turn(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Protocol
 
+from agents.engine.work.form import joined
 from knowledge.tokens import count_tokens
 from tests.support.agents.cognitive.cast import Cast, acts
 from tests.support.agents.cognitive.scripts import Act
@@ -65,10 +67,11 @@ async def lead(
     """Lead a journey to its end. With `lose`, every act has its own host and server, which is lost after its answer.
 
     The next host gets from `journey_status` what the previous one got, and continues from there. `together`: it submits the phases
-    that the prompt describes ahead in one call.
+    that the prompt describes ahead in one call, and if it is not lost, it knows only the answers to its own acts.
     """
     course: Course | None = None
     todo: list[Act] = []
+    heard: dict[str, str] = {}
     while True:
         async with connecting() as host:
             if course is None:
@@ -80,8 +83,10 @@ async def lead(
             else:
                 lost = False
             while not lost:
-                told = await host.call("journey_status", journey_id=course.journey)
+                told: Mapping[str, Any] = await host.call("journey_status", journey_id=course.journey)
                 resumes_as(course.last, told)
+                if together and lose is None:
+                    told = _as_heard(heard, course.last, told)
                 if told["state"] in ("complete", "cancelled"):
                     return course
                 if not todo:
@@ -100,20 +105,44 @@ async def lead(
                 lose(host)
 
 
+def _as_heard(heard: dict[str, str], answer: Mapping[str, Any], told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the position with the prompts that the host got in its conversation, the newest last, instead of that of the status."""
+    said, conversation = answer.get("prompt", ""), told["conversation"]
+    if said and not heard.get(conversation, "").endswith(said):
+        heard[conversation] = f"{heard.get(conversation, '')}\n\n{said}"
+    return {**told, "prompt": heard[conversation]}
+
+
 def _together(played: Played, told: Mapping[str, Any], first: list[Act]) -> tuple[list[Act], list[str]]:
-    """Return the calls for the present phase and those ahead, then one submit of their works; and these phases."""
-    phases, calls = [told["phase"]], [act for act in first if act.kind == "call"]
-    if [act.kind for act in first if act.kind != "call"] != ["submit"]:
-        return first, phases
-    works = {told["phase"]: first[-1].content}
-    for name in re.findall(r"^## ([\w.-]+)(?:: .*)?$", told["prompt"].partition(NEXT)[2], re.MULTILINE):
-        following = acts(played.cast, {**told, "phase": name}, played.inputs)
-        if [act.kind for act in following if act.kind != "call"] != ["submit"]:
+    """Return the calls for the present phase and those ahead, one submit of their works, and the answers; and these phases.
+
+    It ends before an act, which is made in its own phase, and with a phase that asks the person.
+    """
+    calls, works, answers = list[Act](), dict[str, Any](), list[Act]()
+    for name in (told["phase"], *_ahead(told["prompt"])):
+        own = first if name == told["phase"] else list(acts(played.cast, {**told, "phase": name}, played.inputs))
+        called = [act for act in own if act.kind == "call"]
+        if any(act.content["tool"] not in told["allowed_tools"] for act in called):
             break
-        calls += [act for act in following if act.kind == "call"]
-        works[name] = following[-1].content
-        phases.append(name)
-    return ([*calls, Act("submit", works)], phases) if len(phases) > 1 else (first, phases)
+        calls += called
+        # What a script submits bit by bit is one work.
+        submitted: list[Mapping[str, Any]] = [act.content for act in own if act.kind == "submit"]
+        works[name] = reduce(lambda before, given: joined(before, given, frozenset()), submitted)
+        answers = [act for act in own if act.kind == "answer"]
+        if answers:
+            break
+    work = works if len(works) > 1 else works[told["phase"]]
+    return [*calls, Act("submit", work), *answers], list(works)
+
+
+def _ahead(prompt: str) -> list[str]:
+    """Return the phases that the newest prompt names or describes as those to come."""
+    named = prompt.rpartition(AS_BEFORE)[2].partition(". Submit")[0].split(",") if AS_BEFORE in prompt else []
+    described = (
+        re.findall(r"^## ([\w.-]+)(?:: .*)?$", prompt.rpartition(NEXT)[2], re.MULTILINE) if NEXT in prompt else []
+    )
+    newest = named if prompt.rfind(AS_BEFORE) > prompt.rfind(NEXT) else described
+    return [name.strip() for name in newest]
 
 
 def _own(prompt: str) -> str:

@@ -12,7 +12,7 @@ from agents.catalogue import built_in
 from agents.engine.events import Json, PhaseChanged, StepUsage, WorkRecorded
 from agents.engine.graph import Phase
 from agents.engine.runner import Submission
-from agents.engine.work.several import Recorded, stretch
+from agents.engine.work.several import Recorded, beginning, stretch
 from agents.errors import BadWork
 from agents.prompts.ahead import ahead, described, form_text, outcome, tools_here
 from knowledge.tokens import count_tokens
@@ -183,12 +183,24 @@ def test_a_stretch_ends_at_people_other_conversations_and_branches() -> None:
     assert names("curate", "ROUTE") == [], "two ways lead on"
     assert names("orchestrate", "IMPLEMENTING") == [], "the judge has a conversation of its own"
     assert names("understand", "DIAGNOSE") == [], "the learner answers in between"
-    assert names("analysis", "DECOMPOSE") == ["BOUND", "DRIVERS", "WEIGH", "CONCLUDE"]
+    assert names("analysis", "DECOMPOSE") == ["BOUND", "DRIVERS", "WEIGH", "CONCLUDE", "CLOSING"]
 
 
-def test_phases_with_acts_are_described_when_the_work_gets_there() -> None:
+def test_a_stretch_begins_where_a_conversation_does_or_a_person_decided() -> None:
+    for agent, phase, first in (
+        ("analysis", "CONCLUDE", "JOHARI_DISCOVERY"),
+        ("deliver", "generate.memory.NEXT", "generate.memory.JOHARI_DISCOVERY"),
+        ("research", "ANSWER", "ANSWER"),
+        ("understand", "TEACH", "TEACH"),
+    ):
+        assert beginning(built_in(agent), phase) == first
+
+
+def test_a_tool_for_an_act_is_allowed_only_in_its_own_phase() -> None:
     curate = built_in("curate")
-    assert [one.name for one in described(curate, "ORIENT", ACTING)] == ["TARGET", "DEEP_DIVE", "REASON"]
+    assert [one.name for one in described(curate, "ORIENT")][:3] == ["TARGET", "DEEP_DIVE", "REASON"]
+    memory = ahead(built_in("memory"), "GOAL", ACTING)
+    assert "kb_merge: only once PROPOSE is the present phase; submit the work before it first" in memory
     tools = tools_here(curate, "ORIENT", ["kb_map", "kb_read", "kb_search", "kb_merge"], ACTING)
     assert "kb_read" in tools
     assert "kb_merge" not in tools
@@ -199,7 +211,7 @@ def test_phases_that_were_described_before_are_only_named() -> None:
     full = ahead(analysis, "DECOMPOSE", ACTING)
     later = ahead(analysis, "BOUND", ACTING, before=Recorded(("DECOMPOSE",)))
     assert "## DRIVERS" in full
-    assert later.startswith("Next, as described before: DRIVERS, WEIGH, CONCLUDE.")
+    assert later.startswith("Next, as described before: DRIVERS, WEIGH, CONCLUDE, CLOSING.")
     assert count_tokens(later) < 40
     assert "## DRIVERS" in ahead(analysis, "BOUND", ACTING, before=Recorded(("CONCLUDE",))), "another stretch"
 
@@ -216,8 +228,8 @@ def test_every_phase_ahead_of_every_agent_names_its_fields() -> None:
         phases: list[Phase] = [phase for phase in agent.graph.phases if phase.name in agent.forms]
         for phase in phases:
             text = ahead(agent, phase.name, ACTING)
-            for one in described(agent, phase.name, ACTING):
+            for one in described(agent, phase.name):
                 assert f"## {one.name}" in text
                 fields = agent.forms[one.name].schema["properties"]
                 assert all(field in text for field in fields if field != "drop")
-            assert count_tokens(text) <= 1_800
+            assert count_tokens(text) <= 2_000

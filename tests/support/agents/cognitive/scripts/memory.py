@@ -1,4 +1,4 @@
-"""The script of memory: it copies a line of the previous agent's document, and keeps one learning."""
+"""The script of memory: it copies a line of the previous agent's document, and keeps one learning unless it has it already."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from collections.abc import Mapping
 from agents.engine.evidence.learned import learning_page
 from tests.support.agents.cognitive.scripts import Act, Json, Scene
 
+LESSON = "Ask who looks after the bees before asking how many."
+KNOWN: Mapping[str, Mapping[str, Json]] = {
+    "LEARN": {"learned": [], "none_because": "the learnings have it"},
+    "PROPOSE": {"none_because": "nothing new was learned"},
+}
+"""The works of a memory agent that was given the lesson as an earlier learning."""
 WORKS: Mapping[str, Mapping[str, Json]] = {
     "GOAL": {
         "before": "Nobody knew what to do first.",
@@ -16,9 +22,7 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
         "because": ["s1"],
         "open": [{"id": "o1", "text": "who goes up in December"}],
     },
-    "LEARN": {
-        "learned": [{"id": "l1", "text": "Ask who looks after the bees before asking how many.", "from": ["s1"]}]
-    },
+    "LEARN": {"learned": [{"id": "l1", "text": LESSON, "from": ["s1"]}]},
     "GAPS": {
         "gaps": [{"id": "g1", "text": "Nobody asked the neighbours."}],
         "risks": [{"id": "r1", "text": "They object in May.", "answer": "Ask them in March."}],
@@ -27,7 +31,7 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
 }
 LEAST, LONGEST = 15, 200
 """The length of the copy, in letters and in characters."""
-LEARNING = "# What was learned\n\n## Ask who, then how many\n\nAsk who looks after the bees before asking how many.\n"
+LEARNING = "# What was learned\n\n## Ask who, then how many\n\n" + LESSON + "\n"
 
 
 def statement(prompt: str) -> str:
@@ -51,6 +55,9 @@ def acts(phase: str, scene: Scene) -> list[Act]:
     if phase == "OUTPUT":
         says = [{"id": "s1", "words": statement(scene.prompt)}]
         return [Act("submit", {"agent": "the one before", "summary": "It says what to do first.", "says": says})]
+    learned_before = re.findall(r"^## Learned before\n(.*?)(?=^## |\Z)", scene.prompt, re.MULTILINE | re.DOTALL)
+    if phase in KNOWN and any(LESSON in text for text in learned_before):
+        return [Act("submit", KNOWN[phase])]
     if phase == "PROPOSE":
         merged = {"tool": "kb_merge", "path": page(scene), "content": LEARNING, "intent": "what was learned"}
         return [Act("call", merged), Act("submit", {"page": page(scene), "kept": ["l1"]})]

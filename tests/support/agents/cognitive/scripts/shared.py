@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
-from agents.library.cognitive.phases.memory_document import UNFILLED
-from tests.support.agents.cognitive.scripts import Act, Scene
+from tests.support.agents.cognitive.scripts import Act, Json, Scene
 
 PHASES = ("JOHARI_DISCOVERY", "CLOSING")
 ASKING = ("clarification", "generation")
 """Agents that ask the person something on their first visit; the others have no questions."""
-_SKELETON = re.compile(r"~~~markdown\n(.*?)\n~~~", re.DOTALL)
-_STEP = re.compile(rf"^- (\w+): {re.escape(UNFILLED)}$", re.MULTILINE)
+
+CLOSING: Mapping[str, Json] = {
+    "firm": ["The recorded steps were done with the sources that they name."],
+    "not_firm": [{"what": "how windy the roof is in March", "why": "nobody measured it"}],
+    "surprises": ["A wet May."],
+    "directives": ["Set up the hive on the south side in April."],
+}
 
 
 def acts(agent: str, phase: str, scene: Scene) -> list[Act]:
     """Return the acts in a shared phase."""
-    return _johari(agent, scene) if phase == "JOHARI_DISCOVERY" else _closing(scene)
+    return _johari(agent, scene) if phase == "JOHARI_DISCOVERY" else [Act("submit", CLOSING)]
 
 
 def _johari(agent: str, scene: Scene) -> list[Act]:
@@ -30,16 +34,3 @@ def _johari(agent: str, scene: Scene) -> list[Act]:
     why = "the hive stands elsewhere if not"
     asked = {"id": "q1", "question": f"May a hive stand on the south side, for all that {agent} does?", "why": why}
     return [Act("submit", {**known, "ask": [asked]}), Act("answer", {"q1": "Yes, the whole south side is free."})]
-
-
-def _closing(scene: Scene) -> list[Act]:
-    """Fill in the prompt's skeleton."""
-    found = _SKELETON.search(scene.prompt)
-    assert found is not None, "the prompt has the skeleton of the document"
-    return [Act("submit", {"document": filled(found.group(1))})]
-
-
-def filled(skeleton: str) -> str:
-    """Return the document, filled in from its skeleton."""
-    with_steps = _STEP.sub(lambda step: f"- {step.group(1)}: done as recorded, nothing left open.", skeleton)
-    return with_steps.replace(UNFILLED, "Set up the hive on the south side in April.")

@@ -34,7 +34,6 @@ from agents.library.cognitive.model import Cognitive
 from agents.library.cognitive.phases.first_phases import LEARNINGS_SHARE
 from agents.library.cognitive.phases.last_phases import expected
 from agents.library.cognitive.phases.material import in_words
-from agents.library.cognitive.phases.memory_document import skeleton
 from agents.library.cognitive.phases.prompt_sections import ADVICE
 from agents.library.cognitive.setting import Pattern, PhaseSetting, Predecessor
 from agents.prompts.context import Budget
@@ -42,7 +41,8 @@ from agents.prompts.prompt import prompt
 from knowledge.tokens import count_tokens
 from tests.support.agents.agent_harness import Led, Pages, cost, leading, walk
 from tests.support.agents.cognitive.agents import AGENT, appraisal, write
-from tests.support.agents.cognitive.scripts.shared import filled
+from tests.support.agents.cognitive.documents import whole
+from tests.support.agents.cognitive.scripts.shared import CLOSING
 from tests.support.agents.team_agents import OWN_TOOLS
 
 Json = Any
@@ -50,7 +50,6 @@ KNOWN = {"acknowledge": ["The clock is old."]}
 SIGNS = {"signs": [{"id": "s1", "text": "rust"}, {"id": "s2", "text": "new springs"}]}
 WORTH = {"worth": "40 Euro", "reason": "the springs are new"}
 ASKED = {"id": "q1", "question": "Whose clock is it?", "why": "an heirloom is worth more"}
-SKELETON = re.compile(r"~~~markdown\n(.*?)\n~~~", re.DOTALL)
 
 
 def looking_back() -> Cognitive:
@@ -70,18 +69,21 @@ async def led(agent: Agent | None = None, look: Pages | None = None, **inputs: J
 
 
 async def closed(one: Led) -> str:
-    """Return the document made from the present prompt's skeleton."""
-    found = SKELETON.search(await one.told())
-    assert found is not None
-    return filled(found.group(1))
+    """Return the document as hosts of older versions submit it, as a whole."""
+    return _document(await one.state())
 
 
 async def pass_through(one: Led, prefix: str = "") -> None:
-    for step, work in ((f"{prefix}JOHARI_DISCOVERY", KNOWN), (f"{prefix}LOOK", SIGNS), (f"{prefix}JUDGE", WORTH)):
-        assert (await one.state()).phase == step
+    # What an agent that looks back has to discover is on record, so the server does it.
+    works: dict[str, Mapping[str, Json]] = {
+        **({} if prefix else {"JOHARI_DISCOVERY": KNOWN}),
+        "LOOK": SIGNS,
+        "JUDGE": WORTH,
+        "CLOSING": CLOSING,
+    }
+    for step, work in works.items():
+        assert (await one.state()).phase == f"{prefix}{step}"
         await one.submit(**work)
-    assert (await one.state()).phase == f"{prefix}CLOSING"
-    await one.submit(document=await closed(one))
 
 
 # --- the way through --------------------------------------------------------------------------------------------------
@@ -93,7 +95,8 @@ async def test_an_agent_alone_goes_through_its_steps_and_is_looked_back_on() -> 
         assert begun.phase == "JOHARI_DISCOVERY", "the server does the steps before it by itself"
         assert set(begun.phase_visits) == {"ROUTING", "LEARNING_INJECTION", "JOHARI_DISCOVERY"}
         await pass_through(one)
-        assert (await one.state()).phase == "memory.JOHARI_DISCOVERY"
+        assert (await one.state()).phase == "memory.LOOK"
+        assert (await one.state()).work["memory.JOHARI_DISCOVERY"].automatic
         assert "memory.ROUTING" not in (await one.state()).phase_visits, "what runs after another is routed already"
         await pass_through(one, "memory.")
         end = await one.state()
@@ -161,14 +164,12 @@ async def test_each_pass_of_an_agent_has_its_own_conversation() -> None:
         assert (await one.state()).conversation == first, "also on the way back"
         await one.submit()
         await one.submit(**WORTH)
-        document = await closed(one)
-        await one.submit(document=document)
+        await one.submit(**CLOSING)
         assert (await one.state()).conversation.startswith("memory_iter2_")
         await one.decide("revisit", changes={"phase": "JUDGE"})
         await one.submit(**WORTH)
-        with pytest.raises(BadWork, match="document"):
-            await one.submit()
-        assert await closed(one) == document, "who comes back to the end is shown what to write"
+        assert (await one.submit()).phase == "CLOSING", "the judgement from before closes nothing"
+        assert "Judge the result as it is now" in await one.told()
 
 
 def test_purpose_and_budgets_are_facts_of_an_agent() -> None:
@@ -319,11 +320,17 @@ async def test_a_person_is_not_asked_the_same_twice() -> None:
         await one.decide("answer", changes={"q1": "Mine."})
         await one.submit(**SIGNS)
         await one.submit(**WORTH)
-        await one.submit(document=await closed(one))
+        await one.submit(**CLOSING)
+        await one.submit(**SIGNS)
+    async with led(chain()) as one:
+        await one.submit(ask=[ASKED])
+        await one.decide("answer", changes={"q1": "Mine."})
+        for work in (SIGNS, WORTH, CLOSING):
+            await one.submit(**work)
         state = await one.submit(ask=[{**ASKED, "id": "other"}])
         assert state.status == "active"
         assert await one.missing() == [
-            "other was answered by the person before (JOHARI_DISCOVERY): read the answer, and drop other"
+            "other was answered by the person before (first.JOHARI_DISCOVERY): read the answer, and drop other"
         ]
 
 
@@ -371,8 +378,11 @@ async def at_closing(one: Led) -> None:
 async def test_without_a_sound_memory_document_an_agent_is_not_complete() -> None:
     async with led() as one:
         await at_closing(one)
-        with pytest.raises(BadWork, match="document"):
-            await one.submit()
+        assert (await one.submit(surprises=["wasps"])).phase == "CLOSING"
+        assert await one.missing() == [
+            "say in `firm` what in the result is certain, or in `not_firm` what is not, and why",
+            "give the next agents at least one instruction in `directives`",
+        ]
         state = await one.submit(document="All is done.\n\n---\n**APPRAISAL_COMPLETE**")
         assert state.phase == "CLOSING"
         missing = await one.missing()
@@ -382,7 +392,7 @@ async def test_without_a_sound_memory_document_an_agent_is_not_complete() -> Non
         )
         assert "the section `## Section 3: Downstream Directives` is missing: add it" in missing
         assert (await one.position()).agent.documents(state) == {}
-        assert (await one.submit(document=await closed(one))).phase == "memory.JOHARI_DISCOVERY"
+        assert (await one.submit(document=await closed(one))).phase == "memory.LOOK"
 
 
 async def test_a_document_of_another_task_or_agent_does_not_close_this_one() -> None:
@@ -413,7 +423,7 @@ async def test_a_fork_is_closed_by_a_document_of_its_own_task() -> None:
         forked = await one.runner.start("", "", {"fork_of": one.journey}, by="ada")
         other = Led(one.runner, forked.journey, one.look)
         assert await closed(other) == document
-        assert (await other.submit(document=document)).phase == "memory.JOHARI_DISCOVERY"
+        assert (await other.submit(document=document)).phase == "memory.LOOK"
 
 
 async def test_the_next_agent_sees_the_document_just_written() -> None:
@@ -422,7 +432,7 @@ async def test_the_next_agent_sees_the_document_just_written() -> None:
         await pass_through(one)
         told = (await one.told()).partition("## Subject")[2].partition("\n## ")[0]
         assert "Set up the hive on the south side" in told
-        assert "LOOK: done as recorded" in told
+        assert "JUDGE worth: 40 Euro" in told
 
 
 # --- wherever the way leads -------------------------------------------------------------------------------------------
@@ -432,7 +442,7 @@ def _document(state: JourneyState) -> str:
     prefix = state.phase.removesuffix("CLOSING")
     who = looking_back() if prefix else appraisal()
     task = str(state.work[f"{prefix}LEARNING_INJECTION"].content["task"])
-    return filled(skeleton(expected(who, [task]), [f"Task: {task}"], "bees"))
+    return whole(expected(who, [task]))
 
 
 def _good(state: JourneyState) -> list[tuple[Mapping[str, Json], tuple[str, ...]]]:
@@ -544,7 +554,7 @@ async def _through(one: Led, *names: str) -> None:
     for name in names:
         for work in (KNOWN, SIGNS, {**WORTH, "worth": f"{name} price"}):
             await one.submit(**work)
-        await one.submit(document=(await closed(one)).replace("Set up", f"As {name} says, set up"))
+        await one.submit(**{**CLOSING, "directives": [f"As {name} says, set up the hive."]})
 
 
 @pytest.mark.parametrize(
@@ -576,7 +586,7 @@ async def test_predecessors_that_left_no_document_are_passed_over() -> None:
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
 
-REPEATED = ("JOHARI_DISCOVERY", "JUDGE", "CLOSING", "memory.JOHARI_DISCOVERY")
+REPEATED = ("JOHARI_DISCOVERY", "JUDGE", "CLOSING", "memory.LOOK")
 
 
 @pytest.mark.parametrize("phase", ["LOOK", *(pytest.param(one, marks=pytest.mark.external) for one in REPEATED)])
@@ -600,7 +610,7 @@ async def test_any_prompt_stays_within_the_input_budget_and_says_what_was_cut(ph
                 break
             await one.submit(**work)
         if phase.startswith("memory."):
-            await one.submit(document=await closed(one))
+            await one.submit(**CLOSING)
         here = await one.position()
         assert here.state.phase == phase
         size = count_tokens(prompt(here.agent, here.state)) + count_tokens(

@@ -16,8 +16,8 @@ from agents.library.cognitive.phases.memory_document import (
     digest,
     problems,
     section,
-    skeleton,
 )
+from tests.support.agents.cognitive.documents import whole
 from tests.support.agents.team_agents import HANDBOOK
 
 EXPECTED = Expected("Analysis", "ANALYSIS_COMPLETE", ("DECOMPOSE", "WEIGH_OPTIONS"), ("analysis-0001",))
@@ -69,10 +69,10 @@ def test_line_ends_of_other_systems_are_line_ends(ends: str) -> None:
     assert problems("\ufeff" + SOUND.replace("\n", ends), EXPECTED) == []
 
 
-def test_the_skeleton_is_valid_once_filled_in_and_not_before() -> None:
-    made = skeleton(EXPECTED, ["Task: analysis-0001", "Request: bees"], "bees")
-    assert problems(made.replace(UNFILLED, "done"), EXPECTED) == []
-    assert told(made).count(f"still has `{UNFILLED}`: write what belongs there") == 3
+def test_a_document_of_lists_is_sound_and_a_placeholder_in_it_is_reported() -> None:
+    assert problems(whole(EXPECTED), EXPECTED) == []
+    left = whole(EXPECTED, directive=UNFILLED)
+    assert told(left) == f"`## Section 3: Downstream Directives` still has `{UNFILLED}`: write what belongs there"
 
 
 BROKEN = [

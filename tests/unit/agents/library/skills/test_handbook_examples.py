@@ -12,13 +12,13 @@ from agents.engine.agent import SubmitFacts
 from agents.engine.state import JourneyState
 from agents.library.cognitive.library import FOLLOWING, cognitive
 from agents.library.cognitive.phases.last_phases import expected
-from agents.library.cognitive.phases.memory_document import skeleton
 from agents.library.skills.assembly import built
 from agents.library.skills.definition import read_skill
 from agents.library.skills.library import following, worker, workers
 from knowledge.pages.vault import Vault
 from mcp_server.app.factories.team_files import team_catalogue
 from tests.support.agents.agent_harness import ANSWER_TOKENS, Led, Pages, cost, leading
+from tests.support.agents.cognitive.documents import whole
 from tests.support.agents.cognitive.scripts import (
     Act,
     Scene,
@@ -163,8 +163,8 @@ async def test_deliver_goes_back_when_a_validation_failed_and_the_memory_agent_h
     deliver = built_in("deliver")
     (way,) = [t for t in deliver.graph.transitions if t.source == "validate.memory.CLOSING" and t.is_backward]
     assert way.target == "generate.PRODUCE"
-    whole = shared.filled(skeleton(expected(cognitive(FOLLOWING), ["j-1"]), ["Task: j-1"], "validation"))
-    document = {"document": whole.replace("**MEMORY_COMPLETE**", closed_with)}
+    made = whole(expected(cognitive(FOLLOWING), ["j-1"]))
+    document = {"document": made.replace("**MEMORY_COMPLETE**", closed_with)}
     to_do = [{"id": "d1", "criterion": "k1", "what": "Name the mites."}]
     works: dict[str, dict[str, Any]] = {"validate.CONCLUDE": {"verdict": verdict, "to_do": to_do}, way.source: document}
     facts = SubmitFacts(way.source, 1, "", {}, document, document, works, journey="j-1")
