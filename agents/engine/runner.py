@@ -233,30 +233,33 @@ class Runner:
                 here = JourneyPosition(journey, agent, recent)
                 return await self._submit_to(here, version, submission, key=key, by=by)
         here, repeated = await self._load(journey, key)
-        if not repeated and by_phase(here.agent, submission.work):
+        if repeated:
+            began = await self.store.journey(journey, version=version)
+            came_from = _came_from(began, here.state, submission.conversation)
+            return replace(here, recorded_now=Recorded((began.phase,)), came_from=came_from)
+        if by_phase(here.agent, submission.work):
             return await self._submit_phases(journey, version, submission, by=by)
-        return here if repeated else await self._submit_to(here, version, submission, key=key, by=by)
+        return await self._submit_to(here, version, submission, key=key, by=by)
 
     async def _submit_phases(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record the works of a submission that holds them by phase, until one of them ends it."""
         left, recorded, why = dict(submission.work), list[str](), ""
         phase, part = next(iter(left)), submission
-        since: int | None = None
+        began: JourneyState | None = None
         while True:
             work = left[phase]
             part = replace(part, work=work if isinstance(work, dict) else {})
             key = _key(journey, version, part)
             there, repeated = await self._load(journey, key)
             wrong = () if repeated or recorded else misplaced(there.agent, there.state.phase, submission.work)
-            if since is None:
+            if began is None:
                 began = await self.store.journey(journey, version=version) if repeated else there.state
-                since = began.entered_seq
             try:
                 here = (
                     there
                     if repeated
                     else await self._submit_to(
-                        there, version, part, key=key, by=by, wrong=wrong, since=since, brought=left
+                        there, version, part, key=key, by=by, wrong=wrong, since=began.entered_seq, brought=left
                     )
                 )
             except (BadWork, StaleJourney, JourneyOver) as error:
@@ -272,7 +275,8 @@ class Runner:
             # A reported cost is that of the whole call. It is recorded with the first part.
             phase, version = here.state.phase, here.state.version
             part = replace(submission, usage=StepUsage(model=submission.usage.model), follows=True)
-        return replace(here, recorded_now=Recorded(tuple(recorded), tuple(left), why))
+        came_from = _came_from(began, here.state, submission.conversation)
+        return replace(here, recorded_now=Recorded(tuple(recorded), tuple(left), why), came_from=came_from)
 
     async def _submit_to(
         self,
@@ -304,7 +308,8 @@ class Runner:
         seen = here if since is None else replace(here, state=replace(here.state, entered_seq=since))
         steps, notes = await self._phase_steps(seen, submission)
         there = await self._record(here, steps, notes, key=key, by=by, brought=brought)
-        return replace(there, recorded_now=Recorded((here.state.phase,)))
+        came_from = _came_from(here.state, there.state, submission.conversation)
+        return replace(there, recorded_now=Recorded((here.state.phase,)), came_from=came_from)
 
     async def _phase_steps(
         self, here: JourneyPosition, submission: Submission
@@ -403,7 +408,8 @@ class Runner:
         steps = decision_steps(here.agent.graph, journey, state, word, judged.met, target=target)
         asked = state.checkpoint.phase if state.checkpoint else state.phase
         missing = [FeedbackAdded("validation", asked, text) for text in judged.missing]
-        return await self._record(here, [*steps, *judged.feedback, *missing], (), key=key, by=by)
+        there = await self._record(here, [*steps, *judged.feedback, *missing], (), key=key, by=by)
+        return replace(there, came_from=_came_from(state, there.state))
 
     async def _judge_changes(self, here: JourneyPosition, changes: Mapping[str, Json]) -> Judged:
         asked = here.state.checkpoint
@@ -474,6 +480,15 @@ def _messages(agent: Agent, step: Step) -> Sequence[Note]:
         text = agent.questions.get(step.phase) or f"{step.phase} is done; next is {step.target}"
         return (Speaking(text),)
     return ()
+
+
+def _came_from(before: JourneyState, after: JourneyState, conversation: str = "") -> JourneyState | None:
+    """Return the state before an act if its host continues in the same conversation, so that its answer need not repeat anything.
+
+    `conversation` is the host's own name for it: a name that is new to the journey is a host that was not told before.
+    """
+    used = {"", before.conversation, *(work.conversation for work in before.work.values())}
+    return before if after.conversation == before.conversation and conversation in used else None
 
 
 def _ends(here: JourneyPosition, phase: str) -> bool:

@@ -47,13 +47,17 @@ def tools_here(agent: Agent, phase: str, listed: Collection[str], acting: Collec
     return [name for name in dict.fromkeys([*agent.graph.phase(phase).tools, *following]) if name in listed]
 
 
-def ahead(agent: Agent, phase: str, acting: Collection[str], *, before: Recorded | None = None) -> str:
+def told_with(agent: Agent, phase: str) -> Collection[str]:
+    """Return the phases that a host has instructions for when it works on `phase`: that one, and those described with it."""
+    return [phase, *(one.name for one in described(agent, phase))]
+
+
+def ahead(agent: Agent, phase: str, acting: Collection[str], *, known: Collection[str] = ()) -> str:
     """Return instructions and forms of the phases that can be submitted with `phase`; "" if there are none.
 
-    `before` is the submission that led here: phases that were described with its first phase are only named.
+    The host was given those of the phases `known`, so they are only named.
     """
     phases = described(agent, phase)
-    known = {one.name for one in described(agent, before.phases[0])} if before else frozenset[str]()
     told = [one.name for one in phases if one.name in known] if phase in known else []
     new = [one for one in phases if one.name not in told]
     parts = [TOLD.format(names=", ".join(told))] if told else []

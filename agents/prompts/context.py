@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowledge.tokens import count_tokens
@@ -34,7 +34,8 @@ class PromptSection:
     """A part of a prompt. The higher its `priority` number, the sooner it is trimmed; one of priority 0 never is.
 
     `bare`: without its title as a heading. `quoted`: the text is somebody else's, so it gets a fence if it has lines that look like
-    those of the prompt itself. `least`: the tokens that earlier sections leave free for it.
+    those of the prompt itself. `least`: the tokens that earlier sections leave free for it. `once`: a host that continues its
+    conversation does not need it again, even if it changes: it changes only with the phase, or by the host's own work.
     """
 
     title: str
@@ -43,6 +44,7 @@ class PromptSection:
     bare: bool = False
     quoted: bool = False
     least: int = 0
+    once: bool = False
 
 
 def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -> str:
@@ -52,10 +54,21 @@ def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -
     at most half is kept free for later ones. A section that does not fit is cut at its end or left out, and a last line names it and
     the `budget`, if that is for more than these sections.
     """
+    return _fit(sections, tokens, budget)[0]
+
+
+def whole(sections: Sequence[PromptSection], tokens: int) -> Mapping[str, str]:
+    """Return the texts of the sections that `fitted` shows without a cut, by title."""
+    cut = _fit(sections, tokens, 0)[1]
+    return {section.title: section.text for section in sections if section.title not in cut}
+
+
+def _fit(sections: Sequence[PromptSection], tokens: int, budget: int) -> tuple[str, Collection[str]]:
+    """Return the sections as Markdown, and the titles of those that are cut or left out."""
     filled = [section for section in sections if section.text.strip()]
     full = APART.join(_shown(section, section.text) for section in filled)
     if count_tokens(full) <= tokens:
-        return full
+        return full, ()
     # The last line grows with what it names, so the room for it is found by trying.
     kept_free = NOTE_TOKENS
     while True:
@@ -64,7 +77,7 @@ def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -
         trimmed = APART.join([*shown, _trimmed(filled, texts, budget or tokens)])
         over = count_tokens(trimmed) - tokens
         if over <= 0 or not any(texts[n] for n, section in enumerate(filled) if section.priority):
-            return trimmed
+            return trimmed, [filled[n].title for n, text in texts.items() if text != filled[n].text]
         kept_free += over
 
 

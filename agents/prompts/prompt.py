@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agents.engine.agent import Agent
 from agents.engine.events import canonical
@@ -13,7 +13,7 @@ from agents.engine.progress.feedback import feedback_list
 from agents.engine.state import JourneyState, TransitionRecord
 from agents.engine.work.answers import unanswered_in
 from agents.engine.work.result import LEFT_OPEN, NO_RESULT, AgentResult, part_lines
-from agents.prompts.context import Budget, PromptSection, fitted
+from agents.prompts.context import Budget, PromptSection, fitted, whole
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
@@ -57,6 +57,9 @@ DECIDED = (
     "Show the person the recorded work, ask the question, wait, and relay their answer with journey_decide: approve; modify "
     "(changes: the changed fields, list items by `id`, or a note); reject (note: why). Never decide yourself."
 )
+AS_BEFORE = "As before in this conversation: {}. journey_status repeats them."
+INSTRUCTIONS = "Task Instructions"
+"""The section with the text of the phase itself."""
 BY_ITSELF = "The server does this phase itself. Submit an empty object as work to continue."
 """For a journey that was in a phase when its agent made the phase automatic: no other journey is left in one."""
 INFORMED = "Tell the person, without waiting for an answer:"
@@ -81,22 +84,48 @@ def render(text: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda found: values.get(found.group(1), ""), text)
 
 
-def prompt(agent: Agent, state: JourneyState) -> str:
+def prompt(
+    agent: Agent, state: JourneyState, *, before: JourneyState | None = None, known: Collection[str] = ()
+) -> str:
     """Return everything that a host needs to continue the journey, whether it has seen it before or not.
 
-    Texts of people and models are cut until it fits, together with the schema that comes with it.
+    Texts of people and models are cut until it fits, together with the schema that comes with it. A host that continues the
+    conversation in which it was prompted at the state `before` gets what is new since then. It was given the instructions for the
+    phases `known`.
     """
-    form = agent.forms.get(state.phase) if state.status == "active" else None
-    budget = agent.budgets.get(state.phase, Budget())
-    room = (budget.tokens_in or MOST_TOKENS) - (count_tokens(canonical(dict(form.schema))) if form else 0)
-    if state.checkpoint and state.checkpoint.asks:
-        room = min(room, MOST_TOKENS - QUESTIONS_TOKENS)
+    room = _room(agent, state)
     text = ""
     for share in SHARES:
-        text = _Prompt(agent, state, share).text(room)
+        text = _Prompt(agent, state, share, before, known).text(room)
         if count_tokens(text) <= room:
             break
     return text
+
+
+def as_before(agent: Agent, state: JourneyState, known: Collection[str]) -> bool:
+    """Return whether the instructions for the present phase are the ones that a host was given before, with the phases `known`.
+
+    They are not if they have values that neither the host nor the journey's start brought.
+    """
+    if state.status != "active" or state.phase not in known or _again(state):
+        return False
+    template = agent.texts.get(agent.graph.phase(state.phase).prompt, "")
+    part = state.phase.rpartition(".")[0]
+
+    def brought(name: str) -> bool:
+        step = name.partition(".")[0]
+        work = state.work.get(f"{part}.{step}" if part else step)
+        return name in COMMON - {"said"} or name.startswith("inputs.") or (work is not None and not work.automatic)
+
+    return all(map(brought, placeholders(template)))
+
+
+def _room(agent: Agent, state: JourneyState) -> int:
+    """Return the tokens of the prompt: those of its phase without the schema that comes with it."""
+    form = agent.forms.get(state.phase) if state.status == "active" else None
+    budget = agent.budgets.get(state.phase, Budget())
+    room = (budget.tokens_in or MOST_TOKENS) - (count_tokens(canonical(dict(form.schema))) if form else 0)
+    return min(room, MOST_TOKENS - QUESTIONS_TOKENS) if state.checkpoint and state.checkpoint.asks else room
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +135,8 @@ class _Prompt:
     agent: Agent
     state: JourneyState
     share: float
+    before: JourneyState | None = None
+    known: Collection[str] = ()
 
     def cut(self, text: str, tokens: int) -> str:
         return cut(text, int(tokens * self.share))
@@ -124,20 +155,39 @@ class _Prompt:
         if phase.automatic:
             return f"{agent.title}: {phase.name}. {BY_ITSELF}"
         head = f"{agent.title}: {phase.name}" + (f" ({phase.purpose})" if phase.purpose else "")
-        body, missing = self.body(), _paragraphs(self.feedback(phase), _missing(self.state, self.share))
+        told = self.before is not None and as_before(agent, state, self.known)
+        body, missing = "" if told else self.body(), _paragraphs(self.feedback(phase), _missing(state, self.share))
         try:
             sections = agent.sections(state, body)
         except OUTGROWN:
             sections = ()
         if sections:
-            last = PromptSection("", _paragraphs(self.informed(), self.word(), missing), bare=True)
-            around = [PromptSection("", head, bare=True), *sections, last]
+            new = self.new(sections, told=told)
+            left = [one.title for one in sections if one not in new and (one.text.strip() or one.title == INSTRUCTIONS)]
+            last = PromptSection("", _paragraphs(self.informed(), self.word(), missing, _named_only(left)), bare=True)
+            around = [PromptSection("", head, bare=True), *new, last]
             budget = agent.budgets.get(phase.name, Budget()).tokens_in or MOST_TOKENS
             return fitted(around, room, budget=budget)
         # The text for coming back already lists the finished work.
         done = "" if self.comes_back(phase) else self.done()
         done = f"Work done so far:\n{done}" if done else ""
-        return _paragraphs(head, self.informed(), self.brief(), self.word(), done, body, missing)
+        brief, named = self.brief(), ""
+        if self.before is not None:
+            brief, named = "", _named_only(["Brief", *([INSTRUCTIONS] if told else [])])
+        return _paragraphs(head, self.informed(), brief, self.word(), done, body, missing, named)
+
+    def new(self, sections: Sequence[PromptSection], *, told: bool) -> Sequence[PromptSection]:
+        """Return the sections that the host does not have. `told`: it has the instructions."""
+        if self.before is None:
+            return sections
+        then = replace(self.before, status="active", checkpoint=None)
+        try:
+            shown = whole(self.agent.sections(then, ""), _room(self.agent, then))
+        except OUTGROWN:
+            shown = {}
+        known = [one for one in sections if one.once or (one.text and shown.get(one.title) == one.text)]
+        known += [one for one in sections if told and one.title == INSTRUCTIONS]
+        return [one for one in sections if one not in known]
 
     def result(self) -> str:
         """Return the result and what it leaves open, under their titles."""
@@ -151,17 +201,20 @@ class _Prompt:
         checkpoint = self.state.checkpoint
         at = checkpoint.phase if checkpoint else self.state.phase
         asked, how = question(self.agent, self.state), DECIDED
+        brief, done = self.brief(), f"Recorded:\n{self.done()}"
         if checkpoint and checkpoint.asks:
             asked, how = self.cut(asked, ASKED_TOKENS), ANSWERED
+            # The host has just asked them.
+            brief, done = (brief, done) if self.before is None else ("", "")
         if checkpoint and checkpoint.own_hand:
             phases = {phase.name: phase for phase in self.agent.graph.phases}
             place = phases[at].ask_in if at in phases else ""
             how = f"{OWN_HAND} {ASKED_IN.format(place)}" if place else OWN_HAND
         return _paragraphs(
             f"{self.agent.title}: a person must decide on {at} before anything else can be submitted.",
-            self.brief(),
+            brief,
             asked,
-            f"Recorded:\n{self.done()}",
+            done,
             how,
         )
 
@@ -277,6 +330,10 @@ def questions_asked(state: JourneyState) -> Mapping[str, str]:
     if asked is None or not asked.asks or asked.phase not in state.work:
         return {}
     return unanswered_in(state.work[asked.phase].content, asked.asks, state.answers.get(asked.phase, {}))
+
+
+def _named_only(titles: Sequence[str]) -> str:
+    return AS_BEFORE.format(", ".join(titles)) if titles else ""
 
 
 def _again(state: JourneyState) -> bool:

@@ -169,9 +169,10 @@ async def submit(args: argparse.Namespace, settings: Settings) -> int:
             },
             **{name: value for name, value in optional.items() if value is not None},
         )
+        before = await at.app.services.journeys.store.journey(args.id, version=version)
     code = _printed(answer, settings, prompt_lines)
-    # In an active phase, an answer without a schema says what the work lacks: the host already has the schema.
-    return NOT_ENOUGH if answer["state"] == "active" and answer["work_schema"] is None else code
+    stayed = answer["state"] == "active" and (answer["phase"], answer["visit"]) == (before.phase, before.visit)
+    return NOT_ENOUGH if stayed else code
 
 
 async def resume(args: argparse.Namespace, settings: Settings) -> int:

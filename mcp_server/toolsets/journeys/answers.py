@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import canonical, logged_form
 from agents.engine.work.questions import open_questions, within
 from agents.prompts import prompt as prompting
-from agents.prompts.ahead import ahead, outcome, tools_here
+from agents.prompts.ahead import ahead, outcome, told_with, tools_here
 from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question, recorded_result
 from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.schemas import Journey
@@ -60,7 +60,10 @@ async def journey_answer(
     recorded = position.recorded_now if after_submit else None
     # After work that was not enough, the host still has the schema and most of the prompt: it gets only what is missing.
     stayed = after_submit and prompting.stayed(state) and not (recorded and len(recorded.phases) > 1)
-    form = agent.forms.get(state.phase) if state.status == "active" and not lean and not stayed else None
+    known = told_with(agent, position.came_from.phase) if position.came_from else ()
+    # A form that was described with an earlier phase is not sent again.
+    told = stayed or prompting.as_before(agent, state, known)
+    form = agent.forms.get(state.phase) if state.status == "active" and not lean and not told else None
     specs = services.tools()
     listed, acting = [spec.name for spec in specs], [spec.name for spec in specs if not spec.read_only]
     return Journey(
@@ -70,7 +73,11 @@ async def journey_answer(
         state=state.status,
         phase=state.phase,
         visit=state.visit,
-        prompt="" if lean else prompting.incomplete(state) if stayed else _instructions(position, recorded, acting),
+        prompt=""
+        if lean
+        else prompting.incomplete(state)
+        if stayed
+        else _instructions(position, recorded, acting, known),
         work_schema=form.schema if form else None,
         # Some agents name tools in their last phase, with which what the journey found can still be kept.
         allowed_tools=tools_here(agent, phase.name, listed, acting)
@@ -81,7 +88,9 @@ async def journey_answer(
     )
 
 
-def _instructions(position: JourneyPosition, recorded: Recorded | None, acting: Sequence[str]) -> str:
+def _instructions(
+    position: JourneyPosition, recorded: Recorded | None, acting: Sequence[str], known: Collection[str]
+) -> str:
     """Return how far the submission came, the instructions for the present phase, and those for the phases after it."""
     state, agent = position.state, position.agent
     before = outcome(recorded) if recorded else ""
@@ -92,10 +101,11 @@ def _instructions(position: JourneyPosition, recorded: Recorded | None, acting: 
         before = "\n\n".join(
             part for part in (before, prompting.information(agent, _earlier_moves(state, recorded))) if part
         )
-    after = ahead(agent, state.phase, acting, before=recorded) if state.status == "active" else ""
+    after = ahead(agent, state.phase, acting, known=known) if state.status == "active" else ""
     if state.status == "complete" and KEEPS in acting and recorded_result(agent, state).parts:
         after = KEEP.format(tool=KEEPS, journey=position.journey)
-    return "\n\n".join(part for part in (before, prompting.prompt(agent, state), after) if part)
+    here = prompting.prompt(agent, state, before=position.came_from, known=known)
+    return "\n\n".join(part for part in (before, here, after) if part)
 
 
 def _earlier_moves(state: JourneyState, recorded: Recorded) -> Sequence[TransitionRecord]:

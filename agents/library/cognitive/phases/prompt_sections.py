@@ -11,7 +11,7 @@ from agents.library.cognitive.phases.memory_document import digest
 from agents.library.cognitive.setting import PhaseSetting
 from agents.library.cognitive.sources import Source
 from agents.prompts.context import PromptSection
-from agents.prompts.prompt import COMMON, cut, placeholders
+from agents.prompts.prompt import COMMON, INSTRUCTIONS, cut, placeholders
 from agents.spec.description import done
 
 BRIEF_TOKENS, OUTPUT_TOKENS, FOCUS_TOKENS, TERMS_TOKENS = 150, 150, 120, 80
@@ -37,18 +37,18 @@ def sections(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState, b
     brief = PromptSection("Brief", cut(state.brief, BRIEF_TOKENS), FIRST, quoted=True)
     closing = state.phase == CLOSING
     return [
-        PromptSection("Task Context", _context(material), NEVER),
+        PromptSection("Task Context", _context(material), NEVER, once=True),
         *([] if Source("brief") in used else [brief]),
-        PromptSection("Steps", _steps(material), NEVER),
+        PromptSection("Steps", _steps(material), NEVER, once=True),
         PromptSection(
             "Role Extension", cut(f"Look above all at:\n{lines(focus)}", FOCUS_TOKENS) if focus else "", NEVER
         ),
         PromptSection("Johari Context", _johari(material, used), JOHARI, least=LEAST_NAMED),
-        PromptSection("Task Instructions", _instructions(material, body, used), NEVER),
+        PromptSection(INSTRUCTIONS, _instructions(material, body, used), NEVER),
         PromptSection("Related Research Terms", cut(terms, TERMS_TOKENS), NEVER),
         PromptSection("Output Requirements", _output(material), NEVER),
         *named,
-        PromptSection("Done so far", _done(material, used), FIRST if closing else STEPS),
+        PromptSection("Done so far", _done(material, used), FIRST if closing else STEPS, once=True),
         PromptSection("Learned before", _learned(material), LEARNED),
         *_remembered(material, used),
     ]
@@ -64,7 +64,9 @@ def _named(material: Material) -> tuple[list[PromptSection], Collection[Source]]
             used.add(source)
             title = name.replace("_", " ").capitalize()
             least = LEAST_NAMED if name in priority else 0
-            found.append(PromptSection(title, text, priority.get(name, REST), quoted=True, least=least))
+            # Its own steps' work is known to the host that did them.
+            own = source.kind == "step"
+            found.append(PromptSection(title, text, priority.get(name, REST), quoted=True, least=least, once=own))
     return found, used
 
 

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any, Protocol
 
 from agents.engine.work.form import joined
+from agents.prompts.prompt import INSTRUCTIONS
 from knowledge.tokens import count_tokens
 from tests.support.agents.cognitive.cast import Cast, acts
 from tests.support.agents.cognitive.scripts import Act
@@ -19,10 +20,15 @@ from tests.support.hosts.writers import Refused
 from tests.support.journeys.reading import read_cited
 
 NEXT, AS_BEFORE = "These phases come next.", "Next, as described before:"
+SHORT = "As before in this conversation:"
 AROUND_TOKENS = 400
 """The fields of an answer beside the prompt and the schema."""
 MOST_VISITS = 300
 """A journey that is led back again and again ends its test here, instead of never."""
+PARTS = ("static", "instructions", "digests", "ahead", "schema")
+_DIGEST = re.compile(
+    r"Memory of |Agent output summary|Analysis output|Research findings|Other findings|Artifact|Design\n"
+)
 TOKENS_IN, TOKENS_OUT, MODEL = 700, 90, "scripted"
 """The usage that the host reports with each submit."""
 
@@ -59,6 +65,17 @@ class Course:
     tokens: int = 0
     """Of all answers to the host that told it how to continue."""
     last: Mapping[str, Any] = field(default_factory=dict)
+    costs: list[tuple[str, Mapping[str, int]]] = field(default_factory=list)
+    """Each act with the tokens of its answer by part."""
+
+    def table(self) -> str:
+        """Return the costs as a Markdown table."""
+        rows = [f"| act | {' | '.join(PARTS)} | sum |", f"|---{'|--:' * (len(PARTS) + 1)}|"]
+        rows += [
+            f"| {act} | {' | '.join(f'{cost[part]:,}' for part in PARTS)} | {sum(cost.values()):,} |"
+            for act, cost in self.costs
+        ]
+        return "\n".join(rows)
 
 
 async def lead(
@@ -71,6 +88,7 @@ async def lead(
     """
     course: Course | None = None
     todo: list[Act] = []
+    phases: list[str] = []
     heard: dict[str, str] = {}
     while True:
         async with connecting() as host:
@@ -79,6 +97,7 @@ async def lead(
                     "journey_start", agent=played.agent, brief=played.brief, inputs=dict(played.inputs)
                 )
                 course = Course(begun["journey_id"], last=begun, tokens=_tokens(begun))
+                course.costs.append(("start", parts_of(begun)))
                 lost = lose is not None
             else:
                 lost = False
@@ -98,8 +117,12 @@ async def lead(
                     if together:
                         todo, phases = _together(played, told, todo)
                     course.phases += phases
-                course.last = await _make(host, course, todo.pop(0), told)
-                course.tokens += _tokens(course.last) if "prompt" in course.last else 0
+                act = todo.pop(0)
+                course.last = await _make(host, course, act, told)
+                if "prompt" in course.last:
+                    course.tokens += _tokens(course.last)
+                    done = f"{phases[0]} to {phases[-1]}" if len(phases) > 1 else phases[0]
+                    course.costs.append((f"{act.kind} {done}", parts_of(course.last)))
                 lost = lose is not None
             if lose is not None:
                 lose(host)
@@ -157,7 +180,16 @@ def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
     for name in ("version", "phase", "visit", "state", "conversation", "allowed_tools"):
         if name in before:
             assert told[name] == before[name], name
-    if before.get("work_schema") is not None:  # otherwise the work was not enough, and the answer is short
+    if SHORT in before.get("prompt", ""):
+        # What a short answer has is in the full one; what it lacks was sent before in the conversation. The instructions of a phase to
+        # which the work comes back are cut less where there is less beside them.
+        sections = _own(before["prompt"].partition(SHORT)[0]).split("\n\n## ")[1:]
+        lines = [line for section in sections if not section.startswith(INSTRUCTIONS) for line in section.splitlines()]
+        assert set(lines[1:]) <= {
+            *told["prompt"].splitlines(),
+            *(line.removeprefix("## ") for line in told["prompt"].splitlines()),
+        }
+    elif before.get("work_schema") is not None:  # else the work was not enough, and the answer is a short one
         # The outcome of a submit for several phases comes before the instructions.
         assert _own(before["prompt"]).endswith(_own(told["prompt"])), "\n".join(
             difflib.unified_diff(before["prompt"].splitlines(), told["prompt"].splitlines())
@@ -209,6 +241,19 @@ async def _base(host: Host, path: str) -> dict[str, str]:
 def costs(told: Mapping[str, Any]) -> int:
     """Return the tokens of the prompt of the present phase and its schema, without the phases ahead, which have their own budgets."""
     return _tokens({**told, "prompt": _own(told["prompt"])})
+
+
+def parts_of(told: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the tokens of an answer by part: its schema, the phases ahead, its own instructions, digests, and the rest."""
+    own = _own(told["prompt"])
+    cost = dict.fromkeys(PARTS, 0)
+    cost["schema"] = count_tokens(json.dumps(told["work_schema"], ensure_ascii=False)) if told["work_schema"] else 0
+    cost["ahead"] = count_tokens(told["prompt"]) - count_tokens(own)
+    for section in re.split(r"^## ", own, flags=re.MULTILINE)[1:]:
+        part = "instructions" if section.startswith(INSTRUCTIONS) else "digests" if _DIGEST.match(section) else "static"
+        cost[part] += count_tokens(section)
+    cost["static"] += max(0, _tokens(told) - sum(cost.values()))
+    return cost
 
 
 def _tokens(told: Mapping[str, Any]) -> int:

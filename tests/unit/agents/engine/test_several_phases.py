@@ -11,18 +11,25 @@ import pytest
 from agents.catalogue import built_in
 from agents.engine.events import Json, PhaseChanged, StepUsage, WorkRecorded
 from agents.engine.graph import Phase
-from agents.engine.runner import Submission
+from agents.engine.runner import JourneyDecision, Submission
+from agents.engine.state import RecordedWork
 from agents.engine.work.several import Recorded, beginning, stretch
 from agents.errors import BadWork
-from agents.prompts.ahead import ahead, described, form_text, outcome, tools_here
+from agents.library.cognitive.agent import alone, as_agent
+from agents.library.cognitive.library import cognitive
+from agents.prompts.ahead import ahead, described, form_text, outcome, told_with, tools_here
+from agents.prompts.prompt import as_before, prompt
 from knowledge.tokens import count_tokens
 from tests.support.agents.agent_harness import Led, Remembering, leading, nobody
+from tests.support.agents.cognitive.scripts import analysis
+from tests.support.agents.cognitive.scripts.shared import CLOSING
 from tests.support.agents.engine_agents import with_phase
 from tests.support.agents.small_agents import noting
 from tests.support.journeys.graphs import ADA
 
 COLLECT: dict[str, Json] = {"notes": [{"id": "1", "text": "bees"}, {"id": "2", "text": "roof"}]}
 WRITE: dict[str, Json] = {"text": "Bees on a roof."}
+ASKED: Json = {"id": "q1", "question": "Who feeds them?", "why": "they may be fed too late"}
 ACTING = frozenset({"kb_merge", "plane_create_task"})
 
 
@@ -209,11 +216,75 @@ def test_a_tool_for_an_act_is_allowed_only_in_its_own_phase() -> None:
 def test_phases_that_were_described_before_are_only_named() -> None:
     analysis = built_in("analysis")
     full = ahead(analysis, "DECOMPOSE", ACTING)
-    later = ahead(analysis, "BOUND", ACTING, before=Recorded(("DECOMPOSE",)))
+    later = ahead(analysis, "BOUND", ACTING, known=told_with(analysis, "DECOMPOSE"))
     assert "## DRIVERS" in full
     assert later.startswith("Next, as described before: DRIVERS, WEIGH, CONCLUDE, CLOSING.")
     assert count_tokens(later) < 40
-    assert "## DRIVERS" in ahead(analysis, "BOUND", ACTING, before=Recorded(("CONCLUDE",))), "another stretch"
+    assert "## DRIVERS" in ahead(analysis, "BOUND", ACTING, known=told_with(analysis, "CONCLUDE")), "another stretch"
+
+
+async def test_what_a_conversation_was_told_is_only_named_in_it() -> None:
+    """Brief, role, terms and the instructions of described phases are sent once; what is new is sent."""
+    brief = "Why do the bees on the roof die?"
+    async with leading(as_agent(cognitive("analysis")), brief=brief, constraints=["No bee drowns."]) as led:
+        first = await led.runner.submit(led.journey, 1, Submission({"ask": [ASKED]}), by=ADA)
+        waits = prompt(first.agent, first.state, before=first.came_from)
+        assert brief not in waits
+        assert "q1: Who feeds them?" in waits
+        answered = JourneyDecision("answer", "relayed", changes={"q1": "Ada does."})
+        there = await led.runner.decide(led.journey, 2, answered, by=ADA)
+        assert there.came_from is not None
+        known = told_with(there.agent, there.came_from.phase)
+        assert as_before(there.agent, there.state, known)
+        short, full = (
+            prompt(there.agent, there.state, before=there.came_from, known=known),
+            prompt(there.agent, there.state),
+        )
+        assert "Who feeds them? -> Ada does." in short
+        assert "As before in this conversation: Task Context, Brief, Steps, Role Extension, Task Instructions," in short
+        assert not [text for text in (brief, "Look above all at", "Take the question apart") if text in short]
+        assert all(section in full for section in ("## Brief\n", "## Role Extension", "## Task Instructions"))
+        assert count_tokens(short) < 200 < count_tokens(full)
+
+
+async def test_a_new_conversation_and_a_new_name_for_it_are_told_everything() -> None:
+    async with leading(alone(cognitive("analysis"), cognitive("memory")), brief="Why do bees die?") as led:
+        known = {"acknowledge": ["Bees die in winter."]}
+        other = await led.runner.submit(led.journey, 1, Submission(known, conversation="another chat"), by=ADA)
+        assert other.state.phase == "DECOMPOSE"
+        assert other.came_from is None
+        again = await led.runner.submit(
+            led.journey, 2, Submission(analysis.DECOMPOSE, conversation="another chat"), by=ADA
+        )
+        assert again.came_from is not None, "it has been told by now"
+        for work in (analysis.BOUND, analysis.DRIVERS, analysis.WEIGH, analysis.CONCLUDE):
+            await led.submit(**work)
+        left = await led.runner.submit(led.journey, (await led.state()).version, Submission(CLOSING), by=ADA)
+        assert left.state.phase == "memory.GOAL", await led.missing()
+        assert left.came_from is None, "another agent has a conversation of its own"
+
+
+async def test_a_retry_gets_the_first_answer() -> None:
+    async with leading(as_agent(cognitive("analysis")), brief="Why do bees die?") as led:
+        first, again = [
+            await led.runner.submit(led.journey, 1, Submission({"acknowledge": ["They die."]}), by=ADA) for _ in "12"
+        ]
+        assert (again.recorded_now, again.came_from) == (first.recorded_now, first.came_from)
+
+
+async def test_values_that_the_host_did_not_bring_are_shown() -> None:
+    """The answers that SETTLE works in, and the statements that the server read for the memory agent."""
+    clarification, memory = as_agent(cognitive("clarification")), as_agent(cognitive("memory"))
+    for agent, phase, works, told in (
+        (clarification, "SETTLE", {}, False),
+        (clarification, "DOUBT", {"READ": False}, True),
+        (memory, "GOAL", {"OUTPUT": True}, False),
+        (memory, "GOAL", {"OUTPUT": False}, True),
+    ):
+        async with leading(agent) as led:
+            work = {step: RecordedWork(1, 1, 1, {}, automatic=automatic) for step, automatic in works.items()}
+            state = replace(await led.state(), phase=phase, phase_visits={phase: 1}, work=work)
+            assert as_before(agent, state, {phase}) is told, (phase, works)
 
 
 def test_a_form_is_told_in_short() -> None:
