@@ -88,7 +88,12 @@ def cut_pieces(repository: Repository, count: int, seed: int) -> tuple[dict[str,
     pages = {
         path: text
         for path in repository.pages()
-        if "/" in path and (text := repository.text("HEAD", path)) and text.strip()
+        # Hidden folders are no part of a knowledge base.
+        if "/" in path
+        and not path.startswith(".")
+        and "/." not in path
+        and (text := repository.text("HEAD", path))
+        and text.strip()
     }
     paths = sorted(pages)
     chance.shuffle(paths)

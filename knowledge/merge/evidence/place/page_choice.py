@@ -6,20 +6,29 @@ A choice among pages is never sure enough to write to one, so the caller chooses
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from knowledge.merge.document.units import cut, heading_level
+from knowledge.merge.document.units import cut, heading_level, units
 from knowledge.merge.evidence.place.page_signs import CandidatePage, PageSigns, signs_of_pages
 from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, MOST_OFFERED, Placer, Similarity, offered_place
-from knowledge.merge.model import OfferedPlace
+from knowledge.merge.evidence.place.text_form import form_fits
+from knowledge.merge.model import DocumentPiece, OfferedPlace
 
-MOST_OPENED = 6
+MOST_OPENED = 10
 """The likeliest pages, whose sections are compared."""
-PAGE_WEIGHTS = PageSigns(
-    rank=1.3, words=15.7, names=2.9, relative=6.7, labels=2.1, definitions=5.2, said=-3.8, twin=5.8
-)
-"""Fitted by a softmax over the pages that search finds, on pieces cut out of public documentation (kb/decisions/0053)."""
+OF_TEXT = PageSigns(rank=1.3, words=17.5, names=2.5, relative=3.1, labels=2.8, definitions=10.8, said=-6.0, twin=6.8)
+"""Fitted by a softmax over the sections of the pages that search finds, on pieces of public documentation (kb/decisions/0086)."""
+OF_SECTION = PageSigns(rank=1.0, words=12.5, names=7.9, relative=4.0, labels=2.5, definitions=5.0, said=-6.0, twin=6.6)
+"""The same for a text that begins with a heading, which shares more words with the title of its page."""
+FORM = 0.6
+"""Weight of a text's form among the texts of a section."""
+LIST = 1.2
+"""Weight of a list in the section, for an item."""
+LEAST_SHARE = 0.00005
+"""Taken for the share of a section whose rounded share is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +40,76 @@ class UnplacedText:
     similarity: Similarity | None = None
 
 
+class _ScoredPlace(NamedTuple):
+    """A place and the logarithm of its likelihood, to which one constant may be added for all places.
+
+    `texts` are those in its section that are of the same kind as the new one.
+    """
+
+    path: str
+    section: tuple[str, ...]
+    score: float
+    texts: Sequence[str] = ()
+
+
 def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
-    """Return the three likeliest places: those with the highest product of the page's share and the section's share on it."""
-    content, pages = unplaced.content[:LONGEST_COMPARED], unplaced.pages
-    scores = [
-        math.fsum(weight * sign for weight, sign in zip(PAGE_WEIGHTS, signs, strict=True))
-        for signs in signs_of_pages(content, pages)
-    ]
-    # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
-    likelihoods = [math.exp(score - max(scores)) for score in scores]
-    total = math.fsum(likelihoods)
-    likeliest = sorted(range(len(pages)), key=lambda number: (-likelihoods[number], number))[:MOST_OPENED]
-    found = [
-        place
-        for number in likeliest
-        for place in _places_in_page(content, pages[number], likelihoods[number] / total, unplaced.similarity)
-    ]
-    return tuple(sorted(found, key=lambda place: -place.fit)[:MOST_OFFERED])
+    """Return the three likeliest places.
 
-
-def _places_in_page(
-    content: str, page: CandidatePage, share: float, similarity: Similarity | None
-) -> Sequence[OfferedPlace]:
+    A place's likelihood is the page's share, times the section's share of the page, times how well the text's form fits there.
+    """
+    content = unplaced.content[:LONGEST_COMPARED]
     pieces = [piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")]
-    placer = Placer(cut(page.text), similarity)
-    if not pieces or pieces[0].kind != "heading":
-        found = placer.choices(content, is_item=bool(pieces) and pieces[0].kind == "list")
-        # The text before the first heading has no name to ask for it by, unless it is all of the page.
-        choices = [choice for choice in found if choice.section.path][:MOST_OFFERED] or found[:1]
-    else:
-        body = "".join(piece.text for piece in pieces[1:])
-        placement = placer.place(body, path=pieces[0].section, level=heading_level(pieces[0]))
-        if placement.how != "unsure":
-            # The text's own heading names the section or makes a new one, so only the page is offered: with `section`, the text
-            # would replace the whole section.
-            return [offered_place(page.path, (), share)]
-        choices = list(placement.choices[:MOST_OFFERED])
-    return [offered_place(page.path, choice.section.path, share * choice.share) for choice in choices]
+    has_heading = bool(pieces) and pieces[0].kind == "heading"
+    weights = OF_SECTION if has_heading else OF_TEXT
+    scores = [
+        math.fsum(weight * sign for weight, sign in zip(weights, signs, strict=True))
+        for signs in signs_of_pages(content, unplaced.pages)
+    ]
+    likeliest = sorted(range(len(scores)), key=lambda number: (-scores[number], number))[:MOST_OPENED]
+    found: list[_ScoredPlace] = []
+    for number in likeliest:
+        page, placer = unplaced.pages[number], Placer(cut(unplaced.pages[number].text), unplaced.similarity)
+        if has_heading:
+            found += _places_of_section(pieces, page.path, placer, scores[number])
+        else:
+            found += _places_of_text(content, page.path, placer, scores[number])
+    if not has_heading:
+        found = _with_form(content, found)
+    # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
+    highest = max(place.score for place in found)
+    total = math.fsum(math.exp(place.score - highest) for place in found)
+    best = sorted(found, key=lambda place: -place.score)[:MOST_OFFERED]
+    return tuple(offered_place(one.path, one.section, math.exp(one.score - highest) / total) for one in best)
+
+
+def _places_of_section(
+    pieces: Sequence[DocumentPiece], path: str, placer: Placer, score: float
+) -> Iterator[_ScoredPlace]:
+    body = "".join(piece.text for piece in pieces[1:])
+    placement = placer.place(body, path=pieces[0].section, level=heading_level(pieces[0]))
+    if placement.how != "unsure":
+        # The text's own heading names the section or makes a new one, so only the page is offered: with `section`, the text
+        # would replace the whole section.
+        yield _ScoredPlace(path, (), score)
+        return
+    for choice in placement.choices:
+        yield _ScoredPlace(path, choice.section.path, score + math.log(max(choice.share, LEAST_SHARE)))
+
+
+def _places_of_text(content: str, path: str, placer: Placer, score: float) -> Iterator[_ScoredPlace]:
+    kind = next((unit.kind for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)
+    there = units(placer.page)
+    numbers = [unit.piece for unit in there]
+    choices = placer.choices(content, is_item=kind == "item")
+    # The text before the first heading has no name to ask for it by, unless it is all of the page.
+    for section, share in [choice for choice in choices if choice.section.path] or choices[:1]:
+        own = there[bisect_left(numbers, section.first) : bisect_left(numbers, section.end)]
+        fits = 0.0 if kind != "item" else LIST if placer.lists_in(section) else -LIST
+        texts = [unit.text for unit in own if unit.kind == kind]
+        yield _ScoredPlace(path, section.path, score + math.log(max(share, LEAST_SHARE)) + fits, texts)
+
+
+def _with_form(content: str, places: Sequence[_ScoredPlace]) -> list[_ScoredPlace]:
+    text = next((unit.text for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), "")
+    fits = form_fits(text, [place.texts for place in places])
+    return [place._replace(score=place.score + FORM * fit) for place, fit in zip(places, fits, strict=True)]

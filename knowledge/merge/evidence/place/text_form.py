@@ -1,0 +1,63 @@
+"""How a text is written: with a bold name, as a question, in a line. Texts of one section are written alike. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+SMOOTHED = 2
+"""Texts, written as those of all sections are, that are added to each section: one text of its own proves little."""
+REMEMBERED = 4096
+_BEGIN = r"\A\s*(?:(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?)?"
+FORMS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\A\s*\d{1,9}[.)]\s",  # a numbered step
+        r"\A\s*\S+\s+\[[ xX]\]\s",  # a check box
+        _BEGIN + r"(?:\*\*|__)",
+        _BEGIN + r"`",
+        _BEGIN + r"\[",
+        _BEGIN + r"[^.\n]{1,60}:\s",
+        r"[.!?]\s*\Z",
+        r"\?\s*\Z",
+        r"\]\(",
+        r"@\w",
+        r"\b(?:19|20)\d\d\b",
+        _BEGIN + r"[\s\S]{0,119}\Z",  # short
+        r"\A[\s\S]{400}",  # long
+    )
+)
+"""Forms that a text has or lacks. Bullets and line lengths are not among them: a host writes in its own, whatever the page has."""
+
+
+@lru_cache(REMEMBERED)
+def form_of(text: str) -> tuple[bool, ...]:
+    """Return which of the `FORMS` a paragraph or an item has."""
+    return tuple(form.search(text) is not None for form in FORMS)
+
+
+def form_fits(text: str, sections: Sequence[Sequence[str]]) -> Sequence[float]:
+    """Return how well `text` fits, by its form, among the texts of each section; 0 if they say nothing about that.
+
+    That is the logarithm of how much more often a section's texts have its forms than those of all sections, with each form taken
+    by itself (naive Bayes).
+    """
+    asked = form_of(text)
+    known = [[form_of(other) for other in section] for section in sections]
+    count = sum(map(len, known))
+    having = [[sum(form[at] for form in forms) for at in range(len(FORMS))] for forms in known]
+    usual = [(sum(counts[at] for counts in having) + 0.5) / (count + 1) for at in range(len(FORMS))]
+    return [
+        math.fsum(
+            math.log(rate / overall) if has else math.log((1 - rate) / (1 - overall))
+            for has, overall, rate in zip(
+                asked,
+                usual,
+                ((c + SMOOTHED * u) / (len(forms) + SMOOTHED) for c, u in zip(counts, usual, strict=True)),
+                strict=True,
+            )
+        )
+        for forms, counts in zip(known, having, strict=True)
+    ]
