@@ -63,9 +63,9 @@ _DECIDED: Mapping[Action, str] = {
 class PresentedRun:
     """A run as it is now.
 
-    `phrase` is its state in words ("is done"), `why` the reason why it failed, was cancelled or did not achieve its goal. `took` says
-    what it used. `text` is its `answer`, or why it ended without one. `ask` is the id of the question that a person can answer, ""
-    for none.
+    `phrase` is its state in words ("is done"), `why` the reason why it failed, was cancelled or did not achieve its goal.
+    `took` is its time, tokens and cost in words. `text` is its `answer`, or why it ended without one. `ask` is the id of the
+    question that a person can answer, "" for none.
     """
 
     run_id: str

@@ -53,7 +53,7 @@ BROKEN = "something unexpected failed in the server; its log may say what"
 AGAIN_S, LATEST_AGAIN_S = 30.0, 3600.0
 """How long a run that could not be led is left alone, at first and at most."""
 MOST_TRIES, TRY_S = 20, 0.1
-"""How often an answer is tried to be recorded while another process holds the run, and the wait between two tries."""
+"""How often this process tries to record an answer while another one holds the run, and the wait between two tries."""
 TOLD_S = 2.0
 """How long a host may take to accept the report of a step."""
 
@@ -64,7 +64,7 @@ async def unwatched(_run: Run, _frame: Frame) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Resumption:
-    """The proposal that a run is resumed with, and its outcome; empty: the run is led as it is."""
+    """The proposal that a run is resumed with, and its outcome; empty if the run waits for no proposal."""
 
     proposal: str = ""
     became: str = ""

@@ -195,7 +195,7 @@ def _found(table: _Table, unit: NDArray[np.float32], limit: int, docs: frozenset
 
 
 def _unpacked(halves: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
-    """Return a row of numbers for each; zeros for one of another length.
+    """Return each vector as a row of numbers; zeros for a vector of another length.
 
     A vector of another length comes from a new embedder; the caller compares generations and notices.
     """

@@ -46,7 +46,7 @@ PAGE = 8_000
 """Characters of an explanation in one answer."""
 MOST_SENTENCE = 200
 MOST_FOLLOWED = 50
-"""How many proposals are followed, each of which replaced the one before."""
+"""The longest chain of proposals that is followed; each one replaced the one before."""
 
 
 class WrongRun(KnowledgeError):

@@ -61,7 +61,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """An arrow from box to box, by number. `back`: it leads back."""
+    """An arrow from box to box, by number. `back`: it leads to an earlier box."""
 
     source: int
     target: int

@@ -48,7 +48,7 @@ class Scene:
         return str(answer["proposal"]["id"])
 
     async def notices(self, count: int, *starts: str) -> list[Message]:
-        """Return the notices, once there are so many of them, which begin with these words."""
+        """Return the notices once there are `count` of them and they begin with these words."""
         found: list[Message] = []
 
         async def there() -> bool:

@@ -75,7 +75,11 @@ def test_json_lines_and_yaml_say_the_same() -> None:
         ('{"id": "a", "query": "x", "relevant": [], "filters": {"tag": []}}', 1, "did you mean 'tags'?"),
         ('{"id": "a", "query": "x", "relevant": [], "mode": "fast"}', 1, "'mode' must be 'auto', 'navigation' or"),
         ('{"id": "a", "query": "x", "relevant": [], "filters": {"modified_after": "soon"}}', 1, "ISO date"),
-        ('{"id": "a", "query": "x", "relevant": []}\n\n{"id": "a", "query": "y", "relevant": []}', 3, "already used in line 1"),
+        (
+            '{"id": "a", "query": "x", "relevant": []}\n\n{"id": "a", "query": "y", "relevant": []}',
+            3,
+            "already used in line 1",
+        ),
     ],
 )
 def test_an_invalid_line_is_reported_with_file_and_line(text: str, line: int, words: str) -> None:

@@ -63,7 +63,7 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
 
 
 def _likeness(new: list[str], old: list[str]) -> float:
-    """Return the share of the lines of both that are in both, 0..1."""
+    """Return the share of the two blocks' lines that both have, 0..1."""
     one, other = Counter(new), Counter(old)
     total = one.total() + other.total()
     return 2 * (one & other).total() / total if total else 0.0

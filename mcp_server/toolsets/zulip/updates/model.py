@@ -94,7 +94,7 @@ def updated(
 
 
 def preview(plan: UpdatePlan) -> str:
-    """Return the change as people read it: the sentence, and a text as it would be."""
+    """Return the change for people: its sentence, and the new text if it changes one."""
     return f"{plan.what}:\n{plan.after}" if isinstance(plan.after, str) else plan.what
 
 

@@ -494,7 +494,7 @@ TRIED = {
 
 @pytest.mark.parametrize("name", TRIED)
 async def test_a_predicate_accepts_its_works_and_no_near_miss(name: str) -> None:
-    """Per condition works that meet it and near misses that do not."""
+    """For each condition, works that meet it, and near misses."""
     tried = TRIED[name]
     agent = trying(tried.predicate)
     for work in tried.meets:
