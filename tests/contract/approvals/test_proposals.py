@@ -132,7 +132,7 @@ async def test_at_most_twenty_wait_for_one_caller(settings: Settings) -> None:
     async with both(settings) as (host, person):
         for number in range(MOST_PENDING):
             assert (await host.merge(f"new/{number}.md", f"# Page {number}\n"))["status"] == "proposed"
-        with pytest.raises(Refused, match="20 proposals waiting"):
+        with pytest.raises(Refused, match="20 pending proposals"):
             await host.merge("new/too-many.md", "# One more\n")
         waiting = await person.waiting()
         assert len(waiting) == MOST_PENDING

@@ -68,5 +68,5 @@ def test_a_proposal_names_the_needed_level_the_callers_and_who_decides() -> None
 def test_a_frozen_caller_learns_that_and_who_can_unfreeze_it() -> None:
     decision = decide(Grant("ann@cursor", 5, frozen=True), "kb_search", Trust.READ)
     assert isinstance(decision, Refuse)
-    assert "ann@cursor is frozen until a person lifts it" in decision.why
+    assert "ann@cursor is frozen until a person unfreezes it" in decision.why
     assert "knowledge-forge trust thaw" in decision.why

@@ -532,7 +532,9 @@ async def test_without_one_the_answer_says_what_is_missing_and_is_not_lost(base:
     assert answer.scent.level == "partial"
     assert answer.scent.next == "kb_search with the question in English"
     assert answer.note is not None
-    assert answer.note.startswith("the question is in German and the pages are in English, and the embedder in use")
+    assert answer.note.startswith(
+        "the question is in German and the pages are in English, and the current embedder works only within one language"
+    )
     assert "knowledge-forge embedder use" in answer.note
     assert answer.corrected is None
 
