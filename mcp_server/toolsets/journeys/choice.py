@@ -11,8 +11,13 @@ import anyio
 from agents.catalogue import built_in, entries
 from agents.choice.cost import AgentCost, defined, measured
 from agents.choice.proposal import LOOK_UP, NearBrief, Suggestion, proposed
+from agents.engine.agent import Agent
+from agents.engine.events import canonical
 from agents.errors import NoSuchAgent
+from agents.prompts.context import Budget
+from agents.prompts.prompt import MOST_TOKENS
 from agents.store.ports import JourneyLine
+from knowledge.tokens import count_tokens
 from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.offers.agent_list import agent_lines
 from mcp_server.toolsets.journeys.schemas import Journey
@@ -44,11 +49,16 @@ async def agents_with_costs(services: JourneyServices) -> Sequence[Mapping[str, 
     return found
 
 
-async def with_cost(services: JourneyServices, agent: str, first: Journey) -> Journey:
-    """Return the first answer of a journey with the agent, its prompt beginning with what such a journey costs."""
-    lines = await services.journeys.store.journeys(status="complete", agent=agent, limit=MOST_MEASURED)
-    cost = await _cost(services, agent, lines)
-    return replace(first, prompt=f"{COST.format(cost)}\n\n{first.prompt}") if cost else first
+async def with_cost(services: JourneyServices, agent: Agent, first: Journey) -> Journey:
+    """Return the first answer of a journey with the agent, its prompt beginning with what such a journey costs.
+
+    A prompt that has no room for it within its budget stays as it is: the list of agents has the costs too.
+    """
+    lines = await services.journeys.store.journeys(status="complete", agent=agent.name, limit=MOST_MEASURED)
+    prompt = f"{COST.format(await _cost(services, agent.name, lines))}\n\n{first.prompt}"
+    schema = canonical(dict(first.work_schema)) if first.work_schema else ""
+    most = agent.budgets.get(first.phase, Budget()).tokens_in or MOST_TOKENS
+    return replace(first, prompt=prompt) if count_tokens(prompt) + count_tokens(schema) <= most else first
 
 
 async def _cost(services: JourneyServices, agent: str, lines: Sequence[JourneyLine]) -> AgentCost | None:

@@ -69,7 +69,7 @@ async def start(services: JourneyServices, call: Call, arguments: StartArguments
     await services.taints.carry(who.id, position.journey, run=call.run)
     answer = await journey_answer(services, position)
     if not position.state.forked_from:
-        answer = await with_cost(services, position.agent.name, answer)
+        answer = await with_cost(services, position.agent, answer)
     if not position.repeated:
         return answer
     begun_at = position.state.started_at.isoformat(timespec="seconds")

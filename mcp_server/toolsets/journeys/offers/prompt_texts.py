@@ -66,7 +66,7 @@ async def beginning_text(services: JourneyServices, name: str, brief: str) -> st
             raise BadStart(f"the brief has {len(brief)} characters; at most {MOST_BRIEF_CHARS} are allowed")
         agent = await services.journeys.catalogue.agent(name)
         first = await journey_answer(services, first_position(agent, brief, services.now()))
-        first = await with_cost(services, name, first)
+        first = await with_cost(services, agent, first)
         optional = meanings(agent.inputs)
         required = {n: optional.pop(n, "") for n in agent.inputs.get("required", ()) if n not in NOT_INPUTS}
         text = beginning(
