@@ -534,7 +534,8 @@ def test_an_exported_journey_continues_elsewhere_unchanged(ann: Person) -> None:
     again = ben.here("journeys", "import", str(file))
     assert again.stdout == f"{journey} was already here; nothing was added; version 3, in DECOMPOSE\n"
     assert ben.here("journeys", "decide", journey, "approve", "--yes").returncode == 0
-    assert submit(ben, journey, ANSWER).phase == "RISE_ABOVE"
+    state = submit(ben, journey, ANSWER)
+    assert (state.status, state.work["ANSWER"].content["answers"][0]["text"]) == ("active", "A canary.")
 
 
 def test_an_imported_journey_counts_as_read_from_outside_and_an_own_one_does_not(ann: Person) -> None:
