@@ -394,7 +394,8 @@ class Runner:
         # A journey can be cancelled even if its agent no longer exists.
         here, repeated = await self._load(journey, key, agent_gone_ok=opinion.decision == "cancel")
         if repeated:
-            return here
+            began = await self.store.journey(journey, version=version)
+            return replace(here, came_from=_came_from(began, here.state))
         await self._require_newest(here, version)
         state = here.state
         changes = as_recorded(dict(opinion.changes)) or None

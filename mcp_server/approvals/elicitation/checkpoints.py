@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
@@ -164,9 +164,11 @@ async def settle(
             decision = runner.JourneyDecision(reply.word, "host", reply.note)
     if decision:
         try:
-            return await journeys.decide(
+            there = await journeys.decide(
                 asked.journey, asked.version, decision, by=f"{call.principal.id} (in the host)"
             )
+            # A call that is sent again is answered with the position alone, so this one gets all of it, too.
+            return replace(there, came_from=None)
         except KnowledgeError as error:
             # Somebody else decided first, or a question was left open: the position below shows it.
             logger.debug("%s: %s", asked.journey, error)

@@ -131,7 +131,9 @@ async def test_over_budget_input_is_trimmed_and_over_budget_output_refused(tmp_p
     """Their document: a table of budgets and of the sections that are kept first."""
     long = "The wall on the south side is warm from noon on, and nobody walks there. "
     async with hosting(tmp_path) as host:
-        told = await begun(host, "memory", findings=long * 60, constraints=[long * 2] * 20)
+        begins = await begun(host, "memory", findings=long * 60, constraints=[long * 2] * 20)
+        # The first answer also says what the agent will cost.
+        told = await host.call("journey_status", journey_id=begins["journey_id"])
         assert costs(told) <= 1_500
         assert "Context budget" in told["prompt"]
         assert "left out" in told["prompt"] or "cut" in told["prompt"]
