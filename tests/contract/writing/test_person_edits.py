@@ -160,7 +160,7 @@ async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_w
         assert (answer["status"], answer["diff"], answer["path"]) == ("analysis", "", "guides")
         assert 0 < len(answer["places"]) <= 3
         assert answer["places"][0]["path"] == "guides/holidays.md"
-        assert "repeat this call" in str(answer["note"])
+        assert "send this call again" in str(answer["note"])
 
 
 async def test_another_version_of_a_statement_leads_to_a_question_and_the_answer_decides(tmp_path: Path) -> None:
