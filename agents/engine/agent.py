@@ -65,6 +65,10 @@ class Look(Protocol):
         """
         ...
 
+    async def passage(self, citation: Citation) -> str:
+        """Return the text around a quote: its section with the headings above it, and the title of the page; "" if there is none."""
+        ...
+
     async def place(self, path: str) -> Place:
         """Return the page or directory at exactly that path."""
         ...
@@ -156,7 +160,8 @@ class SubmitFacts:
 
     `works` has the newest work of every phase, the present one with `work`. `signals` are the model's hints. `answers` has a
     person's answers by phase and id of the question: its words (`question`) and theirs (`answer`). `spent` is the cost so far,
-    including this submit. `documents` are the journey's memory documents by name.
+    including this submit. `documents` are the journey's memory documents by name. `told` are the instructions for the work: the
+    phase's texts, and the descriptions of its fields.
     """
 
     phase: str
@@ -171,6 +176,7 @@ class SubmitFacts:
     answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     spent: JourneySpent = NOTHING_SPENT
     documents: Mapping[str, str] = field(default_factory=dict)
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.engine.agent import JourneySpent, Look, SubmitFacts
+from agents.engine.agent import Agent, JourneySpent, Look, SubmitFacts
 from agents.engine.events import FeedbackAdded, Json, StepUsage
 from agents.engine.graph import ALWAYS, transitions_from
 from agents.engine.progress.position import JourneyPosition
@@ -24,6 +24,26 @@ class Judged:
     detail: str = ""
     missing: tuple[str, ...] = ()
     feedback: tuple[FeedbackAdded, ...] = ()
+
+
+def instructions(agent: Agent, phase: str) -> str:
+    """Return what an agent tells a model to do in a phase: its texts as written, and the descriptions of the fields."""
+    here = agent.graph.phase(phase)
+    texts = [agent.texts.get(name, "") for name in (here.prompt, here.prompt_again) if name]
+    form = agent.forms.get(phase)
+    return "\n".join([*texts, *(_descriptions(form.schema) if form else ())])
+
+
+def _descriptions(schema: Json) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        for name, inside in schema.items():
+            if name == "description" and isinstance(inside, str):
+                yield inside
+            else:
+                yield from _descriptions(inside)
+    elif isinstance(schema, list | tuple):
+        for inside in schema:
+            yield from _descriptions(inside)
 
 
 class SubmissionJudge:
@@ -64,6 +84,7 @@ class SubmissionJudge:
             answers=state.answers,
             spent=JourneySpent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
             documents=documents,
+            told=instructions(here.agent, state.phase),
         )
 
     async def judged(

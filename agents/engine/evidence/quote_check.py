@@ -178,6 +178,14 @@ def _weight(quote: str) -> int:
     return sum(3 if _UNSPACED.match(c) else 1 for c in quote if c.isalnum() or category(c)[0] == "M")
 
 
+def passage(document: Document, citation: Citation) -> str:
+    """Return the title of the page, the headings of the cited section, and the section's text; "" for a section that is not there."""
+    try:
+        return f"{document.title}\n{citation.section}\n{_section(document, citation.section)}"
+    except (NoSuchSection, AmbiguousName):
+        return ""
+
+
 def _section(document: Document, section: str) -> str:
     if section.strip():
         return section_text(document, find_section(document, section))[2]

@@ -5,11 +5,14 @@ Each looks only at the record and the knowledge base.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.evidence.substance import emptiness, idle_texts, same_words, unsupported
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import (
+    citations_in,
     finding,
     listing,
     missing_pages,
@@ -27,7 +30,24 @@ async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
     plain = [*_ground_lacking(plan), *_plan_lacking(plan), *_gap_left(plan)]
     # Each check reads a page: while anything else is missing, only the concepts of this submission are checked.
     given = frozenset(ids(items_in(facts.given, "concepts"))) if plain else None
-    return finding([*await unresolved_citations(facts.work, "concepts", look, given), *plain])
+    idle = [
+        *await _idle_concepts(plan, facts.told, look),
+        *idle_texts(plan.steps, "step", "done_when", told=facts.told),
+    ]
+    if plan.goal and (why := emptiness(plan.goal, name="goal", told=facts.told)):
+        idle.append(f"`goal` {why}")
+    return finding([*await unresolved_citations(facts.work, "concepts", look, given), *idle, *plain])
+
+
+async def _idle_concepts(plan: BuildRecord, told: str, look: Look) -> list[str]:
+    """Return a sentence for each concept that says nothing, or nothing of what the passages that it quotes are about."""
+    missing = list(idle_texts(plan.concepts, "text", told=told))
+    for concept in plan.concepts:
+        # A concept sums up more than the quoted words, so it is compared with the sections that they are in.
+        passages = [f"{one.quote}\n{await look.passage(one)}" for _, one in citations_in(concept)]
+        if why := unsupported(concept["text"], passages):
+            missing.append(f"the text of {concept['id']} {why}")
+    return missing
 
 
 def _ground_lacking(plan: BuildRecord) -> Iterator[str]:
@@ -70,12 +90,25 @@ def _gap_left(plan: BuildRecord) -> Iterator[str]:
 async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every step is made and proven, by quotes that hold or by its result and the outcome of its check."""
     plan = BuildRecord(facts.works)
-    plain = list(_making_lacking(plan))
+    made = list(plan.made.values())
+    plain = [*_making_lacking(plan), *idle_texts(made, "result", told=facts.told), *_idly_observed(made)]
     # As in `grounded`: while something plain is missing, only this submission's results are looked up.
     given = frozenset(ids(items_in(facts.given, "made"))) if plain else None
     shown = [item for id_, item in plan.made.items() if given is None or id_ in given]
     looked = [*await unresolved_citations(facts.work, "made", look, given), *await missing_pages(shown, "made", look)]
     return finding([*looked, *plain])
+
+
+def _idly_observed(made: Sequence[Item]) -> Iterator[str]:
+    """Yield a sentence for each result whose observation says nothing, or is the result or the check once more."""
+    for item in made:
+        observed = str(item.get("observed", ""))
+        if not observed.strip():
+            continue
+        if why := emptiness(observed, name="observed"):
+            yield f"{item['id']}: `observed` {why}"
+        elif same_words(observed, item["result"]) and not re.search(r"\d", observed):
+            yield f"{item['id']}: `observed` repeats `result`: say what you saw when you checked"
 
 
 def _making_lacking(plan: BuildRecord) -> Iterator[str]:

@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.evidence.substance import idle_answer, idle_texts, repetitions
 from agents.engine.work.form import ids, items_in
-from agents.engine.work.gaps import finding, folded, listing, repeated_texts, shared_ids, short, unresolved_citations
+from agents.engine.work.gaps import (
+    citations_in,
+    finding,
+    folded,
+    listing,
+    repeated_texts,
+    shared_ids,
+    short,
+    unresolved_citations,
+)
 from agents.library.research.tree import DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
 
 LEAST_SEARCHED = 2
@@ -24,7 +34,8 @@ async def question_tree_complete(facts: SubmitFacts, _look: Look) -> ConditionFi
     tree = Tree(facts.works)
     # Questions from the synthesis come first: of two that ask the same, this phase can drop only its own.
     asked = [*tree.items(RISE_ABOVE, "more_questions"), *tree.items(DECOMPOSE, "questions")]
-    return finding([*_tree_wrong(tree), *repeated_texts(asked, "text"), *_undecided(tree)])
+    idle = [*idle_texts(tree.categories, "title", told=facts.told), *idle_texts(asked, "text", told=facts.told)]
+    return finding([*_tree_wrong(tree), *repeated_texts(asked, "text"), *idle, *_undecided(tree)])
 
 
 def _tree_wrong(tree: Tree) -> Iterator[str]:
@@ -58,7 +69,25 @@ async def all_questions_answered(facts: SubmitFacts, look: Look) -> ConditionFin
     # Each check costs a read or a search: while anything else is missing, only this submission's answers are checked.
     given = frozenset(ids(items_in(facts.given, "answers"))) if plain else None
     looked = [*await unresolved_citations(facts.work, "answers", look, given), *await _not_open(tree, look, given)]
-    return finding([*looked, *plain])
+    return finding([*looked, *await _idle(tree, facts.told, look), *plain])
+
+
+async def _idle(tree: Tree, told: str, look: Look) -> list[str]:
+    """Return a sentence for each answer that says nothing, has nothing to do with its question and quotes, or repeats another."""
+    missing, answers = list[str](), list[tuple[str, str, Sequence[str]]]()
+    for question in tree.answered:
+        answer = tree.answers[question["id"]]
+        cited, text, asked = [one for _, one in citations_in(answer)], answer.get("text", ""), question["text"]
+        if not cited or not text.strip():
+            continue
+        quotes = [one.quote for one in cited]
+        around = "\n".join([await look.passage(one) for one in cited])
+        why = idle_answer(text, quotes, question=asked, around=around, told=told)
+        if why:
+            missing.append(f"the answer to {question['id']} {why}")
+        else:
+            answers.append((question["id"], text, quotes))
+    return [*missing, *repetitions(answers)]
 
 
 def _answers_lacking(tree: Tree) -> Iterator[str]:
@@ -164,9 +193,11 @@ def _more_wrong(tree: Tree) -> Mapping[str, str]:
 
 
 async def every_category_has_insight(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """Each category has an insight that rests on answers, one of them its own, if it has any."""
+    """Each category has an insight of its own that rests on answers, one of them its own, if it has any."""
     tree = Tree(facts.works)
-    return finding([*_insights_lacking(tree), *_more_wrong(tree).values()])
+    insights = list(tree.insights.values())
+    idle = [*idle_texts(insights, "text", told=facts.told), *repeated_texts(insights, "text")]
+    return finding([*_insights_lacking(tree), *idle, *_more_wrong(tree).values()])
 
 
 def _insights_lacking(tree: Tree) -> Iterator[str]:
@@ -192,7 +223,8 @@ async def frontier_mapped(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     tree = Tree(facts.works)
     adjacent = tree.items(EXPAND, "adjacent_questions")
     few = f"there are {len(adjacent)} adjacent questions: name at least {LEAST_ADJACENT}"
-    return finding([*([few] if len(adjacent) < LEAST_ADJACENT else []), *_frontier_wrong(tree, adjacent)])
+    idle = idle_texts(adjacent, "text", told=facts.told)
+    return finding([*([few] if len(adjacent) < LEAST_ADJACENT else []), *_frontier_wrong(tree, adjacent), *idle])
 
 
 def _frontier_wrong(tree: Tree, adjacent: Sequence[Item]) -> Iterator[str]:

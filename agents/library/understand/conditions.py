@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.evidence.substance import emptiness, idle_texts, unsupported
 from agents.engine.work.form import ids, items_in
-from agents.engine.work.gaps import finding, folded, listing, repeated_texts, shared_ids, short, unresolved_citations
+from agents.engine.work.gaps import (
+    citations_in,
+    finding,
+    folded,
+    listing,
+    repeated_texts,
+    shared_ids,
+    short,
+    unresolved_citations,
+)
 from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
 
 NOTHING_TO_LEARN = "no objective is left; keep at least one"
@@ -23,7 +33,8 @@ async def learner_calibrated(facts: SubmitFacts, look: Look) -> ConditionFinding
     """The learner's knowledge is in their own words, objectives come from passages, and later findings are included."""
     course = Course(facts.works)
     looked = await unresolved_citations(facts.work, "objectives", look)
-    return finding([*_knowledge_wrong(course), *_objectives_wrong(course), *looked, *_not_taken_in(course)])
+    idle = idle_texts(list(course.objectives.values()), "text", told=facts.told)
+    return finding([*_knowledge_wrong(course), *_objectives_wrong(course), *looked, *idle, *_not_taken_in(course)])
 
 
 def _knowledge_wrong(course: Course) -> Iterator[str]:
@@ -200,6 +211,10 @@ async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     wrong += [*_too_few(of, "check", checks, LEAST_CHECKS), *repeated_texts(checks, "question")]
     if not lesson.get("citations"):
         wrong.append(f"{of} has no citation: quote the passages that it rests on")
+    taught, quotes = lesson["taught"], [one.quote for _, one in citations_in(lesson)]
+    asked = f"{course.objectives.get(objective, {}).get('text', '')}\n{course.goal}"
+    if idle := emptiness(taught, name="taught", told=facts.told) or unsupported(taught, quotes, question=asked):
+        wrong.append(f"{of} {idle}")
     if failed := [check["id"] for check in answered(checks) if not check["correct"]]:
         wrong.append(f"the learner did not answer {listing(failed)} correctly")
     return [*wrong, *await unresolved_citations(facts.work, "lessons", look, frozenset([objective]))]

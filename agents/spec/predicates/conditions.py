@@ -41,6 +41,7 @@ from agents.spec.predicates.recorded_work import (
     Signal,
     UnknownIn,
 )
+from agents.spec.predicates.substance import Differ, Supported, Tells
 from agents.spec.problems import Problems, meant, short
 from agents.spec.yaml.block import FileBlock, known, read_block
 from agents.spec.yaml.field_path import FieldPath, Path
@@ -48,7 +49,18 @@ from agents.spec.yaml.values import Marked
 
 LEAVES: tuple[type[Leaf], ...] = (
     *(Filled, Empty, Given, AtLeast, EachHas, Covers, KnownIn, UnknownIn, Distinct, NoCircle, Equals, NumbersWithin),
-    *(EveryQuestionAnswered, QuotesResolve, GroundedItems, TakesUp, PagesExist, Below, LearningPage),
+    *(
+        Tells,
+        Differ,
+        EveryQuestionAnswered,
+        QuotesResolve,
+        Supported,
+        GroundedItems,
+        TakesUp,
+        PagesExist,
+        Below,
+        LearningPage,
+    ),
     *(SearchInsufficient, Searched, ToolCalled, ProposalDone, ProposalRejected, Signal),
 )
 """Every predicate that is not made of others, in the order of the reference page."""

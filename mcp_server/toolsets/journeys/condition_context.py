@@ -11,7 +11,7 @@ from agents.catalogue import cognitive_entries
 from agents.engine.agent import Called, Citation, Fate, Learning, Place, ProposalState, ScentLevel
 from agents.engine.events import PhaseChanged, ToolSuccess
 from agents.engine.evidence.learned import learning_pages, learnings_on
-from agents.engine.evidence.quote_check import quote_problem
+from agents.engine.evidence.quote_check import passage, quote_problem
 from agents.engine.evidence.shown import LISTING, MAP, READ, listing, was_searched, was_shown
 from agents.engine.state import JourneyState
 from agents.errors import NoSuchJourney
@@ -67,6 +67,11 @@ class KnowledgeLook:
             return ""
         section = f", section {citation.section[:200]!r}" if citation.section.strip() else ""
         return f"that part of {document.path} was not read: call kb_read({document.path!r}{section}) with this journey_id first"
+
+    async def passage(self, citation: Citation) -> str:
+        """Return the cited section with its headings and the page's title, or ""."""
+        document = await self._document(citation.path)
+        return "" if isinstance(document, str) else passage(document, citation)
 
     async def _all_calls(self) -> Sequence[Called]:
         """Return the successful calls of the journey, and of the journey that it was forked from, in all phases."""

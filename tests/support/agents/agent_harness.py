@@ -23,7 +23,7 @@ from agents.engine.agent import (
 )
 from agents.engine.events import Channel, Decision, Event, Json, PhaseChanged, canonical
 from agents.engine.evidence.learned import learning_pages, learnings_on
-from agents.engine.evidence.quote_check import quote_problem
+from agents.engine.evidence.quote_check import passage, quote_problem
 from agents.engine.fold import fold
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import JourneyDecision, Runner, Submission
@@ -165,6 +165,10 @@ class Pages:
         if text is None:
             return f"there is no page {citation.path!r}"
         return quote_problem(parse(citation.path, text.encode()), citation)
+
+    async def passage(self, citation: Citation) -> str:
+        text = self.texts.get(citation.path)
+        return "" if text is None else passage(parse(citation.path, text.encode()), citation)
 
     async def place(self, path: str) -> Place:
         if path in self.texts:

@@ -66,7 +66,8 @@ def question(id_: str, of: str, text: str) -> dict[str, Json]:
 
 
 def answer(id_: str, *citations: Mapping[str, Json]) -> dict[str, Json]:
-    return {"id": id_, "text": "So it is.", "citations": list(citations)}
+    said = " ".join(str(citation["quote"]) for citation in citations)
+    return {"id": id_, "text": f"The page says: {said}", "citations": list(citations)}
 
 
 ALTERED = {**WINTER, "quote": "In winter the bees form a cluster and eat about 15 grams of stored honey."}
@@ -198,7 +199,7 @@ BUILD = Script(
         ),
         submit(
             "GROUNDING",
-            {"concepts": [concept("k9", "Dosing", WATER)], "plan": [plan_step("s2", "Treat", "k2", "k9")]},
+            {"concepts": [concept("k9", "Dosing water", WATER)], "plan": [plan_step("s2", "Treat", "k2", "k9")]},
             state="waiting",
         ),
         decide("MAKING", "approve", "come back to MAKING"),
@@ -231,7 +232,12 @@ def diagnosis(objective: str, *probes: Mapping[str, Json], **more: Json) -> dict
 
 
 def lesson(objective: str, *checks: Mapping[str, Json], **more: Json) -> dict[str, Json]:
-    taught = {"id": objective, "taught": "what the page says", "citations": [WINTER], "checks": list(checks)}
+    taught = {
+        "id": objective,
+        "taught": f"What the page says: {WINTER['quote']}",
+        "citations": [WINTER],
+        "checks": list(checks),
+    }
     return {"lessons": [taught], **more}
 
 

@@ -59,7 +59,10 @@ def made(id_: str, **shown: Json) -> dict[str, Json]:
 SEEN: Work = {"artefacts": ["code:src/hive.py"], "observed": "12 passed"}
 GROUND: Work = {
     "goal": "A hive on the roof that gets through the winter.",
-    "concepts": [concept("k1", "Bees need stores for the winter", WINTER), concept("k2", "Mites kill", VARROA, WATER)],
+    "concepts": [
+        concept("k1", "Bees need stores for the winter", WINTER, WATER),
+        concept("k2", "Mites kill", VARROA),
+    ],
     "plan": [step("s1", "Weigh the hive", "k1"), step("s2", "Treat the mites", "k1", "k2")],
 }
 MADE: Work = {"made": [made("s1", shown_by=[WINTER]), made("s2", **SEEN)]}
@@ -130,7 +133,7 @@ async def test_ungrounded_concepts_are_named(ground: Work, said: list[str]) -> N
 
 async def test_after_a_gap_the_plan_is_grounded_only_with_the_concept_that_was_missing() -> None:
     assert lacks(await judged(AGENT, "grounded", GROUNDING, GROUND, works=WAITING), "k9", "s2", "left_out")
-    unused = {**GROUND, "concepts": [*GROUND["concepts"], concept("k9", "Dosing acid", FLOWERS)]}
+    unused = {**GROUND, "concepts": [*GROUND["concepts"], concept("k9", "Dosing acid", VARROA)]}
     assert lacks(await judged(AGENT, "grounded", GROUNDING, unused, works=WAITING), "no step rests on k9")
     used = change(unused, "plan", 1, rests_on=["k2", "k9"])
     assert (await judged(AGENT, "grounded", GROUNDING, used, works=WAITING)).met
@@ -271,7 +274,9 @@ async def test_a_gap_leads_back_to_grounding_and_finished_parts_are_kept() -> No
         assert next(e.text for e in await led.events() if isinstance(e, Thinking)).startswith("returning to GROUNDING")
         assert (await led.submit()).status == "active"
         assert "k9" in (await led.missing())[0]
-        state = await led.submit(concepts=[concept("k9", "Dosing", FLOWERS)], plan=[step("s2", "Treat", "k2", "k9")])
+        state = await led.submit(
+            concepts=[concept("k9", "Dosing acid", VARROA)], plan=[step("s2", "Treat", "k2", "k9")]
+        )
         assert state.status == "waiting"
         assert (await led.decide("approve")).phase == MAKING
         told = await led.told()

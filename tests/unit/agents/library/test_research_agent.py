@@ -64,16 +64,22 @@ def question(id_: str, of: str, text: str) -> dict[str, Json]:
     return {"id": id_, "category": of, "text": text, "why": "it changes the answer"}
 
 
-def answer(id_: str, *citations: Work, text: str = "So it is.") -> dict[str, Json]:
-    return {"id": id_, "text": text, "citations": list(citations)}
+def answer(id_: str, *citations: Work, text: str = "") -> dict[str, Json]:
+    """Return an answer that says what its quotes say. It names its question, as several tests answer all from one quote."""
+    said = " ".join(str(one["quote"]) for one in citations)
+    return {"id": id_, "text": text or f"For {id_} as for q1 and the others: {said}", "citations": list(citations)}
 
 
 def left_open(id_: str, *searched: str) -> dict[str, Json]:
     return {"id": id_, "open": {"why": "no page says it", "searched": list(searched)}}
 
 
-def insight(id_: str, *rests_on: str, text: str = "Feed them.") -> dict[str, Json]:
-    return {"id": id_, "text": text, "rests_on": list(rests_on)}
+def insight(id_: str, *rests_on: str, text: str = "") -> dict[str, Json]:
+    return {
+        "id": id_,
+        "text": text or ("Feed them." if id_ == "c1" else f"Water them, {id_}."),
+        "rests_on": list(rests_on),
+    }
 
 
 def adjacent(id_: str, text: str, near: str = "c1") -> dict[str, Json]:
@@ -258,7 +264,8 @@ async def test_a_question_is_not_open_if_the_server_s_own_search_finds_enough(fo
 async def test_questions_of_the_synthesis_are_to_be_answered_too_unless_their_category_is_gone() -> None:
     works = {**IN_TREE, RISE_ABOVE: {"more_questions": [question("m1", "c1", "Who allows it?")]}}
     assert lacks(await judged(AGENT, "all_questions_answered", ANSWER, ANSWERS, works=works), "not answered yet: m1")
-    more = {"answers": [*ANSWERS["answers"], answer("m1", WATER)]}
+    allowed = answer("m1", WATER, text="The garden allows bees to drink.")
+    more = {"answers": [*ANSWERS["answers"], allowed]}
     assert (await judged(AGENT, "all_questions_answered", ANSWER, more, works=works)).met
     twice = {**IN_TREE, RISE_ABOVE: {"more_questions": [question("q3", "c1", "Who allows it?")]}}
     found = await judged(AGENT, "all_questions_answered", ANSWER, without(ANSWERS, "answers", 2), works=twice)
@@ -559,7 +566,7 @@ LARGE: Work = {
 async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_record() -> None:
     """The design, section 7: resuming a journey costs at most 2,500 tokens."""
     costs = dict[str, int]()
-    answers = [answer(f"q{n}", WINTER, VARROA, WATER, text=f"{n} {LONG}" * 3) for n in range(40)]
+    answers = [answer(f"q{n}", WINTER, VARROA, WATER, text=f"{n}, as q0: main {LONG}" * 3) for n in range(40)]
     more = [question(f"m{n}", f"c{n % 8}", f"more {n} {LONG}"[:590]) for n in range(10)]
     async with leading(AGENT, brief=LONG * 30) as led:
 
@@ -588,13 +595,13 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
         await note("ANSWER again with what is missing")
         await led.submit(answers=answers)
         await note("RISE_ABOVE")
-        await led.submit(insights=[insight(f"c{n}", "q1", text=LONG * 3) for n in range(8)])
+        await led.submit(insights=[insight(f"c{n}", "q1", text=f"{n} {LONG * 3}") for n in range(8)])
         await note("RISE_ABOVE with what is missing")
         await led.submit(more_questions=more)
         await note("ANSWER again")
-        await led.submit(answers=[answer(q["id"], WINTER) for q in more])
+        await led.submit(answers=[answer(q["id"], WINTER, text=f"As m0: {WINTER['quote']}") for q in more])
         await note("RISE_ABOVE again")
-        await led.submit(insights=[insight(f"c{n}", f"q{n}", text=LONG * 3) for n in range(8)])
+        await led.submit(insights=[insight(f"c{n}", f"q{n}", text=f"{n} {LONG * 3}") for n in range(8)])
         await note("EXPAND")
         await led.submit(adjacent_questions=[adjacent(f"a{n}", f"next {n} {LONG}"[:590], "c99") for n in range(20)])
         await note("EXPAND with what is missing")
@@ -616,7 +623,9 @@ def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
         return [({**TREE, "left_out": left, "drop": gone}, ())]
     if state.phase == ANSWER:
         gone = [id_ for id_ in tree.answers if id_ not in {q["id"] for q in tree.questions}]
-        return [({"answers": [answer(q["id"], WINTER) for q in tree.questions], "drop": gone}, ())]
+        said = f"{WINTER['quote']} The same for all: q1."
+        answers = [answer(q["id"], WINTER, text=f"As to {q['text'].rstrip('?')}: {said}") for q in tree.questions]
+        return [({"answers": answers, "drop": gone}, ())]
     if state.phase == RISE_ABOVE:
         gone = [id_ for id_ in tree.insights if id_ not in {c["id"] for c in tree.categories}]
         of = {c["id"]: [q["id"] for q in tree.answered if q["category"] == c["id"]] for c in tree.categories}

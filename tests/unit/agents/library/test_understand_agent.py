@@ -66,7 +66,7 @@ def diagnosis(id_: str, *probes: Work, misconceptions: Sequence[str] = ()) -> di
 
 
 def lesson(id_: str, *checks: Work, citations: Sequence[Work] = (WINTER,)) -> dict[str, Json]:
-    taught = f"What {id_} is about."
+    taught = f"What {id_} is about: {' '.join(str(one['quote']) for one in citations)}"
     return {"id": id_, "taught": taught, "citations": [dict(c) for c in citations], "checks": [dict(c) for c in checks]}
 
 
@@ -539,7 +539,7 @@ async def test_a_failed_check_leads_to_new_probes_and_another_lesson() -> None:
         assert (await led.submit(objective="o1")).phase == DIAGNOSE
         fresh = diagnosis("o1", probe("p5", "What is honey for?"), probe("p6", "How long does it last?"))
         assert (await led.submit(objective="o1", diagnoses=[fresh])).phase == TEACH
-        assert "Taught before: What o1 is about. (failed: a2)" in await led.told()
+        assert "(failed: a2)" in await led.told()
         state = await led.submit(**TAUGHT)
         assert (state.phase, state.visit, state.backward_trigger) == (DIAGNOSE, 3, None)
         assert Course(state.works).passed == ["o1"]

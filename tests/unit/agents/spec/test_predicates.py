@@ -419,6 +419,43 @@ TRIED = {
         ],
         Pages(scents={"bees": "sufficient", "swarm cause": "partial"}),
     ),
+    "tells": Tried(
+        "tells: [summary, causes.what]",
+        [{"summary": "It swarmed in May."}, {}, causes({"what": "15 kilograms"})],
+        [
+            ({"summary": "ok"}, "summary is only 'ok'"),
+            (causes({"what": "It swarmed."}, {"what": "x"}), "causes[c2].what is only 'x'"),
+            ({"summary": "summary"}, "summary repeats the name of its field"),
+        ],
+    ),
+    "differ": Tried(
+        "differ: causes.what",
+        [causes({"what": "Use Redis"}, {"what": "Use Kafka"}), {}],
+        [(causes({"what": "Use Redis."}, {"what": "redis, use"}), "causes[c2].what says the same as causes[c1].what")],
+    ),
+    "supported": Tried(
+        "supported: {field: causes, says: what}",
+        [causes({"what": "They eat honey.", "evidence": [WINTER]}), causes({"what": "anything"}), {}],
+        [(causes({"what": "The mayor decides.", "evidence": [WINTER]}), "causes[c1].what has no word in common with its quotes")],
+    ),
+    "supported, by question": Tried(
+        "supported: {field: causes, says: what, question: event, of: GATHER.events, asks: what}",
+        [
+            causes(
+                {"what": "The swarm eats honey.", "event": "e1", "evidence": [WINTER]},
+                {"what": "The hive has mites.", "event": "e2", "evidence": [VARROA]},
+            )
+        ],
+        [
+            (
+                causes(
+                    {"what": "The swarm eats honey.", "event": "e1", "evidence": [WINTER]},
+                    {"what": "The swarm eats honey!", "event": "e2", "evidence": [WINTER]},
+                ),
+                "e2 has the same answer as e1",
+            )
+        ],
+    ),
     "searched": Tried(
         "searched: queries",
         [{"queries": ["bees"]}, {}],
