@@ -33,7 +33,7 @@ LOREM_SHARE = 0.5
 _LOREM = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna aliqua"
 LOREM = frozenset(_LOREM.split())
 _FILLERS = (
-    "yes no ok okay none nothing todo tbd na n a done fine good test x xx xxx foo bar baz asdf placeholder correct true false "
+    "yes no ok okay todo tbd na n a done fine good test x xx xxx foo bar baz asdf placeholder correct true false "
     "ja nein oui non si evet hayir da 是 否 好 はい いいえ"
 )
 FILLERS = frozenset(_FILLERS.split())

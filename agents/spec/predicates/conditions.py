@@ -227,7 +227,9 @@ def _leaf(name: str, marked: Marked, what: str, context: _Context) -> Predicate 
     if leaf is None:
         return None
     arguments = dict(leaf)
-    inside = arguments["fields"] if isinstance(leaf, EachHas) else tuple(filter(None, map(arguments.get, kind.INSIDE)))
+    named = ["fields"] if isinstance(leaf, EachHas) else kind.INSIDE
+    values = [arguments[name] for name in named if arguments.get(name)]
+    inside = tuple(one for value in values for one in (value if isinstance(value, tuple) else (value,)))
     for argument, value in arguments.items():
         for path in sources_in(value):
             of_items = inside if argument == "field" else ()

@@ -52,7 +52,8 @@ class Differ(WorkLeaf):
 class Supported(Leaf):
     """The text of every item says something that its quotes say, in words of theirs.
 
-    `says` names the field with the text. With `question` (the field with a question's id) and `of` (the list of questions, with their
+    `says` names the field with the text, or several. Without questions a text may sum up more than the quoted words, so the
+    sections around them count too. With `question` (the field with a question's id) and `of` (the list of questions, with their
     texts in `asks`), the text and the quotes have words of the question too, and no two questions have the same answer or rest on the
     same words of the same quotes, unless the text names the other question.
     """
@@ -61,7 +62,7 @@ class Supported(Leaf):
     DEMAND: ClassVar[str] = "{says} of every item of {field} says what its quotes say"
     INSIDE: ClassVar[tuple[str, ...]] = ("says",)
     field: Path
-    says: Name
+    says: Some[Name]
     question: Name = "question"
     of: Path | None = None
     asks: Name = "text"
@@ -72,15 +73,17 @@ class Supported(Leaf):
         missing, answers = list[str](), list[tuple[str, str, Sequence[str]]]()
         for loc, item in self.field.items(facts):
             cited = [citation for _, citation in citations_in(item)]
-            text = _first(item, self.says)
+            text = "\n".join(filter(None, (_first(item, name) for name in self.says)))
             if not cited or not text:
                 continue
             id_ = _first(item, self.question)
-            around = "\n".join([await look.passage(citation) for citation in cited]) if asked else ""
+            passages = [await look.passage(citation) for citation in cited]
             quotes = [citation.quote for citation in cited]
+            if self.of is None:
+                quotes = [f"{quote}\n{passage}" for quote, passage in zip(quotes, passages, strict=True)]
             place = self.field.place(facts, loc)
-            if why := unsupported(text, quotes, question=asked.get(id_, ""), around=around):
-                missing.append(f"{place}.{self.says} {why}")
+            if why := unsupported(text, quotes, question=asked.get(id_, ""), around="\n".join(passages)):
+                missing.append(f"{place}.{self.says[0]} {why}")
             answers.append((id_, text, quotes))
         return met_unless([*missing, *(repetitions(answers) if asked else ())])
 

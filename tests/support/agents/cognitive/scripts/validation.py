@@ -30,7 +30,7 @@ def criteria(scene: Scene) -> list[Json]:
 def evidence(scene: Scene) -> list[Json]:
     """Return evidence that every criterion holds."""
     more = [
-        {"id": f"w{c['id']}", "criterion": c["id"], "shows": "holds", "text": "so it is", "quotes": [WINTER]}
+        {"id": f"w{c['id']}", "criterion": c["id"], "shows": "holds", "text": "it is said there", "quotes": [WINTER]}
         for c in criteria(scene)[2:]
     ]
     return [*EVIDENCE, *more]

@@ -84,7 +84,11 @@ BACKS = [
         detail="hunger was not looked at",
         almost={},
         missing="drivers has nothing for d3 of WEIGH.missing_driver",
-        added={"drivers": [{**DRIVERS["drivers"][0], "id": "d3", "text": "Hunger.", "evidence": [WINTER]}]},
+        added={
+            "drivers": [
+                {**DRIVERS["drivers"][0], "id": "d3", "text": "Hunger: stored honey runs out.", "evidence": [WINTER]}
+            ]
+        },
     ),
     Back(
         source="CONCLUDE",

@@ -267,7 +267,7 @@ def test_each_condition_has_near_misses() -> None:
 
 async def test_no_steps_input_exceeds_its_budget() -> None:
     """For any input: the table, 4,000 tokens."""
-    given = [f"{n}: not longer than a page. " * 9 for n in range(4)]
+    given = ["".join(f"{n}.{m}: not longer than a page. " for m in range(9)) for n in range(4)]
     much = "A calendar of the whole year. " * 300
     most = await dearest("generation", mended, constraints=given, specification=much, findings=much)
     assert 3_400 < most <= 4_000

@@ -221,7 +221,10 @@ async def test_unsettled_and_unfound_answers_are_gaps() -> None:
     works = {**before(WORKS, "FIND"), "WEIGH": change(WEIGH, "contradictions", 0, settled="open")}
     answered = {
         **FIND,
-        "findings": [FINDING, {**FINDING, "id": "f2", "question": "q2", "confidence": "low"}],
+        "findings": [
+            FINDING,
+            {**FINDING, "id": "f2", "question": "q2", "text": "Nobody weighed a hive.", "confidence": "low"},
+        ],
         "gaps": [],
     }
     found = await judge(RESEARCH, "findings_stated", "FIND", answered, works=works)

@@ -302,7 +302,7 @@ async def test_a_conflict_may_keep_both_positions_each_for_its_case() -> None:
 
 async def test_no_steps_input_exceeds_its_budget() -> None:
     """For any input: the seed's table, 3,000 tokens."""
-    given = [f"{n}: nobody is stung on the roof. " * 9 for n in range(4)]
+    given = ["".join(f"{n}.{m}: nobody is stung on the roof. " for m in range(9)) for n in range(4)]
     most = await dearest("synthesis", acts, constraints=given, findings="They starve in spring. " * 800)
     assert 2_500 < most <= 3_000
 

@@ -117,7 +117,7 @@ async def test_exactly_one_verdict_follows_from_the_criteria(must: str, should: 
     follows = "pass" if not open_ else "fail" if must == "not_met" else "pass_with_conditions"
     to_do = [{"id": f"d{id_}", "criterion": id_, "what": "mend it"} for id_ in open_]
     for verdict in ("pass", "pass_with_conditions", "fail"):
-        work = {"verdict": verdict, "summary": "So it is.", "to_do": to_do}
+        work = {"verdict": verdict, "summary": "Everything was looked at.", "to_do": to_do}
         found = await judge(VALIDATION, "verdict_follows", "CONCLUDE", work, works=judgement(must, should))
         assert found.met is (verdict == follows), (verdict, found.missing)
 
@@ -198,7 +198,7 @@ async def test_nothing_is_met_that_its_evidence_is_against(shows: str) -> None:
 
 
 async def test_an_open_point_needs_an_owner() -> None:
-    work = {"verdict": "fail", "summary": "No."}
+    work = {"verdict": "fail", "summary": "Two points are open."}
     found = await judge(VALIDATION, "verdict_follows", "CONCLUDE", work, works=judgement("not_met", "partly"))
     assert found.missing == ("to_do.criterion has nothing for k1, k2 of JUDGE.verdicts.verdict!=met",)
 
@@ -209,7 +209,7 @@ async def test_evidence_comes_from_the_artefact_and_not_from_the_request() -> No
     look = Pages(called=[Called("kb_search", "EXAMINE", {})])
 
     async def shown(**said: Any) -> bool:
-        work = {"evidence": [{"id": "v1", "criterion": "k1", "shows": "holds", "text": "so it is", **said}]}
+        work = {"evidence": [{"id": "v1", "criterion": "k1", "shows": "holds", "text": "mites are named", **said}]}
         works = {
             "CRITERIA": {"criteria": CRITERIA[:1]},
             "EXAMINE": work,
