@@ -45,6 +45,7 @@ async def curating(home: Path, level: float) -> AsyncIterator[Curating]:
         led = Curating(host, begun["journey_id"])
         await led.submit(question="Why do bees die in winter, and how is that avoided?", mode="discovery")
         await led.call("kb_search", query="why do bees die in winter")
+        await led.call("kb_read", path=VARROA["path"])
         await led.submit(evidence=[{"id": "e1", "says": "mites", "citation": VARROA}])
         act = {"kind": "task", "why": "somebody has to do it"}
         there = await led.submit(conclusion="Somebody has to treat them.", rests_on=["e1"], act=act)
