@@ -68,7 +68,9 @@ async def dearest(name: str, script: Script, **inputs: Any) -> int:
         await led.submit(acknowledge=["Bees die in winter. " * 18])
         for phase in cognitive(name).own_steps:
             state = await led.state()
+            tries = 0
             while state.phase == phase:
+                assert (tries := tries + 1) < 9, await led.missing()
                 most = max(most, cost(await led.position()) - AROUND_TOKENS)
                 state = await perform(led, script(phase, Scene(led.journey, "", 2, inputs=inputs)))
     return most

@@ -266,7 +266,7 @@ async def test_after_generation_it_is_shown_the_artefact_itself() -> None:
 async def test_no_steps_input_exceeds_its_budget() -> None:
     """For any input: the table, 2,500 tokens."""
     inputs: dict[str, Any] = {
-        "criteria": [f"{n}: names no person. " * 9 for n in range(4)],
+        "criteria": ["".join(f"{n}.{m}: names no person. " for m in range(9)) for n in range(4)],
         "artifact": "A page about bees. " * 700,
     }
     most = await dearest("validation", acts, **inputs)
