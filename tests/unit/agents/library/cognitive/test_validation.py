@@ -274,7 +274,7 @@ async def test_no_steps_input_exceeds_its_budget() -> None:
 
 
 OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "CRITERIA": [{"criteria": [{**CRITERIA[1], "id": "k9", "text": "Is short."}]}],
+    "CRITERIA": [{"criteria": [{**CRITERIA[1], "id": "k9", "text": "Is short on bees."}]}],
     "EXAMINE": [UNTESTABLE, STRANGE, {"drop": ["v1"]}],
     "JUDGE": [DOUBT, {"verdicts": [{**JUDGED["verdicts"][0], "verdict": "not_met"}]}],
     "CONCLUDE": [DOUBT, {"verdict": "fail"}],
