@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from mcp import Client
 
 from agents.catalogue import built_in
@@ -38,6 +39,7 @@ async def hosting(home: Path) -> AsyncIterator[Writer]:
         yield Writer(client, app, settings.kb)
 
 
+@pytest.mark.slow
 async def test_forty_honest_works_are_not_refused(tmp_path: Path) -> None:
     """Issue 25: short but true answers, numbers, code, tables, other scripts, words and quotes that are shared for a reason."""
     assert len(HONEST) >= 40
@@ -51,6 +53,7 @@ async def test_forty_honest_works_are_not_refused(tmp_path: Path) -> None:
     assert not refused, "\n\n".join(f"{name} -> {told}" for name, told in refused.items())
 
 
+@pytest.mark.slow
 async def test_no_cheat_reaches_the_end(tmp_path: Path) -> None:
     """Issue 25: forty ways of cheating; each is stopped by a sentence that says why."""
     assert len(CHEATS) >= 40
