@@ -9,7 +9,7 @@ from agents.engine.events import Json
 from agents.engine.graph import Phase
 from agents.engine.work.form import DROP
 from agents.engine.work.several import Recorded, beginning, stretch
-from agents.prompts.prompt import COMMON, placeholders, render
+from agents.prompts.prompt import COMMON, INPUT_TOKENS, input_values, placeholders, render
 from knowledge.tokens import count_tokens
 
 AHEAD_TOKENS = 1_800
@@ -23,6 +23,8 @@ ACTS = "{names}: only once {phase} is the present phase; submit the work before 
 """For a tool that changes something: an act is made after the work before it is recorded."""
 OWN = "(what you record)"
 """Shown in place of the work of a phase that is still to be done."""
+LONG = "(an input of this journey)"
+"""Shown in place of an input that is too long to repeat here."""
 
 
 def described(agent: Agent, phase: str) -> Sequence[Phase]:
@@ -52,10 +54,17 @@ def told_with(agent: Agent, phase: str) -> Collection[str]:
     return [phase, *(one.name for one in described(agent, phase))]
 
 
-def ahead(agent: Agent, phase: str, acting: Collection[str], *, known: Collection[str] = ()) -> str:
+def ahead(
+    agent: Agent,
+    phase: str,
+    acting: Collection[str],
+    *,
+    known: Collection[str] = (),
+    inputs: Mapping[str, Json] | None = None,
+) -> str:
     """Return instructions and forms of the phases that can be submitted with `phase`; "" if there are none.
 
-    The host was given those of the phases `known`, so they are only named.
+    The host was given those of the phases `known`, so they are only named. Short `inputs` of the journey are shown in full.
     """
     phases = described(agent, phase)
     told = [one.name for one in phases if one.name in known] if phase in known else []
@@ -63,7 +72,7 @@ def ahead(agent: Agent, phase: str, acting: Collection[str], *, known: Collectio
     parts = [TOLD.format(names=", ".join(told))] if told else []
     if new:
         parts.append(TOGETHER.format(first=phase, second=phases[0].name))
-        parts += [_shown(agent, one, acting) for one in new]
+        parts += [_shown(agent, one, acting, inputs or {}) for one in new]
     return "\n\n".join(parts)
 
 
@@ -83,11 +92,13 @@ def form_text(schema: Mapping[str, Json]) -> str:
     return _form(schema, top=True)
 
 
-def _shown(agent: Agent, phase: Phase, acting: Collection[str]) -> str:
+def _shown(agent: Agent, phase: Phase, acting: Collection[str], inputs: Mapping[str, Json]) -> str:
     title = f"## {phase.name}" + (f": {phase.purpose}" if phase.purpose else "")
     done = f"Enough when: {phase.exit}" if phase.exit else ""
     template = _template(agent, phase)
-    text = render(template, dict.fromkeys(placeholders(template) - COMMON, OWN)).strip()
+    given = {name: text if count_tokens(text) <= INPUT_TOKENS else LONG for name, text in input_values(inputs).items()}
+    later = dict.fromkeys((name for name in placeholders(template) - COMMON if not name.startswith("inputs.")), OWN)
+    text = render(template, {**later, **given, "agent": agent.title, "phase": phase.name}).strip()
     form = f"Work: {form_text(agent.forms[phase.name].schema)}"
     acts = ", ".join(name for name in phase.tools if name in acting)
     apart = ACTS.format(names=acts, phase=phase.name) if acts else ""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agents.engine.agent import Agent
-from agents.engine.events import canonical
+from agents.engine.events import Json, canonical
 from agents.engine.graph import Phase, checkpoint_on
 from agents.engine.progress.feedback import feedback_list
 from agents.engine.state import JourneyState, TransitionRecord
@@ -18,6 +18,8 @@ from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
 FEEDBACK_TOKENS, ASKED_TOKENS, RESULT_TOKENS = 400, 900, 900
+INPUT_TOKENS = 40
+"""The most tokens of an input that is shown in the instructions for a phase ahead."""
 MOST_TOKENS = 2_300
 """The most tokens of a prompt and its schema; the answer's other fields get the rest of 2,500."""
 QUESTIONS_TOKENS = 800
@@ -102,6 +104,12 @@ def prompt(
     return text
 
 
+def input_values(inputs: Mapping[str, Json]) -> Mapping[str, str]:
+    """Return the values of the placeholders for a journey's inputs, complete."""
+    texts = {name: value if isinstance(value, str) else canonical(value) for name, value in inputs.items()}
+    return {f"inputs.{name}": text for name, text in texts.items()}
+
+
 def as_before(agent: Agent, state: JourneyState, known: Collection[str]) -> bool:
     """Return whether the instructions for the present phase are the ones that a host was given before, with the phases `known`.
 
@@ -111,11 +119,15 @@ def as_before(agent: Agent, state: JourneyState, known: Collection[str]) -> bool
         return False
     template = agent.texts.get(agent.graph.phase(state.phase).prompt, "")
     part = state.phase.rpartition(".")[0]
+    inputs = input_values(state.inputs)
 
     def brought(name: str) -> bool:
         step = name.partition(".")[0]
         work = state.work.get(f"{part}.{step}" if part else step)
-        return name in COMMON - {"said"} or name.startswith("inputs.") or (work is not None and not work.automatic)
+        if name.startswith("inputs."):
+            # A long input is not in what was said of the phase ahead of time.
+            return count_tokens(inputs.get(name, "")) <= INPUT_TOKENS
+        return name in COMMON - {"said"} or (work is not None and not work.automatic)
 
     return all(map(brought, placeholders(template)))
 
@@ -239,9 +251,8 @@ class _Prompt:
             own = {name: self.cut(value, VALUE_TOKENS) for name, value in self.agent.values(state).items()}
         except OUTGROWN:
             own = {}
-        texts = {name: value if isinstance(value, str) else canonical(value) for name, value in state.inputs.items()}
         return {
-            **{f"inputs.{name}": self.cut(text, DETAIL_TOKENS) for name, text in texts.items()},
+            **{name: self.cut(text, DETAIL_TOKENS) for name, text in input_values(state.inputs).items()},
             **own,
             "agent": self.agent.title,
             "phase": state.phase,

@@ -101,7 +101,7 @@ def _instructions(
         before = "\n\n".join(
             part for part in (before, prompting.information(agent, _earlier_moves(state, recorded))) if part
         )
-    after = ahead(agent, state.phase, acting, known=known) if state.status == "active" else ""
+    after = ahead(agent, state.phase, acting, known=known, inputs=state.inputs) if state.status == "active" else ""
     if state.status == "complete" and KEEPS in acting and recorded_result(agent, state).parts:
         after = KEEP.format(tool=KEEPS, journey=position.journey)
     here = prompting.prompt(agent, state, before=position.came_from, known=known)

@@ -80,6 +80,7 @@ async def led(home: Path, agent: str, *, level: float = 5, **inputs: str) -> Asy
 async def test_a_task_is_led_to_its_page(tmp_path: Path) -> None:
     async with led(tmp_path, "task-to-page", task="KB-5", page="tasks/kb-5.md") as journey:
         there = journey.there
+        assert "Call kb_merge with path tasks/kb-5.md, source plane:KB-5" in journey.at["prompt"], "told of WRITE"
         there.plane.add_task("KB", "Uploads fail", description_html="<p>They end after 300 seconds.</p>")
         there.plane.add_comment("KB-5", "<p>Only behind the proxy.</p>")
         assert (
@@ -89,7 +90,8 @@ async def test_a_task_is_led_to_its_page(tmp_path: Path) -> None:
         await journey.call("plane_get_task", task="KB-5", include=["comments"])
         related = [{"id": "r1", "path": "uploads.md", "why": "it has the limits"}]
         assert (await journey.submit(worth="Uploads fail for many.", related=related))["phase"] == "WRITE"
-        assert "plane:KB-5" in journey.at["prompt"]
+        assert "As before in this conversation: Brief, Task Instructions" in journey.at["prompt"]
+        assert "plane:KB-5" in (await journey.look())["prompt"], "a host that comes back gets everything"
         merged = await journey.call("kb_merge", path="tasks/kb-5.md", source="plane:KB-5")
         assert merged["status"] == "done"
         assert (await journey.submit(page="tasks/kb-5.md"))["state"] == "complete"

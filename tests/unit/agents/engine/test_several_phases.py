@@ -223,6 +223,18 @@ def test_phases_that_were_described_before_are_only_named() -> None:
     assert "## DRIVERS" in ahead(analysis, "BOUND", ACTING, known=told_with(analysis, "CONCLUDE")), "another stretch"
 
 
+async def test_phases_ahead_are_described_with_short_inputs_of_the_journey(led: Led) -> None:
+    plain = noting("none")
+    agent = replace(
+        plain, texts={**plain.texts, plain.graph.phase("WRITE").prompt: "Write {{ inputs.page }} {{ phase }}."}
+    )
+    state = replace(await led.state(), phase="WRITE", phase_visits={"WRITE": 1})
+    for page, shown, enough in (("bees.md", "bees.md", True), ("long/" * 60, "(an input of this journey)", False)):
+        assert f"Write {shown} WRITE." in ahead(agent, "COLLECT", ACTING, inputs={"page": page})
+        assert as_before(agent, replace(state, inputs={"page": page}), {"WRITE"}) is enough
+    assert "Write  WRITE." in ahead(agent, "COLLECT", ACTING), "an input that was not given"
+
+
 async def test_what_a_conversation_was_told_is_only_named_in_it() -> None:
     """Brief, role, terms and the instructions of described phases are sent once; what is new is sent."""
     brief = "Why do the bees on the roof die?"
