@@ -106,6 +106,7 @@ VERBS: dict[str, list[list[str]]] = {
     "journeys status": [["{journey}"], [BAD_ID]],
     "journeys resume": [["{journey}"], [BAD_ID]],
     "journeys memory": [["{journey}"], [BAD_ID]],
+    "journeys keep": [["{journey}", f"no{ACTS}page.md"], [BAD_ID, "x.md"]],
     "journeys import": [["{kb}/_agents/evil.yaml"], [f"no{ACTS}file"]],
     "journeys stats": [[], ["--agent", ACTS]],
     "check": [[], ["--json"], [ACTS]],
