@@ -41,7 +41,7 @@ async def journey(console: Console, client: Client, kb: Path, state: Path) -> di
 
 async def _submitted(client: Client, journey_id: str, version: int, quote: str) -> dict[str, Any]:
     citation = {"path": NEW_PAGE, "section": "Field notes", "quote": quote}
-    concept = {"id": "c1", "text": "when it begins", "citations": [citation]}
+    concept = {"id": "c1", "text": "the day on which the experiment starts", "citations": [citation]}
     work = {"goal": "A film of it.", "concepts": [concept], "plan": [PLAN]}
     return await call(client, "journey_submit", journey_id=journey_id, version=version, work=work)
 

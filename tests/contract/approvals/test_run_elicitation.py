@@ -324,10 +324,10 @@ async def test_an_invalid_answer_answers_no_question(tmp_path: Path, mode: str, 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_an_answer_by_call_continues_with_forms_too(tmp_path: Path, mode: str) -> None:
     async with hosting(tmp_path, mode, CLOSED, answers("the first")) as host:
-        asks = await host.run(ASK, ASK, said("Both."))
+        asks = await host.run(ASK, ASK, said("Both hives were moved."))
         assert asks["status"] == "asking"
         done = await host.writer.call("agent_run", run_id=asks["run_id"], answer="The first.")
-        assert (done["status"], done["text"]) == ("done", "Both.")
+        assert (done["status"], done["text"]) == ("done", "Both hives were moved.")
         assert len(host.forms) == 2
 
 
@@ -381,8 +381,8 @@ async def test_an_answer_elsewhere_while_the_form_is_shown_leads_the_run_on_once
 
     async with hosting(tmp_path, mode, meanwhile) as host:
         with anyio.fail_after(30):
-            answer = await host.run(ASK, said("The first."))
-        assert (answer["status"], answer["text"]) == ("done", "The first.")
+            answer = await host.run(ASK, said("The first hive was moved."))
+        assert (answer["status"], answer["text"]) == ("done", "The first hive was moved.")
         run = await host.app.services.runs.store.run(answer["run_id"])
         assert [frame.by for frame in run.frames if isinstance(frame, PersonAnswered)] == ["ann"]
 

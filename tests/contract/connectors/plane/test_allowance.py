@@ -267,7 +267,7 @@ async def test_without_room_a_list_of_half_a_minute_ago_is_better_than_none_and_
         world.clock.seconds += MINUTE_S
         world.spend(60)
         aged = await ask(board, project=project.key)
-        assert (aged.total, str(aged.note)[:9]) == (2_500, "P00: as 6")
+        assert (aged.total, str(aged.note)[:16]) == (2_500, "P00: data from 6")
         board.forget(project.id)
         with pytest.raises(ServiceLimited):
             await ask(board, project="P00")

@@ -422,12 +422,20 @@ def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ..
     if state.phase == "WEIGH":
         options = state.work["FRAME"].content["options"]
         work["weighed"] = [
-            {"id": f"w-{o['id']}", "option": o["id"], "for": "x", "against": "y", "evidence": [WINTER]} for o in options
+            {
+                "id": f"w-{o['id']}",
+                "option": o["id"],
+                "for": "it is cheap",
+                "against": "winter is long",
+                "evidence": [WINTER],
+            }
+            for o in options
         ]
     if state.phase == "AGREE":
         causes = [cause["id"] for cause in state.work["EXPLAIN"].content["causes"]]
         work["actions"] = [
-            {"id": f"a-{cause}", "cause": cause, "what": "x", "owner": "y", "due": "z"} for cause in causes
+            {"id": f"a-{cause}", "cause": cause, "what": "check the valve", "owner": "Ada", "due": "Friday"}
+            for cause in causes
         ]
         work["drop"] = ["a9"]
     return [(work, ())]
