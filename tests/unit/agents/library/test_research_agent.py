@@ -623,7 +623,8 @@ def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
         return [({**TREE, "left_out": left, "drop": gone}, ())]
     if state.phase == ANSWER:
         gone = [id_ for id_ in tree.answers if id_ not in {q["id"] for q in tree.questions}]
-        said = f"{WINTER['quote']} The same for all: q1."
+        every = ", ".join(q["id"] for q in tree.questions)
+        said = f"{WINTER['quote']} The same for all: {every}."
         answers = [answer(q["id"], WINTER, text=f"As to {q['text'].rstrip('?')}: {said}") for q in tree.questions]
         return [({"answers": answers, "drop": gone}, ())]
     if state.phase == RISE_ABOVE:
