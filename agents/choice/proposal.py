@@ -13,6 +13,8 @@ from agents.engine.agent import ScentLevel
 
 LOOK_UP = "kb_search"
 """The tool that is enough for a question that the knowledge base answers."""
+MAP = "kb_map"
+"""The tool that is enough for a question about what is where."""
 LONGEST_SMALL = 60
 """The most words of a brief for which a tool alone can be enough."""
 MANY_DEMANDS = 3
@@ -26,11 +28,15 @@ _POLITE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NearBrief:
-    """What a search for the brief found: whether it is enough, and the best page, "" if there is none."""
+    """What a search for the brief found: whether it is enough, and the best page, "" if there is none.
+
+    `place` is the page or directory whose contents the brief asks for; "" if it does not ask what is where.
+    """
 
     scent: ScentLevel = "lost"
     page: str = ""
     section: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,8 @@ def proposed(brief: str, near: NearBrief, agents: Collection[str]) -> AgentPropo
 
 def _without_agent(text: str, near: NearBrief, first: AgentSigns | None) -> list[Suggestion]:
     """Return the tool that is enough, if the knowledge base already shows that it is."""
+    if near.place and _is_question(text) and (first is None or first.look_up):
+        return [Suggestion(f"it asks what is where, and the map of {near.place} shows it", tool=MAP)]
     if near.scent != "sufficient" or not near.page or len(text.split()) > LONGEST_SMALL:
         return []
     at = near.page + (f" > {near.section}" if near.section else "")

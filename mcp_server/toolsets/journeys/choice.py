@@ -10,7 +10,7 @@ import anyio
 
 from agents.catalogue import built_in, entries
 from agents.choice.cost import AgentCost, defined, measured
-from agents.choice.proposal import LOOK_UP, NearBrief, Suggestion, proposed
+from agents.choice.proposal import LOOK_UP, MAP, NearBrief, Suggestion, proposed
 from agents.engine.agent import Agent
 from agents.engine.events import canonical
 from agents.errors import NoSuchAgent
@@ -34,6 +34,7 @@ COST = "This agent costs {}, counted over the journey tools. A lighter one may d
 NOTHING_BEGAN = "Nothing was started, because no agent was named."
 ENOUGH = {
     LOOK_UP: "No agent is needed: call kb_search with the question, read the section, and answer.",
+    MAP: "No agent is needed: call kb_map with the path, and answer from what it lists.",
     "kb_merge": "No agent is needed: kb_read the page, then kb_merge with its revision. Start curate to have it checked in a journey.",
 }
 UNKNOWN = "No agent is proposed: {}. Choose one below, or say in the brief what is to be done."
@@ -81,7 +82,8 @@ async def proposal(services: JourneyServices, brief: str) -> Journey:
     best = answer.hits[0] if answer.hits else None
     # A heading of an untrusted page is not repeated here.
     section = best.section if best and not best.tainted else ""
-    near = NearBrief(answer.scent.level, best.path, section) if best else NearBrief()
+    asked = next((one.path for one in answer.pages), "") if answer.route.mode == "navigation" else ""
+    near = NearBrief(answer.scent.level, best.path if best else "", section, asked)
     agents = await agents_with_costs(services)
     costs = {one["agent"]: one.get("cost", "") for one in agents}
     found = proposed(brief, near, list(costs))
