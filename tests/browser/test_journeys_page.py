@@ -125,7 +125,7 @@ async def test_a_person_changes_rejects_sends_back_and_cancels(tmp_path: Path) -
         await expect(person.page.get_by_text("It returned to this phase: reject: too few")).to_be_visible()
         await submitted(place, journey, {"notes": [{"id": "n3", "text": "Drones die."}]})
         await expect(person.page.get_by_role("button", name="Modify")).to_be_visible()
-        await person.page.get_by_label("Changes").fill(json.dumps(TWO))
+        await person.page.get_by_label("Changes").fill(json.dumps({**TWO, "drop": ["n3"]}))
         await person.page.get_by_role("button", name="Modify").click()
         await expect(person.page.locator(".graph-wide .node.here .name")).to_have_text("WRITE")
         assert len((await state(place, journey)).work["COLLECT"].content["notes"]) == 2
