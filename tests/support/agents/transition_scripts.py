@@ -184,7 +184,7 @@ BUILD = Script(
             "GROUNDING",
             "modify",
             "s2 rests on concepts",
-            changes={"concepts": [concept("k1", "Bees need stores", WINTER)]},
+            changes={"concepts": [concept("k1", "Bees need stores", WINTER)], "drop": ["k2"]},
         ),
         submit("GROUNDING", {"concepts": [concept("k2", "Mites kill", VARROA)]}, state="waiting"),
         decide("MAKING", "approve", "Weigh the hive"),
