@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from agents.engine.events import Json, canonical
 from agents.engine.work.markdown import one_line
-from agents.loop.answer.substance import DO, WHY, Answered, lack, repeats_itself
+from agents.loop.answer.goal_check import DO, WHY, Answered, lack, repeats_itself
 from agents.loop.answer.written_calls import calls_in
 from agents.loop.model.ports import ModelReply, ToolDefinition, ToolUse
 from agents.loop.record.frames import Action, Control, PersonAnswered, RequestCost, ToolResult

@@ -335,7 +335,7 @@ def _identifier(
 def _client_of(ctx: ServerRequestContext[Any, Any], headers: Mapping[str, str]) -> str:
     """Return what tells callers over HTTP without a token apart: their session, or without sessions (2026) their client's name.
 
-    It is hashed, because it is stored and whoever has a session's id can send requests in that session.
+    It is hashed, because it is stored, and anyone who has a session's id can send requests in that session.
     """
     told, params = headers.get("mcp-session-id"), ctx.session.client_params
     if told is None and params is not None:

@@ -77,7 +77,7 @@ class AutomaticPhases:
     async def _following_work(self, here: JourneyPosition, brought: Collection[str]) -> Sequence[Step]:
         """Return the steps of a phase whose work follows from the record; none if a host has to do it."""
         state = here.state
-        # Whoever sent the work back to this phase wants it done in another way than the server did it.
+        # The work was sent back to this phase to be done differently from how the server did it.
         if state.phase in brought or state.backward_trigger is not None:
             return ()
         work = await self._provided(here)

@@ -23,7 +23,7 @@ from agents.loop.providers.anthropic.provider import anthropic_provider
 from agents.loop.providers.openai.provider import openai_provider
 from agents.loop.record.frames import RunLimits
 from tests.bench.journeys.labels import LabelledQuestion, load
-from tests.bench.journeys.leading import QuestionOutcome, lead
+from tests.bench.journeys.leader import QuestionOutcome, lead
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.served import served
 

@@ -23,7 +23,7 @@ from tests.contract.protocol.test_server import over_http, over_stdio
 from tests.support.agents.agent_harness import PAGES
 from tests.support.agents.transition_scripts import SCRIPTS, Script, Step
 from tests.support.hosts.writers import let_in
-from tests.support.journeys.reading import read_cited
+from tests.support.journeys.cited_pages import read_cited
 from tests.support.knowledge_bases.folders import write
 
 RESUMING_TOKENS = 2_500

@@ -19,8 +19,8 @@ from tests.support.agents.cognitive.cast import Cast, acts
 from tests.support.agents.cognitive.documents import whole
 from tests.support.agents.cognitive.host import costs
 from tests.support.hosts.writers import Refused, let_in
+from tests.support.journeys.cited_pages import read_cited
 from tests.support.journeys.hosts import SdkHost
-from tests.support.journeys.reading import read_cited
 from tests.support.knowledge_bases.folders import write
 
 JOHARI: Mapping[str, Any] = {"share": ["Bees fly in March."], "acknowledge": [], "explore": []}

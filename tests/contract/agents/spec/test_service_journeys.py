@@ -23,7 +23,7 @@ from tests.contract.connectors.test_evidence_sources import Team, team
 from tests.doubles.serving import after, before, for_requests, no_fault, status
 from tests.support.agents.team_agents import HANDBOOK
 from tests.support.hosts.writers import Writer
-from tests.support.journeys.reading import read_cited
+from tests.support.journeys.cited_pages import read_cited
 from tests.support.zulip.hosts import BOT, HAMLET, at_once
 
 ANN = Approver("ann", "page")

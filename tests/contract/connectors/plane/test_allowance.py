@@ -240,7 +240,7 @@ async def test_a_process_that_died_in_a_large_reading_costs_the_others_minutes_a
 
 
 async def test_requests_of_programs_that_we_know_nothing_of_count_too() -> None:
-    """Plane says with each reply how many are left, whoever sent the others."""
+    """Plane says with each reply how many are left, no matter which process sent the others."""
     async with throttled() as world, world.board() as board:
         world.projects(40)
         world.spend(35)

@@ -17,7 +17,7 @@ from knowledge.tokens import count_tokens
 from tests.support.agents.cognitive.cast import Cast, acts
 from tests.support.agents.cognitive.scripts import Act
 from tests.support.hosts.writers import Refused
-from tests.support.journeys.reading import read_cited
+from tests.support.journeys.cited_pages import read_cited
 
 NEXT, AS_BEFORE = "These phases come next.", "Next, as described before:"
 SHORT = "As before in this conversation:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.loop.answer.substance import Answered, Lack, lack, repeats_itself
+from agents.loop.answer.goal_check import Answered, Lack, lack, repeats_itself
 
 TOOLS = (
     "kb_search: Search the knowledge base. Returns hits with path, section and snippet.",
