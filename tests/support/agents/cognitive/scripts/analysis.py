@@ -58,6 +58,17 @@ WEIGH: Mapping[str, Json] = {
     ],
     "broken": [{"id": "b1", "option": "o2", "constraint": "c1"}],
 }
+THIRD: Mapping[str, Mapping[str, Json]] = {
+    "options": {"id": "move", "text": "Move the hives to the garden before winter."},
+    "trade_offs": {
+        "id": "moved",
+        "option": "move",
+        "driver": "d2",
+        "gains": "neighbours look in",
+        "costs": "two days of work",
+    },
+}
+"""What a third option adds to `WEIGH`."""
 CONCLUDE: Mapping[str, Json] = {
     "conclusions": [
         {
@@ -90,7 +101,9 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
 
 
 def acts(phase: str, scene: Scene) -> list[Act]:
-    """Return the acts in a phase of analysis: given constraints apply, too."""
+    """Return the acts in a phase of analysis: three options are weighed, and given constraints apply, too."""
+    if phase == "WEIGH":
+        return [Act("submit", {**WEIGH, **{name: [*WEIGH[name], added] for name, added in THIRD.items()}})]
     if phase != "BOUND":
         return [Act("submit", WORKS[phase])]
     texts = enumerate(scene.inputs.get("constraints", []), 1)

@@ -148,6 +148,18 @@ async def test_decide_well_goes_from_a_question_to_a_decision() -> None:
         assert set(scripts) <= set((await led.position()).agent.documents(state))
 
 
+@pytest.mark.parametrize(("options", "met"), [(2, True), (3, False)])
+async def test_decide_well_goes_back_when_fewer_than_three_options_were_weighed(options: int, *, met: bool) -> None:
+    skill = built_in("decide-well")
+    (way,) = [t for t in skill.graph.transitions if t.source == "analyse.memory.CLOSING" and t.is_backward]
+    assert way.target == "analyse.WEIGH"
+    document = {"document": whole(expected(cognitive(FOLLOWING), ["j-1"]))}
+    weighed = {"options": [{"id": f"o{number}", "text": f"Way {number}."} for number in range(options)]}
+    works: dict[str, dict[str, Any]] = {"analyse.WEIGH": weighed, way.source: document}
+    facts = SubmitFacts(way.source, 1, "", {}, document, document, works, journey="j-1")
+    assert (await skill.conditions[way.condition](facts, Pages())).met is met
+
+
 @pytest.mark.parametrize(
     ("verdict", "closed_with", "met"),
     [
