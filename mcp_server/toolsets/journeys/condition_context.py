@@ -13,6 +13,8 @@ from agents.engine.events import PhaseChanged, ToolSuccess
 from agents.engine.evidence.learned import learning_pages, learnings_on
 from agents.engine.evidence.quote_check import passage, quote_problem
 from agents.engine.evidence.shown import LISTING, MAP, READ, listing, was_searched, was_shown
+from agents.engine.graph import PhaseGraph
+from agents.engine.progress.automatic_phases import speaker_of
 from agents.engine.state import JourneyState
 from agents.errors import NoSuchJourney
 from agents.spec.files import FOLDERS, AgentFiles
@@ -63,7 +65,9 @@ class KnowledgeLook:
             return document
         if problem := quote_problem(document, citation):
             return problem
-        if was_shown(document, citation, await self._all_calls()) or await self._was_seen_before(document.path):
+        if was_shown(document, citation, await self._readings()):
+            return ""
+        if not await self._judges_afresh() and await self._was_seen_before(document.path):
             return ""
         section = f", section {citation.section[:200]!r}" if citation.section.strip() else ""
         return f"that part of {document.path} was not read: call kb_read({document.path!r}{section}) with this journey_id first"
@@ -72,6 +76,25 @@ class KnowledgeLook:
         """Return the cited section with its headings and the page's title, or ""."""
         document = await self._document(citation.path)
         return "" if isinstance(document, str) else passage(document, citation)
+
+    async def _readings(self) -> Sequence[Called]:
+        """Return the calls by which the present speaker saw pages: who judges afresh read them in this visit."""
+        if await self._judges_afresh():
+            return [call for call in await self.calls() if call.tool == READ]
+        graph = await self._graph()
+        speaker = speaker_of(graph, self._state.phase)
+        # What another speaker wrote, this one has not read. An act that a person approved belongs to no phase.
+        return [
+            call
+            for call in await self._all_calls()
+            if call.tool == READ or not call.phase or speaker_of(graph, call.phase) == speaker
+        ]
+
+    async def _judges_afresh(self) -> bool:
+        return (await self._graph()).phase(self._state.phase).fresh
+
+    async def _graph(self) -> PhaseGraph:
+        return (await self._services.journeys.catalogue.agent(self._state.agent)).graph
 
     async def _all_calls(self) -> Sequence[Called]:
         """Return the successful calls of the journey, and of the journey that it was forked from, in all phases."""

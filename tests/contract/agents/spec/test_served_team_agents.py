@@ -90,6 +90,59 @@ async def test_the_handbook_s_decide_is_led_to_a_page_that_is_really_written(tmp
         assert (at["state"], at["phase"]) == ("complete", "COMPLETE")
 
 
+SAYS = "{type: object, properties: {path: {type: string}, section: {type: string}, quote: {type: string}}}"
+JUDGED = f"""\
+title: Make and judge
+summary: One speaker makes a page, another judges it with fresh eyes.
+initial: MAKE
+complete: DONE
+phases:
+  - name: MAKE
+    tools: [kb_read, kb_merge]
+    speaker: maker
+    prompt: Write the page.
+    work:
+      properties:
+        says: {SAYS}
+  - name: JUDGE
+    tools: [kb_read]
+    speaker: judge
+    fresh: true
+    prompt: Judge the page.
+    work:
+      properties:
+        shown_by: {SAYS}
+  - name: DONE
+    prompt: Done.
+transitions:
+  - {{from: MAKE, to: JUDGE, condition: made}}
+  - {{from: JUDGE, to: DONE, condition: judged}}
+conditions:
+  made:
+    quotes_resolve: says
+  judged:
+    quotes_resolve: shown_by
+"""
+
+
+async def test_a_judge_reads_what_it_judges_itself(tmp_path: Path) -> None:
+    """Writing or reading it is enough for the maker, and not for the judge."""
+    async with hosting(tmp_path) as host:
+        write(host.root, {"_agents/judged.yaml": JUDGED})
+        begun = await host.call("journey_start", agent="judged", brief="A page on the cap.")
+        journey = begun["journey_id"]
+        await host.call("kb_merge", path="cap.md", content="# Cap\n\nIt stays where it is.\n", journey_id=journey)
+        await host.call("kb_read", path="cap.md", view="full", journey_id=journey)
+        quote = {"path": "cap.md", "section": "Cap", "quote": "It stays where it is."}
+        at = await host.call("journey_submit", journey_id=journey, version=1, work={"says": quote})
+        assert at["phase"] == "JUDGE"
+        at = await host.call("journey_submit", journey_id=journey, version=at["version"], work={"shown_by": quote})
+        assert "that part of cap.md was not read: call kb_read('cap.md', section 'Cap')" in at["prompt"]
+        await host.call("kb_read", path="cap.md", section="Cap", journey_id=journey)
+        at = await host.call("journey_submit", journey_id=journey, version=at["version"], work={"shown_by": quote})
+        assert at["state"] == "complete"
+
+
 async def test_an_existing_page_is_not_taken_for_a_written_one(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         (host.root / "_agents").mkdir()
