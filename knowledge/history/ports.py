@@ -145,6 +145,21 @@ class AuditRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditScan:
+    """A stretch of the audit chain to look through, from record `down_to` up to, without, record `before`.
+
+    `texts` are groups: a record's body must contain at least one text of each. Case is ignored in ASCII letters. A record
+    is left out if its time is before `since`, or not before `until`; one without a time is kept.
+    """
+
+    before: int
+    down_to: int = 1
+    texts: tuple[tuple[str, ...], ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
     """One line of a page's history. `seq` is that of its audit record; the defaults are those of a state made outside the server."""
 
@@ -315,6 +330,10 @@ class Ledger(Protocol):
 
     async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
+        ...
+
+    async def scan(self, wanted: AuditScan, *, limit: int) -> Sequence[AuditRecord]:
+        """Return the newest records that match, newest first. Only the records that match leave the database."""
         ...
 
     async def chain_end(self) -> tuple[int, bytes]:

@@ -46,6 +46,7 @@ from knowledge.history.codec import (
 )
 from knowledge.history.ports import (
     AuditRecord,
+    AuditScan,
     Flag,
     Found,
     HistoryEntry,
@@ -55,7 +56,7 @@ from knowledge.history.ports import (
     Tracked,
     rank_of,
 )
-from knowledge.history.timestamps import aware, micros, moment, moment_if_any, with_moments
+from knowledge.history.timestamps import EARLIEST, LATEST, aware, micros, moment, moment_if_any, utc_text, with_moments
 from knowledge.merge.model import Contradiction, Dismissal
 from knowledge.state.change_events import PUBLISH
 from knowledge.state.sqlite.dialect import in_sqlite
@@ -330,6 +331,12 @@ ORDER BY seen_at, path COLLATE "C", digest LIMIT %s
 """
 
 
+# The body is canonical JSON: no text in it can look like this key, because a quote inside a value is escaped.
+_BODY_AT = """substr(body, strpos(body, '"at":"') + 6, 32) COLLATE "C\""""
+_IN_TIME = f"""(strpos(body, '"at":"') = 0 OR ({_BODY_AT} >= %s AND {_BODY_AT} < %s))"""
+_HAS_TEXT = 'strpos(lower(body COLLATE "C"), %s) > 0'
+
+
 def _forget_in_sqlite(
     c: apsw.Connection, paths: Sequence[str], digests: Sequence[bytes], before: datetime
 ) -> list[Row]:
@@ -525,6 +532,18 @@ class SqlLedger:
         """Return audit records, oldest first."""
         sql = "SELECT seq, body, digest FROM forge.audit WHERE seq > %s ORDER BY seq LIMIT %s"
         return [AuditRecord(*row) for row in await self._tables.read(sql, (after, limit), long=True)]
+
+    async def scan(self, wanted: AuditScan, *, limit: int) -> Sequence[AuditRecord]:
+        """Return the newest records that match, newest first."""
+        conditions, asked = ["seq >= %s", "seq < %s"], list[object]([wanted.down_to, wanted.before])
+        if wanted.since is not None or wanted.until is not None:
+            conditions.append(_IN_TIME)
+            asked += [utc_text(wanted.since or EARLIEST), utc_text(wanted.until or LATEST)]
+        for group in wanted.texts:
+            conditions.append(f"({' OR '.join([_HAS_TEXT] * len(group))})")
+            asked += [text.lower() for text in group]
+        sql = f"SELECT seq, body, digest FROM forge.audit WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT %s"  # noqa: S608 - constants
+        return [AuditRecord(*row) for row in await self._tables.read(sql, (*asked, limit), long=True)]
 
     async def chain_end(self) -> tuple[int, bytes]:
         """Return `seq` and digest of the newest record as kept beside the chain."""

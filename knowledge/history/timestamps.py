@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,30 @@ def aware(at: datetime) -> datetime:
     if at.tzinfo is None:
         raise ValueError("a time without its zone")
     return at
+
+
+def beginning_of(text: str) -> datetime:
+    """Return the time that a person wrote, or the beginning of the date, in UTC unless it names a zone.
+
+    Raises:
+        ValueError: it is neither a time nor a date in the form of ISO 8601.
+    """
+    at = datetime.fromisoformat(text)
+    return within_reach(at if at.tzinfo else at.replace(tzinfo=UTC))
+
+
+def end_of(text: str) -> datetime:
+    """Return the time that a person wrote as an end: a date names its whole day, so its end is the beginning of the next.
+
+    Raises:
+        ValueError: it is neither a time nor a date in the form of ISO 8601.
+    """
+    at = beginning_of(text)
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return at
+    return at + timedelta(days=1)
 
 
 @lru_cache(maxsize=4_096)

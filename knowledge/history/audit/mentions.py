@@ -7,8 +7,13 @@ from collections.abc import Iterator, Mapping
 
 def mentions(fields: Mapping[str, object], text: str) -> bool:
     """Return whether every word of `text` is in some value of the record, ignoring case; an empty text is in every record."""
-    values = "\n".join(_values(fields)).casefold()
-    return all(word in values for word in text.casefold().split())
+    values = without_case("\n".join(_values(fields)))
+    return all(word in values for word in without_case(text).split())
+
+
+def without_case(text: str) -> str:
+    """Return `text` in lower case, with one form of the Greek sigma, whose lower case depends on its place in a word."""
+    return text.lower().replace("\N{GREEK SMALL LETTER FINAL SIGMA}", "\N{GREEK SMALL LETTER SIGMA}")
 
 
 def _values(field: object) -> Iterator[str]:

@@ -73,7 +73,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wra
     """Print a table with every character of its cells visible. If some columns are `wrapped`, the others keep their width."""
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, no_wrap=bool(wrapped) and column not in wrapped)
+        table.add_column(column, no_wrap=bool(wrapped) and column not in wrapped, overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(str(cell))) for cell in row))
     stdout_console().print(table)

@@ -1,29 +1,28 @@
-"""`audit verify|export|search`: check that the log of all acts is unaltered, and show it."""
+"""`audit verify|export|search|show`: check that the log of all acts is unaltered, and show it."""
 
 from __future__ import annotations
 
 import argparse
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from knowledge.history.audit.chain import Broken, fields_of, recorded_at
 from knowledge.history.audit.inspection import Inspection, inspect, records_of
-from knowledge.history.audit.mentions import mentions
+from knowledge.history.audit.search import KINDS, OUTCOMES, AuditQuery, find, pages_of
 from knowledge.history.ports import AuditRecord, Ledger
-from knowledge.pages.paths import within
+from knowledge.history.timestamps import beginning_of, end_of
 from knowledge.state.ports import StateStore
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.console import print_table
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_actions, integer, nonempty
-from mcp_server.cli.terminal.output import json_text, print_json
-from mcp_server.presenters.audit import audit_summary, pages_of
+from mcp_server.cli.terminal.output import json_text, print_json, say
+from mcp_server.presenters.audit import ActFile, AuditedAct, audit_summary, audited_act
 
 if TYPE_CHECKING:
     from mcp_server.gate.trust.reconcile import Unaccounted
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 DIGEST_DIGITS = 64  # of a SHA-256 in hexadecimal
 MOST_SHOWN = 10_000
 PAGES_SHOWN = 3
+MOST_SEQ = 2**62
 
 Action = Callable[[StateStore, argparse.Namespace, Settings], Coroutine[Any, Any, int]]
 
@@ -46,12 +46,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     searching = actions["search"]
     searching.add_argument("text", metavar="TEXT", nargs="*", help="only records that contain these words")
-    searching.add_argument("--path", metavar="PATH", type=nonempty, help="only acts on this page, or on pages below it")
-    searching.add_argument("--principal", metavar="NAME", type=nonempty, help="only acts of this USER@HOST, or HOST")
+    searching.add_argument(
+        "--path", metavar="PATH", type=nonempty, help="only acts on this page or place in another service, or below it"
+    )
+    searching.add_argument(
+        "--principal", metavar="NAME", type=nonempty, help="only acts of this USER@HOST, HOST or USER"
+    )
     searching.add_argument("--tool", metavar="TOOL", type=nonempty, help="only acts of this tool")
+    searching.add_argument("--kind", choices=tuple(KINDS), help="only acts of this kind")
+    searching.add_argument(
+        "--outcome", choices=OUTCOMES, metavar="OUTCOME", help="only acts that ended so, such as sent"
+    )
+    searching.add_argument(
+        "--until", metavar="ISO", type=_end, help="only acts before this time, or up to the end of this date"
+    )
     searching.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_SHOWN), default=50, help="maximum number (default 50)"
     )
+    actions["show"].add_argument("seq", metavar="SEQ", type=integer(1, MOST_SEQ), help="the number of the record")
     for name in ("export", "search"):
         actions[name].add_argument(
             "--since",
@@ -120,18 +132,39 @@ async def _export(state: StateStore, args: argparse.Namespace, _settings: Settin
 
 
 async def _search(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
-    # The chain is read from its beginning; the newest that match stay.
-    newest: deque[dict[str, Any]] = deque(maxlen=args.limit)
-    async for record in _since(state.ledger, args.since):
-        fields = _fields(record)
-        if _wanted(fields, args):
-            newest.append(fields)
-    rows = list(reversed(newest))
+    query = AuditQuery(
+        words=" ".join(args.text),
+        by=args.principal or "",
+        tool=args.tool or "",
+        about=args.path or "",
+        kind=args.kind or "",
+        outcome=args.outcome or "",
+        since=args.since,
+        until=args.until,
+    )
+    found = await find(state.ledger, query, limit=args.limit, bounded=False)
+    rows = [_fields(record) for record in found.records]
     if settings.json:
         print_json(rows)
     else:
         _print_table(rows)
     return 0 if rows else 1
+
+
+async def _show(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
+    act = await audited_act(state.ledger, args.seq)
+    if act is None:
+        end, _ = await state.ledger.chain_end()
+        say(f"there is no record {args.seq}; the newest is {end}")
+        return 1
+    if settings.json:
+        previous = None if act.previous is None else act.previous.hex()
+        files = [asdict(file) for file in act.files]
+        chain = {"previous": previous, "fits": act.fits, "end": act.end}
+        print_json({**_fields(act.record), "files": files, "left_out": act.left_out, "chain": chain})
+    else:
+        _print_act(act)
+    return 0
 
 
 async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[AuditRecord]:
@@ -146,17 +179,6 @@ def _fields(record: AuditRecord) -> dict[str, Any]:
     """Return the record's fields and hash; if the record was made unreadable, its text is under `body` instead."""
     fields = fields_of(record) or {"body": record.body}
     return {**fields, "seq": record.seq, "digest": record.digest.hex()}
-
-
-def _wanted(fields: Mapping[str, Any], args: argparse.Namespace) -> bool:
-    if not mentions(fields, " ".join(args.text)):
-        return False
-    principal = str(fields.get("principal", ""))
-    if args.principal is not None and args.principal not in (principal, principal.rpartition("@")[2]):
-        return False
-    if args.tool is not None and args.tool != fields.get("tool"):
-        return False
-    return args.path is None or any(within(path, args.path.strip("/")) for path in pages_of(fields))
 
 
 def _break_line(broken: Broken) -> str:
@@ -180,16 +202,46 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         one = audit_summary(row)
         about = _first(pages_of(row)) or "; ".join(one.subjects)
-        cells.append((row["seq"], one.at, one.principal, one.tool, one.outcome, about))
-    print_table(("seq", "at", "principal", "tool", "outcome", "about"), cells)
+        # To the minute, and never wrapped: in 80 columns there is room for a time, but not for its seconds.
+        cells.append((row["seq"], one.at[:16], one.principal, one.tool, one.outcome, about))
+    print_table(
+        ("seq", "at (UTC)", "principal", "tool", "outcome", "about"), cells, wrapped=("principal", "tool", "about")
+    )
+    say("to see one act with everything about it: knowledge-forge audit show SEQ")
+
+
+def _print_act(act: AuditedAct) -> None:
+    print(f"record {act.record.seq} of {act.end}")
+    facts = [(fact.label.lower(), fact.value) for fact in act.facts] or [("body", act.record.body)]
+    digests = [("hash", act.record.digest.hex()), ("hash before", "" if act.previous is None else act.previous.hex())]
+    for label, value in [*facts, *((label, value) for label, value in digests if value)]:
+        print(f"  {label}: {visible(value)}")
+    print(f"  chain: {act.chain_sentence}")
+    for file in act.files:
+        print(f"  {visible(_file_line(file))}")
+    if act.left_out:
+        print(f"  and {act.left_out} more files")
+
+
+def _file_line(file: ActFile) -> str:
+    source = f" from {file.moved_from}" if file.moved_from else ""
+    counts = "" if file.added is None else f", +{file.added} -{file.removed} lines"
+    return f"{file.effect} {file.path}{source} ({file.before or 'no page'} -> {file.after or 'no page'}{counts})"
 
 
 def _moment(text: str) -> datetime:
+    return _read_time(text, beginning_of)
+
+
+def _end(text: str) -> datetime:
+    return _read_time(text, end_of)
+
+
+def _read_time(text: str, read: Callable[[str], datetime]) -> datetime:
     try:
-        at = datetime.fromisoformat(text)
+        return read(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a date or time such as 2026-03-01T12:00") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _noted(text: str) -> tuple[int, bytes]:
@@ -203,5 +255,6 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "verify": ("check that every record is present and unchanged", _verify),
     "export": ("print all records, oldest first, one JSON object per line", _export),
     "search": ("list records, newest first", _search),
+    "show": ("show one record with everything about the act", _show),
 }
 """The actions with their help texts."""

@@ -229,6 +229,61 @@ def test_a_search_is_shown_as_a_table(reader: Person) -> None:
     assert (nothing.returncode, nothing.stdout) == (1, "nothing recorded\n")
 
 
+def test_records_are_searched_by_person_kind_outcome_and_up_to_a_time(reader: Person) -> None:
+    def found(*words: str) -> list[int]:
+        return [row["seq"] for row in reader.json("search", *words)]
+
+    assert found("--principal", "bob") == [4]
+    assert found("--kind", "pages", "--outcome", "done", "--until", "2026-03-02") == [2, 1], "all of that day"
+    assert found("--until", "2026-03-02T12:00") == [1]
+    assert found("--kind", "trust") == found("--outcome", "approved") == []
+
+
+def test_in_80_columns_no_time_is_broken_and_nothing_is_cut(reader: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = reader.here("search").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for day in (1, 2, 3, 4):
+        assert sum(f"2026-03-0{day} 12:00" in line for line in lines) == 1
+    assert "…" not in "".join(lines)
+    assert ODD.replace(" ", "") in "".join("".join(line[44:] for line in lines).split())
+
+
+def test_one_act_is_shown_with_everything_about_it(ann: Person) -> None:
+    outbox_entry = OutboxEntry("kf-1", "bob@cursor", "zulip_send_message", "zulip:design/merge", "dd" * 32, NOW)
+    asyncio.run(ann.send(outbox_entry, at=NOW + 4 * DAY))
+    shown = ann.here("show", "2").stdout
+    assert shown.startswith("record 2 of 5\n")
+    for fact in (
+        "by: ada@desktop",
+        "tool: kb_merge",
+        "confidence: 0.74",
+        "proposal: p-1",
+        f"SHA-256): {'ab' * 32}".lower(),
+    ):
+        assert fact in shown.lower()
+    assert "Its hash fits the record before it." in shown
+    said = ann.json("show", "2")
+    assert f"hash: {said['digest']}\n  hash before: {said['chain']['previous']}" in shown
+    assert said["chain"] == {"previous": ann.json("show", "1")["digest"], "fits": True, "end": 5}
+    assert [(one["path"], one["effect"]) for one in said["files"]] == [(ODD, "changed")]
+    assert "moved notes/b.md from guides/b.md" in ann.here("show", "3").stdout
+    assert "sent to: zulip:design/merge\n  delivery: kf-1" in ann.here("show", "5").stdout
+    nothing = ann.here("show", "6")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert nothing.stderr == "there is no record 6; the newest is 5\n"
+
+
+def test_an_act_says_if_the_chain_was_edited_at_it(ann: Person) -> None:
+    ann.by_hand(
+        "UPDATE audit SET body = replace(body, 'ada@', 'eve@') WHERE seq = 2", "DELETE FROM audit WHERE seq = 3"
+    )
+    assert "does not fit: the chain was edited here" in ann.here("show", "2").stdout
+    assert "Record 3 is missing" in ann.here("show", "4").stdout
+    ann.by_hand("UPDATE audit SET body = 'gone' WHERE seq = 1")
+    assert "body: gone" in ann.here("show", "1").stdout
+
+
 def test_an_unreadable_record_is_exported_unchanged(ann: Person) -> None:
     ann.by_hand("UPDATE audit SET body = 'gone' WHERE seq = 2")
     second = ann.here("export", "--since", "2026-03-03").stdout.splitlines()[0]
@@ -242,6 +297,9 @@ def test_an_unreadable_record_is_exported_unchanged(ann: Person) -> None:
         (["verify", "--noted", "4"], "SEQ:DIGEST"),
         (["export", "--since", "yesterday"], "'yesterday' is not a date"),
         (["search", "--limit", "0"], "whole number"),
+        (["search", "--until", "soon"], "'soon' is not a date"),
+        (["search", "--kind", "jokes"], "invalid choice"),
+        (["show", "first"], "whole number"),
         (["forget"], "invalid choice"),
     ],
 )

@@ -19,10 +19,11 @@ from knowledge.history.acts import (
     states_given,
     storable,
 )
-from knowledge.history.audit.chain import START, body_of, digest_of
+from knowledge.history.audit.chain import START, body_of, digest_of, recorded_at
 from knowledge.history.codec import content_digest, revision_of
 from knowledge.history.ports import (
     AuditRecord,
+    AuditScan,
     Flag,
     Found,
     HistoryEntry,
@@ -279,6 +280,19 @@ class MemoryLedger:
     async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
         return [record for record in self._records if record.seq > after][:limit]
+
+    async def scan(self, wanted: AuditScan, *, limit: int) -> Sequence[AuditRecord]:
+        """Return the newest records that match, newest first."""
+
+        def matches(record: AuditRecord) -> bool:
+            at, body = recorded_at(record), record.body.lower()
+            in_time = at is None or (
+                (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)
+            )
+            return in_time and all(any(text.lower() in body for text in group) for group in wanted.texts)
+
+        stretch = [record for record in self._records if wanted.down_to <= record.seq < wanted.before]
+        return [record for record in reversed(stretch) if matches(record)][:limit]
 
     async def chain_end(self) -> tuple[int, bytes]:
         """Return `seq` and digest of the newest record."""

@@ -1,0 +1,183 @@
+"""Searches the audit chain for what a person asks, newest first, without reading all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from knowledge.history.audit.chain import fields_of, recorded_at
+from knowledge.history.audit.mentions import mentions, without_case
+from knowledge.history.ports import AuditRecord, AuditScan, Ledger
+from knowledge.pages.paths import within
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "pages": ('"changes":[{',),
+    "decisions": tuple(f'"outcome":"{outcome}"' for outcome in ("approved", "rejected", "joined", "withdrawn")),
+    "trust": ('"outcome":"trust"', '"standing":{'),
+    "services": ('"delivery":{',),
+    "runs": ('"run":{',),
+    "contradictions": tuple(f'"outcome":"{outcome}"' for outcome in ("dismissed", "reopened", "flagged")),
+}
+"""The kinds of acts, each with parts of a canonical body of which one is in every record of the kind, and in no other."""
+OUTCOMES = (
+    *("done", "partial", "flagged", "undone", "restored", "approved", "rejected", "joined", "withdrawn", "trust"),
+    *("dismissed", "reopened", "sent", "failed", "unsure", "begun", "cancelled"),
+)
+"""Every outcome of `HistoryEntry`."""
+BLOCK = 500
+MOST_READ = 10_000
+"""Records of one search that leave the database. More may match its texts only in words with letters beyond ASCII."""
+MOST_SCANNED = 200_000
+"""Records that one search on the page looks through, in about a fifth of a second; the rest is one click further."""
+MOST_TEXTS = 8
+_LAST_CASED = 0x1F000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """What a person looks for. An empty field matches every record.
+
+    `by` is a USER@HOST, a host or a person; `about` a page, a folder, or a place in another service; `kind` one of `KINDS`.
+    `until` is the first moment that is too late.
+    """
+
+    words: str = ""
+    by: str = ""
+    tool: str = ""
+    about: str = ""
+    kind: str = ""
+    outcome: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def matches(self, record: AuditRecord) -> bool:
+        """Return whether the record is one of those. An unreadable record may be of any time, but matches nothing else than words."""
+        fields, at = fields_of(record), recorded_at(record)
+        if at is not None and ((self.since and at < self.since) or (self.until and at >= self.until)):
+            return False
+        return (
+            mentions(fields or {"body": record.body}, self.words)
+            and (not self.by or self.by in _names_of(str(fields.get("principal") or "")))
+            and (not self.tool or self.tool == fields.get("tool"))
+            and (not self.outcome or self.outcome == fields.get("outcome"))
+            and (not self.kind or any(part in record.body for part in KINDS.get(self.kind, ())))
+            and (not self.about or any(_is_about(place, self.about) for place in places_of(fields)))
+        )
+
+    def scan(self, before: int, down_to: int) -> AuditScan:
+        """Return the scan of that stretch whose records include all that match."""
+        by, about = _written(self.by), _written(self.about.strip("/"))
+        groups = [
+            *([(f'"principal":"{by}"', f'"principal":"{by}@', f'@{by}"')] if self.by else []),
+            *([(f'"tool":"{_written(self.tool)}"',)] if self.tool else []),
+            *([(f'"outcome":"{_written(self.outcome)}"',)] if self.outcome else []),
+            *([KINDS.get(self.kind, ())] if self.kind else []),
+            *([tuple(f'"{key}":"{about}' for key in ("path", "moved_from", "target"))] if about else []),
+            *(
+                group
+                for word in sorted(without_case(self.words).split(), key=len, reverse=True)
+                for group in _spelled(word)
+            ),
+        ]
+        return AuditScan(
+            before, down_to, tuple(group for group in groups if group)[:MOST_TEXTS], self.since, self.until
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecords:
+    """Records that match, newest first; `older` is the number below which to continue, 0 at the beginning of the chain."""
+
+    records: Sequence[AuditRecord]
+    older: int
+
+
+async def find(
+    ledger: Ledger, query: AuditQuery, *, limit: int, before: int | None = None, bounded: bool = True
+) -> FoundRecords:
+    """Return the newest records below number `before` that match.
+
+    A `bounded` search ends after `MOST_SCANNED` records, so it may find none and continue at `older`.
+    """
+    end, _ = await ledger.chain_end()
+    top = end + 1 if before is None else min(before, end + 1)
+    bottom = max(1, top - MOST_SCANNED) if bounded else 1
+    found: list[AuditRecord] = []
+    read = 0
+    while top > bottom:
+        block = await ledger.scan(query.scan(top, bottom), limit=BLOCK)
+        found += [record for record in block if query.matches(record)]
+        if len(found) > limit:
+            return FoundRecords(found[:limit], found[limit - 1].seq)
+        read += len(block)
+        top = block[-1].seq if len(block) == BLOCK else bottom
+        if bounded and read >= MOST_READ:
+            break
+    return FoundRecords(found, top if top > 1 else 0)
+
+
+async def record_at(ledger: Ledger, seq: int) -> AuditRecord | None:
+    """Return the record with that number."""
+    records = await ledger.records(after=seq - 1, limit=1)
+    return records[0] if records and records[0].seq == seq else None
+
+
+def changes_of(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the changes of pages in a record's fields, which somebody may have edited."""
+    changes = fields.get("changes")
+    return [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
+
+
+def pages_of(fields: Mapping[str, Any]) -> list[str]:
+    """Return the pages that a record's act changed, with the names that moved pages had before."""
+    found = [change.get(key) for change in changes_of(fields) for key in ("path", "moved_from")]
+    return list(dict.fromkeys(str(path) for path in found if path))
+
+
+def places_of(fields: Mapping[str, Any]) -> list[str]:
+    """Return the pages of a record, and its place in another service."""
+    delivery = fields.get("delivery")
+    target = delivery.get("target") if isinstance(delivery, dict) else None
+    return [*pages_of(fields), *([str(target)] if target else [])]
+
+
+def _is_about(place: str, about: str) -> bool:
+    about = about.strip("/")
+    return within(place, about) or place == f"{about}.md"
+
+
+def _names_of(principal: str) -> tuple[str, str, str]:
+    person, _, host = principal.rpartition("@")
+    return principal, host, person
+
+
+def _written(text: str) -> str:
+    """Return the text as it is inside a canonical body."""
+    return json.dumps(text)[1:-1]
+
+
+def _spelled(word: str) -> Iterator[tuple[str, ...]]:
+    """Yield groups of texts, one of each of which is in every body that contains this lower-case word in any case."""
+    if word.isascii():
+        # A body spells letters beyond ASCII as escapes. Some of them become ASCII in lower case.
+        yield (_written(word), *(_written(c) for letter in dict.fromkeys(word) for c in _upper_forms(letter)))
+    for letter in dict.fromkeys(letter for letter in word if not letter.isascii()):
+        yield (_written(letter), *(_written(c) for c in _upper_forms(letter)))
+
+
+def _upper_forms(letter: str) -> Sequence[str]:
+    return _beyond_ascii().get(letter, ())
+
+
+@cache
+def _beyond_ascii() -> Mapping[str, Sequence[str]]:
+    """Return by lower-case letter the other letters beyond ASCII that have it when their case is ignored."""
+    forms: dict[str, list[str]] = {}
+    for character in map(chr, range(0x80, _LAST_CASED)):
+        for lower in set(without_case(character)) - {character}:
+            forms.setdefault(lower, []).append(character)
+    return forms
