@@ -422,6 +422,25 @@ class EffectChanged(KnowledgeError):
         )
 
 
+class NoSuchChange(KnowledgeError):
+    """The page's history has no such change that can be taken back."""
+
+    def __init__(self, path: str, change: str) -> None:
+        self.path, self.change = path, change
+        what = f"no change {_short(change)}" if change else "no change that can be taken back"
+        super().__init__(f"the history of {_ends(path)} has {what}; knowledge-forge history lists its changes")
+
+
+class TooManyChanges(KnowledgeError):
+    """More changes than one act takes back."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        super().__init__(
+            f"that is more than {most:,} changes, and one act takes back at most that many; name a later time"
+        )
+
+
 class ConfiguresNow(KnowledgeError):
     """Because of a write in the meantime, a planned change would affect the configuration of the server."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from knowledge.search.tiers import Tiers
     from knowledge.state.ports import IndexStore, StateStore
     from knowledge.writing.files.recovery import Recovery
+    from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
@@ -109,6 +110,10 @@ class HasWriting(Protocol):
     @property
     def writer(self) -> Writer:
         """Plans and makes changes to pages."""
+
+    @property
+    def undo(self) -> Undo:
+        """Takes changes of pages back for a person."""
 
     @property
     def recovery(self) -> Recovery:

@@ -173,6 +173,7 @@ def packed_intent(intent: Intent) -> bytes:
         # The name that stored intents have used from the beginning.
         "standing": None if entry.trust_record is None else asdict(entry.trust_record),
         **({"judged": entry.judgements} if entry.judgements else {}),
+        **({"undoes": entry.undoes} if entry.undoes else {}),
     }
     return pack(_json(form))
 
@@ -195,6 +196,7 @@ def unpacked_intent(packed: bytes) -> Intent:
         contradictions=tuple(_contradiction(c) for c in form["contradictions"]),
         trust_record=TrustMove(**form["standing"]) if form.get("standing") else None,
         judgements=tuple((pair, answer) for pair, answer in form.get("judged", ())),
+        undoes=tuple(form.get("undoes", ())),
     )
     return Intent(form["id"], datetime.fromisoformat(form["begun"]), entry)
 

@@ -130,6 +130,8 @@ class HistoryEntry:
     run: RunNote | None = None
     judgements: tuple[tuple[str, str], ...] = ()
     """The host's answers to questions about statements: the digest of each pair (hexadecimal) and the answer."""
+    undoes: tuple[int, ...] = ()
+    """The audit records (`seq`) of the acts that this act takes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,15 @@ class Ledger(Protocol):
         """Return the page's history, newest first, from the line after `before`, including lines from before a move.
 
         It includes other pages that were at that path earlier or later; each line has its path.
+        """
+        ...
+
+    async def lines_after(
+        self, after: int, *, limit: int, since: datetime | None = None, moves: bool = False
+    ) -> Sequence[Revision]:
+        """Return the lines of all pages' histories after the line with the id `after`, oldest first.
+
+        With `since`, only those made then or later; with `moves`, only those of pages that moved.
         """
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -65,6 +65,7 @@ from knowledge.state.tables import Part, Row, SqlPair, StateTables, StateTransac
 T = TypeVar("T")
 
 FOR_EVER = 2**62
+FROM_THE_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 ABOVE_ALL_RANKS = 2**31 - 1
 
 _KEPT = "SELECT digest FROM forge.content WHERE digest = ANY(%s::bytea[])"
@@ -292,6 +293,11 @@ SELECT line.* FROM ends CROSS JOIN LATERAL (
 ) AS line ORDER BY line.id DESC LIMIT %(limit)s
 """,  # noqa: S608 - constants
 )
+_LINES_AFTER = f"""
+SELECT {_LINE_COLUMNS} FROM forge.revision AS r
+WHERE r.id > %(after)s AND r.made_at >= %(since)s AND (r.moved_from IS NOT NULL OR NOT %(moves)s)
+ORDER BY r.id LIMIT %(limit)s
+"""  # noqa: S608 - constants
 # By `seq`, which all lines of an act share, so that two pages that swap places in it are one step.
 _TOLD_BY = SqlPair(
     """
@@ -460,6 +466,14 @@ class SqlLedger:
         below = FOR_EVER if before is None else before
         values = {**_named(path), "ever": FOR_EVER, "before": below, "limit": limit}
         return [Revision(*with_moments(row, 4)) for row in await self._tables.read(_HISTORY, values)]
+
+    async def lines_after(
+        self, after: int, *, limit: int, since: datetime | None = None, moves: bool = False
+    ) -> Sequence[Revision]:
+        """Return the lines of all pages' histories after the line `after`, oldest first."""
+        start = FROM_THE_BEGINNING if since is None else aware(since)
+        values = {"after": after, "since": start, "moves": moves, "limit": limit}
+        return [Revision(*with_moments(row, 4)) for row in await self._tables.read(_LINES_AFTER, values)]
 
     async def tracked(self, path: str) -> Tracked | None:
         """Return the origins of the page's units, if they are known."""

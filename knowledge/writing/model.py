@@ -37,6 +37,8 @@ class ActWork(Generic[T]):
     """Origins of sentences that the act adds although they are somebody else's, without naming these as the source."""
     judgements: tuple[tuple[str, str], ...] = ()
     """The host's answers, as `HistoryEntry` records them."""
+    undoes: tuple[int, ...] = ()
+    """The audit records of the acts that it takes back."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Real paths of the files at the time it was decided that they may change; nothing is written anywhere else."""
 

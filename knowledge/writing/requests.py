@@ -12,7 +12,10 @@ from knowledge.writing.evidence.judge import PairJudgement
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A person's approval of exactly one effect (`Effect.digest`), with the data to record about it."""
+    """A person's approval of exactly one effect (`Effect.digest`), with the data to record about it.
+
+    `proposal` is "" if the person acted themselves.
+    """
 
     proposal: str
     decision: str

@@ -44,6 +44,8 @@ from knowledge.writing.related.target_page import PageLookup, Target, may_config
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
+from knowledge.writing.undo.past_act import UndoAnswer, UndoRequest
+from knowledge.writing.undo.undo_acts import UndoActs
 
 LARGE_CHARACTERS = 16_000
 """From this length of content and page together, the merge is computed once before the lock, while it can still be cancelled."""
@@ -111,6 +113,7 @@ class Writer:
         pages: PageLookup,
         merging: MergeActs,
         moving: MoveActs,
+        undoing: UndoActs,
         backlinks: Backlinks,
         elsewhere: CrossPageClaims,
         pages_like: FindPages,
@@ -121,7 +124,7 @@ class Writer:
         runner: StepRunner | None = None,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
-        self._merging, self._moving, self._backlinks = merging, moving, backlinks
+        self._merging, self._moving, self._undoing, self._backlinks = merging, moving, undoing, backlinks
         self._elsewhere, self._pages_like, self._similarity = elsewhere, pages_like, similarity
         self._citations, self._appraiser, self._judge, self._runner = (
             citations,
@@ -205,6 +208,12 @@ class Writer:
         rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=dry_run)
         return WritePlan(request, act, names, stakes, rehearsed, rehearsed.work.result, effect)
 
+    async def plan_undo(self, request: UndoRequest) -> WritePlan[UndoRequest, UndoAnswer]:
+        """Return the effect that taking these acts back would have now."""
+        act = await self._undoing.act(request)
+        rehearsed, stakes, effect = await self._rehearsed(act, [], dry_run=False)
+        return WritePlan(request, act, [], stakes, rehearsed, rehearsed.work.result, effect)
+
     async def _rehearsed(
         self, act: PageAct[Any], names: Sequence[str], *, dry_run: bool
     ) -> tuple[Rehearsed[Any], Stakes, Effect | None]:
@@ -262,6 +271,18 @@ class Writer:
         changed: ChangeAnswer = done.result
         return changed
 
+    async def undo(self, plan: WritePlan[UndoRequest, UndoAnswer], approval: Approval) -> tuple[UndoAnswer, int | None]:
+        """Take the acts back as planned; return the outcome and the number of its audit record, None if nothing was written.
+
+        Faults that the pages have then are remarks, because a person has seen the effect, and the pages may have had them before.
+
+        Raises:
+            EffectChanged: the effect would differ from the planned one.
+        """
+        done, warnings = await self._run(plan, approval)
+        answer: UndoAnswer = done.result
+        return replace(answer, notes=[*answer.notes, *warnings]), done.record.seq if done.record else None
+
     async def _with_texts(self, request: MergeRequest) -> MergeRequest:
         """Return the request, and those before it, with the text of the source where they have none of their own."""
         earlier = tuple([await self._citations.with_text(one) for one in request.earlier])
@@ -292,6 +313,7 @@ class Writer:
         A person's edit is not undone for faults that may be intended; warnings name them.
         """
         is_edit = isinstance(plan.request, MergeRequest) and plan.request.source == USER
+        is_undo = isinstance(plan.request, UndoRequest)
         warnings: list[str] = []
         seen: dict[str, bytes | None] = {}
         path = plan.act.paths[0]
@@ -313,14 +335,13 @@ class Writer:
 
         async def check(written: Contents) -> Sequence[str]:
             found = await self._damage(seen, written)
-            if is_edit:
-                warnings[:] = [f"warning: {sentence}" for sentence in found.doubtful]
-                return found.broken
-            return [*found.broken, *found.doubtful]
+            allowed = [*found.broken, *found.doubtful] if is_undo else found.doubtful if is_edit else []
+            warnings[:] = [f"warning: {sentence}" for sentence in allowed]
+            return [sentence for sentence in (*found.broken, *found.doubtful) if sentence not in allowed]
 
         act = replace(plan.act, work=work, check=check)
         if approval is not None:
-            act = replace(act, proposal=approval.proposal, decision=approval.decision)
+            act = replace(act, proposal=approval.proposal or None, decision=approval.decision)
         done = await self._acts.run(act)
         if done.undone:
             raise WriteUndone(path, done.undone)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
     from knowledge.writing.files.recovery import Recovery
+    from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
     from mcp_server.app.factories.writer import Writing
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
@@ -84,6 +85,11 @@ class Services:
     def writer(self) -> Writer:
         """The writer of pages."""
         return self.load_writing().writer
+
+    @property
+    def undo(self) -> Undo:
+        """Takes changes of pages back."""
+        return self.load_writing().undo
 
     @property
     def recovery(self) -> Recovery:

@@ -62,6 +62,7 @@ def body_around(entry: HistoryEntry) -> tuple[str, str]:
         **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
         **({} if entry.run is None else {"run": asdict(entry.run)}),
         **({"judged": entry.judgements} if entry.judgements else {}),
+        **({"undoes": entry.undoes} if entry.undoes else {}),
     }
     head, _, tail = canonical(fields).partition(_SEQ)
     return head + _SEQ[:-2], "," + tail

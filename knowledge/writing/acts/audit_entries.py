@@ -36,6 +36,7 @@ def written(act: PageAct[T], work: ActWork[T], changes: Sequence[StagedChange], 
         origins={path: origins for path, origins in work.origins.items() if path in left},
         contradictions=work.contradictions,
         judgements=work.judgements,
+        undoes=work.undoes,
     )
 
 
@@ -50,7 +51,7 @@ def noted(act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage], at: 
 def undone(entry: HistoryEntry) -> HistoryEntry:
     """Return the entry of the same act after all of it was undone."""
     changes = tuple(replace(change, after=change.before, moved_from=None) for change in entry.changes)
-    return replace(entry, changes=changes, outcome="undone", origins={}, contradictions=())
+    return replace(entry, changes=changes, outcome="undone", origins={}, contradictions=(), undoes=())
 
 
 def restoring(path: str, joined: bytes) -> PageAct[None]:

@@ -33,6 +33,8 @@ from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
+from knowledge.writing.undo.undo import Undo
+from knowledge.writing.undo.undo_acts import UndoActs
 from knowledge.writing.writer import FindPages, Writer
 from mcp_server.late_module import LateModule
 
@@ -45,9 +47,10 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The writer, the page history, and the contradictions on record. `acts` and `elsewhere` also work in the background."""
+    """The writer, the undo, the page history, and the contradictions on record. `acts` and `elsewhere` also work in the background."""
 
     writer: Writer
+    undo: Undo
     page_history: PageHistory
     contradictions: Contradictions
     sweep: ContradictionSweep
@@ -89,6 +92,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         pages=pages,
         merging=MergeActs(parts.ledger, pages, parts.now, parts.runner),
         moving=MoveActs(parts.ledger, backlinks),
+        undoing=UndoActs(parts.ledger, backlinks),
         backlinks=backlinks,
         elsewhere=elsewhere,
         pages_like=parts.pages_like,
@@ -101,7 +105,8 @@ def writing_on(parts: WriterBasis) -> Writing:
     page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
     contradictions = Contradictions(parts.vault, parts.ledger, parts.now)
     sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
-    return Writing(writer, page_history, contradictions, sweep, acts, elsewhere)
+    undo = Undo(parts.vault, parts.ledger, parts.tiers, writer, parts.now)
+    return Writing(writer, undo, page_history, contradictions, sweep, acts, elsewhere)
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:

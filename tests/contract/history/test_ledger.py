@@ -114,6 +114,7 @@ async def test_an_act_that_was_begun_is_known_with_all_its_parts_until_it_ends(l
         outcome="partial",
         origins={ODD: (origin(), origin("other", corroborated_by=("wiki:a", "kb:b"), by=""))},
         contradictions=(contradiction(),),
+        undoes=(3, 1),
     )
     earlier = intent("act-2", change("d.md", b"four", None), at=NOW)
     await ledger.intend(begun, [b"one", b"two", b"new"])
@@ -237,6 +238,26 @@ async def test_history_is_paged_newest_first(ledger: Ledger) -> None:
     assert [*first, *await ledger.history("a.md", limit=99, before=first[-1].id)] == list(whole)
     assert list(await ledger.history("a.md", limit=9, before=whole[-1].id)) == []
     assert list(await ledger.history("", limit=9)) == []
+
+
+async def test_the_lines_of_all_pages_are_listed_by_time_and_only_moves_if_asked(ledger: Ledger) -> None:
+    await write(ledger, "a.md", None, b"one", 0)
+    await ledger.keep("b.md", b"saved", how="outside", at=NOW + MINUTE)
+    await move(ledger, "a.md", "c.md", b"one", 2)
+    await write(ledger, "b.md", b"saved", b"two", 3)
+    whole = await ledger.lines_after(0, limit=99)
+    assert [line.path for line in whole] == ["a.md", "b.md", "a.md", "c.md", "b.md"]
+    assert list(await ledger.lines_after(whole[1].id, limit=2)) == list(whole[2:4])
+    assert list(await ledger.lines_after(0, limit=99, since=NOW + 2 * MINUTE)) == list(whole[2:])
+    assert [line.path for line in await ledger.lines_after(0, limit=99, moves=True)] == ["c.md"]
+    assert list(await ledger.lines_after(whole[3].id, limit=99, moves=True)) == []
+
+
+async def test_a_record_names_the_acts_that_an_act_takes_back(ledger: Ledger) -> None:
+    taken = await ledger.commit(entry(change("a.md", None, b"one"), undoes=(2, 1)))
+    assert json.loads(taken.body)["undoes"] == [2, 1]
+    plain = await ledger.commit(entry(change("a.md", b"one", b"two")))
+    assert "undoes" not in json.loads(plain.body)
 
 
 def moved(old: str, new: str, raw: bytes, after: bytes | None = None) -> tuple[FileChange, ...]:

@@ -115,6 +115,8 @@ async def _everything(store: StateStore, _minute: int) -> list[object]:
     """Return everything that can be read."""
     ledger = store.ledger
     seen: list[object] = [await ledger.intents(), await ledger.records(), await ledger.chain_end()]
+    seen += [await ledger.lines_after(0, limit=99), await ledger.lines_after(0, limit=99, moves=True)]
+    seen.append(await ledger.lines_after(1, limit=3, since=NOW + 2 * MINUTE))
     for place in (*PATHS, "guides", None):
         flags = await ledger.flags(place, limit=9)
         flags = [*flags, *await ledger.flags(place, limit=9, dismissed=True)]

@@ -208,6 +208,13 @@ class MemoryLedger:
         found = [line for line in self._lines if line.id < below.get(line.path, 0)]
         return [line for line in reversed(found) if before is None or line.id < before][:limit]
 
+    async def lines_after(
+        self, after: int, *, limit: int, since: datetime | None = None, moves: bool = False
+    ) -> Sequence[Revision]:
+        """Return the lines of all pages' histories after the line `after`, oldest first."""
+        found = [line for line in self._lines if line.id > after and (since is None or line.at >= aware(since))]
+        return [line for line in found if line.moved_from is not None or not moves][:limit]
+
     async def tracked(self, path: str) -> Tracked | None:
         """Return the known origins of the page's units."""
         return self._tracked.get(path)

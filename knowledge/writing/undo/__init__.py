@@ -1,0 +1,1 @@
+"""Takes changes of pages back and keeps what came later."""
