@@ -159,8 +159,8 @@ async def test_of_80_projects_as_many_as_a_minute_allows_are_answered_and_the_cu
         world.projects(80, labelled=False)
         answers = [await ask(board, limit=100, assignee="me")]
         read = answers[0].total
-        # The last ten of the minute are for single tasks and acts; a request or two may be under way when that is known.
-        assert 48 <= read <= 50
+        # The last ten of the minute are for single tasks and acts; requests under way when that is known may count among them.
+        assert 40 <= read <= 50
         assert len(world.served.seen) == 3 + read
         assert f"{80 - read} projects are not searched yet, and total leaves them out" in str(answers[0].note)
         assert {name for line in answers[0].tasks for name in line.assignees} == {"ada"}
