@@ -12,7 +12,7 @@ from agents.engine.events import Json
 from agents.engine.graph import FeedbackKind
 from agents.engine.progress.feedback import KINDS
 from agents.spec.predicates.combinators import All, AnyOf, Each, InOtherWords, Not, TeamCondition
-from agents.spec.predicates.grounds import GroundedItems, TakesUp, sources_in
+from agents.spec.predicates.grounds import AccountsFor, GroundedItems, TakesUp, sources_in
 from agents.spec.predicates.knowledge_base import (
     Below,
     LearningPage,
@@ -57,6 +57,7 @@ LEAVES: tuple[type[Leaf], ...] = (
         Supported,
         GroundedItems,
         TakesUp,
+        AccountsFor,
         PagesExist,
         Below,
         LearningPage,

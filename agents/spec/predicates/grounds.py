@@ -11,10 +11,10 @@ from pydantic import BeforeValidator, ValidationInfo
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.quote_check import LEAST_CHARACTERS, contains_quote, quoted_parts
-from agents.engine.work.gaps import citations_in
-from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, either, met_unless, some_items, unmet
+from agents.engine.work.gaps import citations_in, short
+from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, either, met_unless, names_at, shown, some_items, unmet
 from agents.spec.yaml.block import Some
-from agents.spec.yaml.field_path import FieldPath, Path, located, read_path, same, says_something
+from agents.spec.yaml.field_path import FieldPath, Located, Path, located, read_path, same, says_something, spread
 
 GROUNDS: Mapping[str, str] = {
     "brief": "the brief",
@@ -25,6 +25,8 @@ GROUNDS: Mapping[str, str] = {
 }
 """The texts that a journey was given, with their names in messages."""
 INPUTS = "inputs"
+MOST_TEXT_CHARS = 80
+"""The most characters of a requirement in the message that names it as left out."""
 BETWEEN = "\n\0\n"
 """Separates joined texts, so that no quote can span two of them."""
 
@@ -60,11 +62,14 @@ class WordSource:
         elif self.kind == "answers":
             yield from (one.get("answer", "") for asked in facts.answers.values() for one in asked.values())
         else:
-            for name, work in facts.works.items():
-                # Phases of other agents have a dot before their own name.
-                _, dot, phase = name.rpartition(".")
-                if dot and (not self.parts or phase == self.parts[0]):
-                    yield from _texts([value for _, value in located(work, self.parts[1:])])
+            yield from _texts([value for _, value in self.recorded(facts)])
+
+    def recorded(self, facts: SubmitFacts) -> Iterator[Located]:
+        """Yield what other agents recorded at the place. Phases of other agents have a dot before their own name."""
+        for name, work in facts.works.items():
+            _, dot, phase = name.rpartition(".")
+            if dot and (not self.parts or phase == self.parts[0]):
+                yield from located(work, self.parts[1:])
 
     def __str__(self) -> str:
         if self.path is not None:
@@ -194,6 +199,31 @@ class TakesUp(WorkLeaf):
             left = [str(number) for number, text in enumerate(texts, 1) if not any(text.have(one) for one in words)]
             if left:
                 yield f"no item of {self.field} covers number {', '.join(left)} of {source}: copy its words"
+
+
+class AccountsFor(WorkLeaf):
+    """Items name the id of every item that another agent recorded at `of`, and no id that none recorded.
+
+    Holds if no other agent recorded any: an agent that runs alone has no requirements of an earlier one.
+    """
+
+    NAME: ClassVar[str] = "accounts_for"
+    DEMAND: ClassVar[str] = "{field} names every id of {of}, if there are any"
+    field: Some[Path]
+    of: Source
+
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the ids that no item names, each with the beginning of its text, and the unknown ones."""
+        items = [item for _, item in spread(list(self.of.recorded(facts)))]
+        texts = {item["id"]: str(item.get("text", "")) for item in items if isinstance(item, Mapping) and "id" in item}
+        if not texts:
+            return
+        named = names_at(self.field, facts)
+        left = [f"{id_} ({short(text, MOST_TEXT_CHARS)})" for id_, text in texts.items() if id_ not in named]
+        if left:
+            yield f"{either(self.field)} leaves out {shown(left)} of {self.of}: name each where it is dealt with"
+        if unknown := [name for name in named if name not in texts]:
+            yield f"{either(self.field)} names {shown(unknown)}, and {self.of} has {shown(list(texts))}"
 
 
 def sources_in(value: Any) -> Iterator[FieldPath]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tests.support.agents.cognitive.scripts import Act, Scene, Script, shared
+from tests.support.agents.cognitive.scripts import Act, Scene, Script, clarification, shared
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ def script_of(agent: str) -> Script:
 def acts(cast: Cast, told: Mapping[str, Any], inputs: Mapping[str, Any]) -> Sequence[Act]:
     """Return the acts for the journey's present phase."""
     agent, phase = cast.of(told["phase"])
-    scene = Scene(told["journey_id"], told["prompt"], told["visit"], inputs=inputs)
+    clarified = agent != "clarification" and "clarification" in cast.parts.values()
+    recorded = [one["id"] for one in clarification.requirements(inputs)] if clarified else []
+    scene = Scene(told["journey_id"], told["prompt"], told["visit"], inputs=inputs, requirements=recorded)
     if phase in shared.PHASES:
         return shared.acts(agent, phase, scene)
     return script_of(agent)(phase, scene)

@@ -70,7 +70,10 @@ conditions:
   tried:
 """
 GATHERED: Mapping[str, Any] = {
-    "GATHER": {"events": [{"id": "e1", "what": "There the swarm left"}, {"id": "e2", "what": "the hive was empty"}]}
+    "GATHER": {"events": [{"id": "e1", "what": "There the swarm left"}, {"id": "e2", "what": "the hive was empty"}]},
+    "clarify.SPECIFY": {
+        "requirements": [{"id": "r1", "text": "At most two hives."}, {"id": "r2", "text": "No stings."}]
+    },
 }
 
 
@@ -398,6 +401,21 @@ TRIED = {
             (causes({"what": "a swarm left"}, {"event": "e1"}), "covers number 1, 2 of GATHER.events.what"),
             ({}, "covers number 1, 2 of GATHER.events.what"),
         ],
+    ),
+    "accounts_for": Tried(
+        "accounts_for: {field: [causes.needs, pages], of: others.SPECIFY.requirements}",
+        [causes({"needs": ["r1"]}, {"needs": ["r2", "r1"]}), {**causes({"needs": ["r2"]}), "pages": ["r1"]}],
+        [
+            (
+                causes({"needs": ["r1"]}),
+                "causes.needs or pages leaves out r2 (No stings.) of others.SPECIFY.requirements: name each where it is dealt",
+            ),
+            (causes({"needs": ["r1", "r2", "r3"]}), "names r3, and others.SPECIFY.requirements has r1, r2"),
+            ({}, "leaves out r1 (At most two hives.), r2 (No stings.) of"),
+        ],
+    ),
+    "accounts_for, without an earlier agent": Tried(
+        "accounts_for: {field: causes.needs, of: others.PLAN.requirements}", [causes({"needs": ["c1"]}), {}], []
     ),
     "pages_exist": Tried(
         "pages_exist: {field: pages, count: 2}",

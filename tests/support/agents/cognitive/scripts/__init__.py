@@ -5,7 +5,7 @@ One module an agent, by the agent's own phase names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -33,7 +33,15 @@ class Scene:
     visit: int = 1
     skill: str = ""
     inputs: Mapping[str, Json] = field(default_factory=dict)
+    requirements: Sequence[str] = ()
+    """The ids of the requirements that clarification recorded before."""
 
 
 Script = Callable[[str, Scene], list[Act]]
 """Returns the acts in that phase. Shared phases (JOHARI_DISCOVERY, CLOSING) may be left to `shared.py`."""
+
+
+def naming(items: Sequence[Json], requirements: Sequence[str], field_name: str = "meets") -> list[Json]:
+    """Return the items, the first of which names the ids of these requirements in that field."""
+    first, *rest = items
+    return [{**first, field_name: list(requirements)} if requirements else first, *rest]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.support.agents.agent_harness import VARROA, WATER
-from tests.support.agents.cognitive.scripts import Act, Json, Scene
+from tests.support.agents.cognitive.scripts import Act, Json, Scene, naming
 
 DECOMPOSE: Mapping[str, Json] = {
     "question": "How do two colonies get through their first winter?",
@@ -104,6 +104,9 @@ def acts(phase: str, scene: Scene) -> list[Act]:
     """Return the acts in a phase of analysis: three options are weighed, and given constraints apply, too."""
     if phase == "WEIGH":
         return [Act("submit", {**WEIGH, **{name: [*WEIGH[name], added] for name, added in THIRD.items()}})]
+    if phase == "CONCLUDE" and scene.requirements:
+        named = naming(CONCLUDE["conclusions"], scene.requirements, "bears_on")
+        return [Act("submit", {**CONCLUDE, "conclusions": named})]
     if phase != "BOUND":
         return [Act("submit", WORKS[phase])]
     texts = enumerate(scene.inputs.get("constraints", []), 1)

@@ -70,17 +70,26 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
 }
 
 
+def requirements(inputs: Mapping[str, Json]) -> list[Json]:
+    """Return the requirements of the script: its own two, and one for each given constraint."""
+    kept = [
+        {"id": f"r{id_}", "text": f"Kept: {text}", "from": [id_], "test": f"Somebody looks for: {text}"}
+        for id_, text in _given(inputs).items()
+    ]
+    return [*SPECIFY["requirements"], *kept]
+
+
+def _given(inputs: Mapping[str, Json]) -> dict[str, str]:
+    return {f"g{number}": text for number, text in enumerate(inputs.get("constraints", []), 1)}
+
+
 def acts(phase: str, scene: Scene) -> list[Act]:
     """Return the acts in a phase of clarification: given constraints are points, and kept."""
-    given = {f"g{number}": text for number, text in enumerate(scene.inputs.get("constraints", []), 1)}
+    given = _given(scene.inputs)
     if phase == "READ":
         points = [{"id": id_, "words": text, "means": text} for id_, text in given.items()]
         return [Act("submit", {**READ, "points": [*READ["points"], *points]})]
     if phase == "SPECIFY":
-        kept = [
-            {"id": f"r{id_}", "text": f"Kept: {text}", "from": [id_], "test": f"Somebody looks for: {text}"}
-            for id_, text in given.items()
-        ]
-        return [Act("submit", {**SPECIFY, "requirements": [*SPECIFY["requirements"], *kept]})]
+        return [Act("submit", {**SPECIFY, "requirements": requirements(scene.inputs)})]
     answer = [Act("answer", ANSWERED)] if phase == "ASK" else []
     return [Act("submit", WORKS[phase]), *answer]

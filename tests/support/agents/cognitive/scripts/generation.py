@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.agents.agent_harness import VARROA, WINTER
-from tests.support.agents.cognitive.scripts import Act, Json, Scene
+from tests.support.agents.cognitive.scripts import Act, Json, Scene, naming
 
 ITEMS: list[Json] = [
     {"id": "s1", "text": "Says when mites are treated.", "check": "a month is named", "evidence": [VARROA]},
@@ -34,7 +34,7 @@ def items(scene: Scene) -> list[Json]:
     """Return the requirements: two from pages, and every given constraint."""
     given = scene.inputs.get("constraints", [])
     more = [{"id": f"g{n}", "text": text, "check": "one looks", "words": text} for n, text in enumerate(given, 1)]
-    return [*ITEMS, *more]
+    return naming([*ITEMS, *more], scene.requirements)
 
 
 def plan(scene: Scene) -> list[Json]:

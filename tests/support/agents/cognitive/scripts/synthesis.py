@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.agents.agent_harness import FLOWERS, VARROA, WATER, WINTER
-from tests.support.agents.cognitive.scripts import Act, Json, Scene
+from tests.support.agents.cognitive.scripts import Act, Json, Scene, naming
 
 TOPICS: list[Json] = [
     {"id": "t1", "text": "What do the bees need in winter?"},
@@ -65,7 +65,11 @@ def checks(scene: Scene) -> list[Json]:
 def acts(phase: str, scene: Scene) -> list[Act]:
     """Return the acts in a phase of synthesis."""
     works: dict[str, Json] = {
-        "COLLECT": {"topics": TOPICS, "positions": POSITIONS, "constraints": constraints(scene)},
+        "COLLECT": {
+            "topics": naming(TOPICS, scene.requirements),
+            "positions": POSITIONS,
+            "constraints": constraints(scene),
+        },
         "RECONCILE": {"topics": SETTLED},
         "INTEGRATE": {"design": "Healthy bees first, then food, in one calendar.", "parts": PARTS},
         "CONSTRAIN": {"checks": checks(scene)},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.support.agents.agent_harness import VARROA, WATER, WINTER
-from tests.support.agents.cognitive.scripts import Act, Json, Scene
+from tests.support.agents.cognitive.scripts import Act, Json, Scene, naming
 
 CRITERIA: list[Json] = [
     {"id": "k1", "text": "Names the cause of losses.", "weight": "must", "test": "read it", "evidence": [VARROA]},
@@ -24,7 +24,7 @@ def criteria(scene: Scene) -> list[Json]:
         {"id": f"g{n}", "text": f"{n}: {text}", "weight": "should", "test": "one looks", "words": text}
         for n, text in enumerate(given, 1)
     ]
-    return [*CRITERIA, *more]
+    return naming([*CRITERIA, *more], scene.requirements)
 
 
 def evidence(scene: Scene) -> list[Json]:

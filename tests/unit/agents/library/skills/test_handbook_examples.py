@@ -53,7 +53,9 @@ async def played(led: Led, scripts: Scripts) -> JourneyState:
     state = await led.state()
     part, _, phase = state.phase.rpartition(".")
     agent, script = (FOLLOWING, memory.acts) if part.endswith(f".{FOLLOWING}") else scripts[part]
-    scene = Scene(led.journey, await led.told(), state.visit)
+    clarified = agent != "clarification" and any(name == "clarification" for name, _ in scripts.values())
+    recorded = [one["id"] for one in clarification.requirements({})] if clarified else []
+    scene = Scene(led.journey, await led.told(), state.visit, requirements=recorded)
     acts = shared.acts(agent, phase, scene) if phase in shared.PHASES else script(phase, scene)
     led.look.called_before, led.look.called = [*led.look.called_before, *led.look.called], []
     after = await perform(led, acts)
