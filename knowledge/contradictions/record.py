@@ -8,17 +8,21 @@ from datetime import datetime
 
 import anyio.to_thread
 
+from knowledge.contradictions.statement_place import places_of
 from knowledge.errors import KnowledgeError
-from knowledge.history.ports import Actor, Flag, HistoryEntry, Ledger
+from knowledge.history.ports import Actor, Flag, HistoryEntry, Ledger, Settlement
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import CUT_MARK, Dismissal, Ruling, Side
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
 from knowledge.wire.cursors import question, seal, unseal
+from knowledge.writing.acts.audit_entries import SERVER
 from knowledge.writing.answers import Disagreement, Disagreements, DismissalLine
 
 FLAGS_AT_ONCE = 200
 """Flags that are read at a time; those that no longer hold are settled as they are read."""
+REVISITED = 100
+"""Settled contradictions, newest first, that a list looks at again: the change that settled them may have been undone."""
 LONGEST_REASON = 500
 DISMISS, REOPEN = "contradiction.dismiss", "contradiction.reopen"
 """The names of a person's acts in the audit log."""
@@ -32,7 +36,7 @@ class NotOpen(KnowledgeError):
         if found is None:
             why = f"there is no contradiction {flag_id}; list them to see their numbers"
         elif found.settled_at is not None:
-            why = f"contradiction {flag_id} is settled: its pages no longer say both, or a person has decided on it"
+            why = f"contradiction {flag_id} is settled: {settled_sentence(found)}"
         elif found.dismissal is not None:
             why = f"contradiction {flag_id} was already dismissed by {found.dismissal.by}"
         else:
@@ -66,6 +70,8 @@ class Contradictions:
             BadCursor: it belongs to another query.
         """
         path = clean_path(place) if place else None
+        if not dismissed:
+            await self._revive(path)
         key = question({"of": "contradictions", "path": path, "dismissed": dismissed})
         after = _place(cursor, key)
         found: list[Flag] = []
@@ -75,7 +81,8 @@ class Contradictions:
             found += valid
             gone = {flag.id for flag in flags} - {flag.id for flag in valid}
             if gone:
-                await self._ledger.settle(sorted(gone), at=self._now())
+                why = "a page no longer has one of the statements"
+                await self._ledger.settle(sorted(gone), Settlement("changed", SERVER, self._now(), why))
             if len(flags) < FLAGS_AT_ONCE:
                 break
             after = flags[-1].rank, flags[-1].id
@@ -84,6 +91,25 @@ class Contradictions:
             [disagreement(flag) for flag in shown],
             seal(key, (shown[-1].rank, shown[-1].id)) if len(found) > limit else None,
         )
+
+    async def settled(self, place: str | None, *, limit: int) -> Sequence[Flag]:
+        """Return settled contradictions at or below `place`, newest first: with who settled them, how and when."""
+        path = clean_path(place) if place else None
+        await self._revive(path)
+        return await self._ledger.settled(path, limit=limit)
+
+    async def found(self, flag_id: int) -> Flag:
+        """Return the contradiction, open or not.
+
+        Raises: NotOpen: there is none with that number.
+        """
+        flag = await self._ledger.flag(flag_id)
+        if flag is not None and flag.settlement is not None:
+            await self._revive_those([flag])
+            flag = await self._ledger.flag(flag_id)
+        if flag is None:
+            raise NotOpen(flag_id, None)
+        return flag
 
     async def one(self, flag_id: int) -> Flag:
         """Return the contradiction if it is open. Raises: NotOpen: it is not open."""
@@ -132,6 +158,30 @@ class Contradictions:
         if not await self._ledger.reopen(flag_id, entry):
             raise NotOpen(flag_id, await self._ledger.flag(flag_id))
 
+    async def _revive(self, path: str | None) -> None:
+        """Open settled contradictions again whose statements are all back, because the change that settled them was undone."""
+        await self._revive_those(await self._ledger.settled(path, limit=REVISITED))
+
+    async def _revive_those(self, flags: Sequence[Flag]) -> None:
+        for flag in flags:
+            if await anyio.to_thread.run_sync(self._is_back, flag):
+                why = f"contradiction {flag.id}: its statements are on their pages again"
+                entry = HistoryEntry(self._now(), Actor(SERVER, REOPEN, ""), intent=why, outcome="reopened")
+                await self._ledger.revive(flag.id, entry)
+
+    def _is_back(self, flag: Flag) -> bool:
+        """Return whether each statement that was on a page is on it again, word for word and not as a part of a sentence."""
+        sides = _written_sides([flag])
+        return bool(sides) and all(
+            any(place.whole for place in places_of(self._text_of(side.path), side)) for side in sides
+        )
+
+    def _text_of(self, path: str) -> str:
+        try:
+            return self._vault.read(path).raw.decode("utf-8", "replace")
+        except KnowledgeError:
+            return ""
+
     async def _valid(self, flags: Sequence[Flag]) -> list[Flag]:
         """Return the flags whose two sides are still in their pages."""
         texts: dict[str, list[str]] = {}
@@ -147,11 +197,7 @@ class Contradictions:
         return [flag for flag in flags if all(map(is_there, _written_sides([flag])))]
 
     def _units_of(self, path: str) -> list[str]:
-        try:
-            here = units(cut(self._vault.read(path).raw.decode("utf-8", "replace")))
-        except KnowledgeError:
-            return []
-        return [one_line(unit.text) for unit in here]
+        return [one_line(unit.text) for unit in units(cut(self._text_of(path)))]
 
 
 def _written_sides(flags: Iterable[Flag]) -> list[Side]:
@@ -163,6 +209,21 @@ def _written_sides(flags: Iterable[Flag]) -> list[Side]:
 def one_line(text: str) -> str:
     """Return the text on one line."""
     return " ".join(text.split())
+
+
+def settled_sentence(flag: Flag) -> str:
+    """Return how a settled contradiction ended, and by whom, in a few words."""
+    end = flag.settlement
+    if end is None:
+        return "its pages no longer say both, or a person has decided on it"
+    word = {
+        "first": f"{end.by} kept the first statement",
+        "second": f"{end.by} kept the second statement",
+        "edited": f"{end.by} edited its pages",
+        "approved": f"{end.by or 'a person'} approved the new statement",
+        "changed": "a page no longer has one of the statements",
+    }[end.how]
+    return f"{word} ({_iso(end.at)})"
 
 
 def disagreement(flag: Flag) -> Disagreement:

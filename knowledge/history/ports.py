@@ -191,9 +191,27 @@ class Tracked:
     origins: Sequence[Origin]
 
 
+SettledHow = Literal["first", "second", "edited", "approved", "changed"]
+"""How a contradiction was settled: a person kept the existing (`first`) or the new (`second`) statement, or edited a page;
+the claim was approved; or a page no longer had one of the statements, whoever changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The end of a contradiction. `reason` is one sentence about what was done, "" if nothing more is known."""
+
+    how: SettledHow
+    by: str
+    at: datetime
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A contradiction on record, open until it is settled or dismissed. `rank` orders them: a thousand times the confidence."""
+    """A contradiction on record, open until it is settled or dismissed. `rank` orders them: a thousand times the confidence.
+
+    `settlement` is None for one that was settled before this was recorded.
+    """
 
     id: int
     at: datetime
@@ -202,6 +220,7 @@ class Flag:
     rank: int = 0
     settled_at: datetime | None = None
     dismissal: Dismissal | None = None
+    settlement: Settlement | None = None
 
 
 def rank_of(contradiction: Contradiction) -> int:
@@ -335,8 +354,22 @@ class Ledger(Protocol):
         """Undo a dismissal and record that; False, and nothing recorded, if it is not dismissed."""
         ...
 
-    async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
-        """Close these contradictions: one of their sides has changed, or a person has decided."""
+    async def settle(self, flag_ids: Sequence[int], settlement: Settlement) -> None:
+        """Close those of these contradictions that are open: one of their sides has changed, or a person has decided.
+
+        A person's settlement also replaces `changed`, because another process may notice the change of a page first.
+        """
+        ...
+
+    async def settled(self, path: str | None, *, limit: int) -> Sequence[Flag]:
+        """Return settled contradictions with a side at or below `path` whose settlement is on record, newest first."""
+        ...
+
+    async def revive(self, flag_id: int, entry: HistoryEntry) -> bool:
+        """Open a settled contradiction again, because both statements are back, and record that.
+
+        False, and nothing recorded, if it is not settled, or if these two statements have been recorded again since.
+        """
         ...
 
     async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:

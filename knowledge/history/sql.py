@@ -53,6 +53,7 @@ from knowledge.history.ports import (
     Intent,
     KeptState,
     Revision,
+    Settlement,
     Tracked,
     rank_of,
 )
@@ -212,7 +213,7 @@ WHERE settled_at IS NULL AND (ruling IS NOT NULL) = %(dismissed)s AND (rank, id)
 _ONE_FLAG = f"SELECT {_FLAG_COLUMNS} FROM forge.contradiction WHERE id = %s"  # noqa: S608 - constants
 _DISMISSALS = """
 SELECT pair, ruling, ruled_by, ruled_at, reason FROM forge.contradiction
-WHERE ruling IS NOT NULL AND existing_path = %(path)s AND new_path = %(path)s ORDER BY ruled_at, id
+WHERE settled_at IS NULL AND ruling IS NOT NULL AND existing_path = %(path)s AND new_path = %(path)s ORDER BY ruled_at, id
 """
 _DISMISS = """
 UPDATE forge.contradiction SET ruling = %(ruling)s, ruled_by = %(by)s, ruled_at = %(at)s, reason = %(reason)s, pair = %(pair)s
@@ -222,15 +223,40 @@ _REOPEN = """
 UPDATE forge.contradiction SET ruling = NULL, ruled_by = NULL, ruled_at = NULL, reason = NULL
 WHERE id = %s AND settled_at IS NULL AND ruling IS NOT NULL RETURNING id
 """
+# A settled row has its settlement in the columns of a dismissal.
 _SETTLE = """
-UPDATE forge.contradiction SET settled_at = %s WHERE id = ANY(%s::bigint[]) AND settled_at IS NULL AND ruling IS NULL
+UPDATE forge.contradiction SET settled_at = %(at)s, ruling = %(how)s, ruled_by = %(by)s, ruled_at = %(at)s, reason = %(reason)s
+WHERE id = ANY(%(ids)s::bigint[]) AND (
+    (settled_at IS NULL AND ruling IS NULL) OR (settled_at IS NOT NULL AND ruling = 'changed' AND %(how)s::text <> 'changed')
+)
+"""
+_SETTLED = f"""
+SELECT {_FLAG_COLUMNS} FROM forge.contradiction
+WHERE settled_at IS NOT NULL AND ruling IS NOT NULL AND (
+    %(place)s::text = '' OR existing_path = %(place)s OR new_path = %(place)s
+    OR substr(existing_path, 1, length(%(place)s) + 1) = %(place)s || '/'
+    OR substr(new_path, 1, length(%(place)s) + 1) = %(place)s || '/'
+) ORDER BY settled_at DESC, id DESC LIMIT %(limit)s
+"""  # noqa: S608 - constants
+_REVIVE = """
+UPDATE forge.contradiction AS c SET settled_at = NULL, ruling = NULL, ruled_by = NULL, ruled_at = NULL, reason = NULL
+WHERE c.id = %s AND c.settled_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM forge.contradiction AS o WHERE o.settled_at IS NULL AND (
+        o.same = c.same OR (o.pair = c.pair AND (
+            (o.existing_path = c.existing_path AND o.new_path = c.new_path)
+            OR (o.existing_path = c.new_path AND o.new_path = c.existing_path)
+        ))
+    )
+) RETURNING id
 """
 
 
 def _move_contradictions_in_sqlite(c: apsw.Connection, old: Sequence[str], new: Sequence[str]) -> list[Row]:
     moved = dict(zip(old, new, strict=True))
     # All are read before the first is changed: two pages may change places.
-    found: Any = c.execute("SELECT id, existing_path, new_path FROM contradiction WHERE settled_us IS NULL").fetchall()
+    found: Any = c.execute(
+        "SELECT id, existing_path, new_path FROM contradiction WHERE settled_us IS NULL OR ruling IS NOT NULL"
+    ).fetchall()
     rows = [row for row in found if moved.keys() & {row[1], row[2]}]
     # `same` names the former paths, where another page may be by now. From here on the row is known by `pair` and its paths.
     c.executemany(
@@ -248,7 +274,8 @@ UPDATE forge.contradiction AS c SET
     existing_path = coalesce((SELECT new FROM moved WHERE old = c.existing_path), c.existing_path),
     new_path = coalesce((SELECT new FROM moved WHERE old = c.new_path), c.new_path),
     same = convert_to('moved ' || c.id, 'UTF8')
-WHERE settled_at IS NULL AND (existing_path IN (SELECT old FROM moved) OR new_path IN (SELECT old FROM moved))
+WHERE (settled_at IS NULL OR ruling IS NOT NULL)
+    AND (existing_path IN (SELECT old FROM moved) OR new_path IN (SELECT old FROM moved))
 """,
 )
 # Every path that the page had, the present one first. At each path, only lines below `below` are the page's; it left at `until`.
@@ -538,9 +565,24 @@ class SqlLedger:
 
         return await self._tables.transact(work)
 
-    async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
+    async def settle(self, flag_ids: Sequence[int], settlement: Settlement) -> None:
         """Close these contradictions."""
-        await self._tables.write((_SETTLE, (aware(at), list(flag_ids))))
+        values = {
+            "ids": list(flag_ids),
+            "how": settlement.how,
+            "by": storable(settlement.by),
+            "at": aware(settlement.at),
+            "reason": storable(settlement.reason),
+        }
+        await self._tables.write((_SETTLE, values))
+
+    async def settled(self, path: str | None, *, limit: int) -> Sequence[Flag]:
+        """Return settled contradictions with a side at or below `path`, newest first."""
+        return [_flag(row) for row in await self._tables.read(_SETTLED, {"place": path or "", "limit": limit})]
+
+    async def revive(self, flag_id: int, entry: HistoryEntry) -> bool:
+        """Open a settled contradiction again and record that."""
+        return await self._rule((_REVIVE, (flag_id,)), entry)
 
     async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
@@ -622,8 +664,12 @@ def _flag(row: Row) -> Flag:
     found = contradiction(text)
     # The columns are updated when pages move; the stored text still has the old paths.
     found = replace(found, existing=replace(found.existing, path=existing), new=replace(found.new, path=new))
-    dismissal = None if ruling is None else Dismissal(ruling, by, moment(ruled_at), reason)
-    return Flag(id_, moment(at), principal, found, rank, moment_if_any(settled), dismissal)
+    flag = Flag(id_, moment(at), principal, found, rank, moment_if_any(settled))
+    if ruling is None:
+        return flag
+    if settled is None:
+        return replace(flag, dismissal=Dismissal(ruling, by, moment(ruled_at), reason))
+    return replace(flag, settlement=Settlement(ruling, by, moment(ruled_at), reason))
 
 
 def _flagging(entry: HistoryEntry, found: Contradiction) -> Part:

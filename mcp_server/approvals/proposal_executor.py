@@ -14,7 +14,7 @@ import anyio
 
 from knowledge.contradictions.record import NotOpen
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
-from knowledge.history.ports import Flag
+from knowledge.history.ports import Flag, Settlement
 from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import LONGEST_CLAIM_S, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
 from mcp_server.approvals.approvers import CannotDecide, require_trust
@@ -397,7 +397,9 @@ class ProposalExecutor:
     async def settle(self, proposal: Proposal) -> None:
         """Close the contradictions of an approved claim, because the page now says it."""
         if ids := [flag.id for flag in await self._flags(proposal)]:
-            await self.services.state.ledger.settle(ids, at=self.services.now())
+            by = "" if proposal.verdict is None else f"{proposal.verdict.by} ({proposal.verdict.channel})"
+            settlement = Settlement("approved", by, self.services.now(), f"{proposal.id} was approved")
+            await self.services.state.ledger.settle(ids, settlement)
 
     async def dismiss(self, proposal: Proposal, *, by: str, reason: str) -> None:
         """Dismiss the contradictions of a rejected claim: the existing text stays, and the same claim is not raised again."""

@@ -12,7 +12,7 @@ import pytest
 
 from knowledge.errors import UnknownIntent
 from knowledge.history.audit.chain import digest_of, fields_of, verify
-from knowledge.history.ports import Actor, FileChange, Intent, Ledger, Tracked
+from knowledge.history.ports import Actor, FileChange, Intent, Ledger, Settlement, Tracked
 from knowledge.history.retention import KEPT, collect
 from knowledge.merge.model import Dismissal
 from knowledge.state.ports import StateStore
@@ -380,12 +380,50 @@ async def test_a_settled_contradiction_is_not_listed_and_may_come_again(ledger: 
     await ledger.commit(entry(contradictions=[contradiction()], actor=Actor("bob", "kb_merge", "")))
     (flag,) = await ledger.flags(None, limit=9)
     assert flag.principal == ADA.principal
-    await ledger.settle([flag.id, 4711], at=NOW + MINUTE)
-    await ledger.settle([], at=NOW + MINUTE)
+    await ledger.settle([flag.id, 4711], Settlement("changed", "", NOW + MINUTE))
+    await ledger.settle([], Settlement("changed", "", NOW + MINUTE))
     assert list(await ledger.flags(None, limit=9)) == []
     await ledger.commit(entry(contradictions=[contradiction()], at=NOW + DAY))
     (again,) = await ledger.flags(None, limit=9)
     assert again.id > flag.id
+
+
+async def test_a_settlement_is_on_record_and_a_persons_own_replaces_a_noticed_change(ledger: Ledger) -> None:
+    two = [contradiction("a.md", "b.md"), contradiction("docs/c.md", "docs/d.md")]
+    await ledger.commit(entry(contradictions=two))
+    flags = {flag.contradiction.new.path: flag for flag in await ledger.flags(None, limit=9)}
+    b, d = flags["b.md"], flags["docs/d.md"]
+    noticed = Settlement("changed", "", NOW + MINUTE)
+    kept = Settlement("second", "ana (page)", NOW + 2 * MINUTE, "keeps “60”")
+    await ledger.settle([b.id, d.id], noticed)
+    await ledger.settle([b.id], kept)
+    await ledger.settle([b.id], replace(kept, how="first", by="bob"))
+    await ledger.settle([b.id], replace(noticed, at=NOW + DAY))
+    of_b, of_d = replace(b, settled_at=kept.at, settlement=kept), replace(d, settled_at=noticed.at, settlement=noticed)
+    assert list(await ledger.settled(None, limit=9)) == [of_b, of_d]
+    assert list(await ledger.settled("docs", limit=9)) == [of_d]
+    assert list(await ledger.settled(None, limit=1)) == [await ledger.flag(b.id)] == [of_b]
+    assert await ledger.dismissals("b.md") == {}
+
+
+async def test_a_settled_contradiction_is_opened_again_unless_it_was_recorded_again(ledger: Ledger) -> None:
+    one, again = contradiction("a.md", "b.md"), entry(outcome="reopened", at=NOW + DAY)
+    await ledger.commit(entry(contradictions=[one]))
+    (flag,) = await ledger.flags(None, limit=9)
+    assert not await ledger.revive(flag.id, again), "it is open"
+    await ledger.settle([flag.id], Settlement("first", "ana", NOW + MINUTE))
+    # It follows its page while it is settled.
+    moved = replace(change("moved.md", None, b"one"), moved_from="a.md")
+    await ledger.commit(entry(change("a.md", b"one", None), moved))
+    assert await ledger.revive(flag.id, again)
+    assert not await ledger.revive(4711, again)
+    (back,) = await ledger.flags("moved.md", limit=9)
+    assert (back.id, back.settled_at, back.settlement) == (flag.id, None, None)
+    assert [fields_of(record)["outcome"] for record in await ledger.records()] == ["done", "done", "reopened"]
+    await ledger.settle([flag.id], Settlement("first", "ana", NOW + MINUTE))
+    await ledger.commit(entry(contradictions=[replace(one, existing=replace(one.existing, path="moved.md"))]))
+    assert not await ledger.revive(flag.id, again), "it has a new number"
+    assert len(await ledger.flags(None, limit=9)) == 1
 
 
 async def test_the_surest_contradiction_of_the_best_believed_statements_comes_first(ledger: Ledger) -> None:
@@ -423,7 +461,7 @@ async def test_a_dismissed_contradiction_is_not_raised_again_until_it_is_reopene
         one, existing=replace(one.new, source="wiki:x"), new=replace(one.existing, text=f" {one.existing.text}\n")
     )
     await ledger.commit(entry(contradictions=[one, swapped], actor=Actor("bob", "kb_merge", "")))
-    await ledger.settle([flag.id], at=NOW + DAY)
+    await ledger.settle([flag.id], Settlement("changed", "", NOW + DAY))
     assert await ledger.flags(None, limit=9) == []
     assert len(await ledger.flags(None, limit=9, dismissed=True)) == 1
     # The same two statements on another page are another contradiction.
@@ -614,7 +652,7 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(ledger: Ledger
         ledger.intend(intent("act", at=naive), []),
         ledger.commit(entry(at=naive)),
         ledger.commit(entry(change("a.md", None, b"one"), origins={"a.md": [origin(observed_at=naive)]})),
-        ledger.settle([1], at=naive),
+        ledger.settle([1], Settlement("changed", "", naive)),
         ledger.forget(seen_before=naive),
     ):
         with pytest.raises(ValueError, match="without its zone"):

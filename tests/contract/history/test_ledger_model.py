@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import UnknownIntent
-from knowledge.history.ports import FileChange, Ledger
+from knowledge.history.ports import FileChange, Ledger, Settlement
 from knowledge.merge.model import Dismissal
 from knowledge.state.ports import StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
@@ -61,7 +61,19 @@ def _drop(id_: str) -> Act:
 def _settle(position: int) -> Act:
     async def act(ledger: Ledger, minute: int) -> None:
         flags = await ledger.flags(None, limit=9)
-        await ledger.settle([flag.id for flag in flags[position : position + 1]], at=NOW + minute * MINUTE)
+        settlement = Settlement("changed" if position else "first", "ana", NOW + minute * MINUTE, "why")
+        await ledger.settle([flag.id for flag in flags[position : position + 1]], settlement)
+
+    return act
+
+
+def _revive(position: int) -> Act:
+    """Open the contradiction again that was settled last, or the one before."""
+
+    async def act(ledger: Ledger, minute: int) -> list[bool]:
+        flags = await ledger.settled(None, limit=9)
+        again = entry(outcome="reopened", at=NOW + minute * MINUTE)
+        return [await ledger.revive(flag.id, again) for flag in flags[position : position + 1]]
 
     return act
 
@@ -99,6 +111,7 @@ acts = st.one_of(
     st.builds(_intend, ids, paths, pages, pages),
     st.builds(_drop, ids),
     st.builds(_settle, st.integers(0, 2)),
+    st.builds(_revive, st.integers(0, 1)),
     st.builds(_rule, st.integers(0, 2), st.sampled_from(["both", "existing", None])),
     st.builds(_forget, st.integers(0, 5), st.integers(1, 3)),
 )
@@ -121,7 +134,8 @@ async def _everything(store: StateStore, _minute: int) -> list[object]:
         flags = await ledger.flags(place, limit=9)
         flags = [*flags, *await ledger.flags(place, limit=9, dismissed=True)]
         # Without their ids, which may have gaps.
-        seen.append([(flag.at, flag.contradiction, flag.rank, flag.dismissal) for flag in flags])
+        flags = [*flags, *await ledger.settled(place, limit=9)]
+        seen.append([(flag.at, flag.contradiction, flag.rank, flag.dismissal, flag.settlement) for flag in flags])
     for path in PATHS:
         seen.append(dict(await ledger.dismissals(path)))
         history = await ledger.history(path, limit=99)

@@ -30,6 +30,7 @@ from knowledge.history.ports import (
     Intent,
     KeptState,
     Revision,
+    Settlement,
     Tracked,
     rank_of,
 )
@@ -188,7 +189,7 @@ class MemoryLedger:
     def _flag(self, entry: HistoryEntry) -> None:
         moved = {old: new for new, old in moves(entry).items()}
         for position, flag in enumerate(self._flags):
-            if flag.settled_at is None:
+            if flag.settled_at is None or flag.settlement is not None:
                 sides = (flag.contradiction.existing, flag.contradiction.new)
                 existing, new = (replace(side, path=moved.get(side.path, side.path)) for side in sides)
                 self._flags[position] = replace(
@@ -277,12 +278,36 @@ class MemoryLedger:
                 return True
         return False
 
-    async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
+    async def settle(self, flag_ids: Sequence[int], settlement: Settlement) -> None:
         """Close these contradictions."""
-        aware(at)
+        at = aware(settlement.at)
+        clean = replace(settlement, at=at, by=storable(settlement.by), reason=storable(settlement.reason))
         for position, flag in enumerate(self._flags):
-            if flag.id in flag_ids and flag.settled_at is None and flag.dismissal is None:
-                self._flags[position] = replace(flag, settled_at=at)
+            opened = flag.settled_at is None and flag.dismissal is None
+            noticed = flag.settlement is not None and flag.settlement.how == "changed" and settlement.how != "changed"
+            if flag.id in flag_ids and (opened or noticed):
+                self._flags[position] = replace(flag, settled_at=at, settlement=clean)
+
+    async def settled(self, path: str | None, *, limit: int) -> Sequence[Flag]:
+        """Return settled contradictions with a side at or below `path`, newest first."""
+        found = [(flag.settlement.at, flag.id, flag) for flag in self._flags if flag.settlement is not None]
+        return [
+            flag
+            for _, _, flag in sorted(found, key=lambda one: one[:2], reverse=True)
+            if any(within(side.path, path or "") for side in (flag.contradiction.existing, flag.contradiction.new))
+        ][:limit]
+
+    async def revive(self, flag_id: int, entry: HistoryEntry) -> bool:
+        """Open a settled contradiction again and record that."""
+        known = {_pages_and_pair(flag.contradiction) for flag in self._flags if flag.settled_at is None}
+        for position, flag in enumerate(self._flags):
+            can = flag.settled_at is not None and _pages_and_pair(flag.contradiction) not in known
+            if flag.id == flag_id and can:
+                self._carry_out(entry)
+                self._flags[position] = replace(flag, settled_at=None, settlement=None)
+                self.append(entry)
+                return True
+        return False
 
     async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
