@@ -58,10 +58,11 @@ class Tiers:
 
     # --- the map of a directory ---------------------------------------------------------------------------------------
 
-    async def map(self, path: str = "", depth: int = 1, *, cursor: str | None = None) -> MapView:
+    async def map(self, path: str = "", depth: int = 1, *, cursor: str | None = None, indexed: bool = True) -> MapView:
         """Return the map of the directory at `path`, children by name, `depth` levels deep, parents first.
 
-        All of it takes at most `MAP_TOKENS`; `next_cursor` continues it, even after files have changed.
+        All of it takes at most `MAP_TOKENS`; `next_cursor` continues it, even after files have changed. A caller who knows
+        that some files are not `indexed` yet gets those, too.
 
         Raises:
             InvalidPath, NoSuchPath: there is no such directory.
@@ -74,7 +75,7 @@ class Tiers:
             )
         record = await self._index.directory(directory)
         progress = await self._index.progress()
-        complete = 0 < progress.total <= progress.done
+        complete = indexed and 0 < progress.total <= progress.done
         # Until all files are indexed, the files decide whether the directory exists.
         if (record is None or not complete) and not self._is_directory(directory):
             raise NoSuchPath(directory, await self._nearest(directory))

@@ -20,6 +20,7 @@ from mcp_server.cli.search.index_update import (
     indexing_bars,
     other_process,
     stale,
+    up_to_date,
 )
 from mcp_server.cli.terminal.options import seconds
 from mcp_server.cli.terminal.output import print_json
@@ -86,7 +87,9 @@ async def _index(
 ) -> IndexReport:
     async with (
         open_base(settings, on_progress=on_progress, on_renewal=on_renewal) as base,
-        held_lease(base, wait_s=args.wait, or_fresh=not args.rebuild, on_progress=on_progress) as lease,
+        held_lease(
+            base, wait_s=args.wait, or_once=None if args.rebuild else up_to_date(base), on_progress=on_progress
+        ) as lease,
     ):
         started = time.perf_counter()
         done = IndexUpdate() if lease is None else await bring_up_to_date(base, lease, anew=args.rebuild, vectors=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
@@ -80,10 +81,15 @@ async def stale(base: KnowledgeBase, *, besides: Collection[str] = ()) -> int:
 
     Those in `besides` do not count: they can't be indexed.
     """
+    return len((await differences(base)).difference(besides))
+
+
+async def differences(base: KnowledgeBase) -> frozenset[str]:
+    """Return the paths of the documents that differ from the index, are missing in it, or are gone."""
     known = {path: stamp for path, (stamp, _, _) in (await base.index.stamps()).items()}
     there = await anyio.to_thread.run_sync(lambda: {found.path: found.stamp for found in base.vault.scan()})
     late = [path for path, stamp in there.items() if known.get(path) != stamp]
-    return len({*late, *(known.keys() - there.keys())}.difference(besides))
+    return frozenset({*late, *(known.keys() - there.keys())})
 
 
 @asynccontextmanager
@@ -91,12 +97,12 @@ async def held_lease(
     base: KnowledgeBase,
     *,
     wait_s: float = 0.0,
-    or_fresh: bool = False,
+    or_once: Callable[[], Awaitable[bool]] | None = None,
     on_progress: OnProgress = lambda _: None,
 ) -> AsyncIterator[Lease | None]:
     """Hold the indexing lease; yield None if another process kept it for `wait_s`.
 
-    With `or_fresh`, also yield None as soon as the other process has brought the index up to date.
+    Also yield None as soon as `or_once` says that the other process has done what is needed.
     """
     holder = holder_name()
 
@@ -109,15 +115,8 @@ async def held_lease(
             await ask()
 
     lease = await ask()
-    began = anyio.current_time()
-
-    async def nothing_to_do() -> bool:
-        # A process that was killed keeps its lease for a moment, and only time tells that it will not make the vectors.
-        alive = anyio.current_time() - began > TTL_S or await base.index.renewal() is None
-        return alive and await _is_fresh(base)
-
     with anyio.move_on_after(wait_s):
-        while lease is None and not (or_fresh and await nothing_to_do()):
+        while lease is None and not (or_once is not None and await or_once()):
             await anyio.sleep(ASK_S)
             on_progress(await base.index.progress())
             lease = await ask()
@@ -135,10 +134,20 @@ async def held_lease(
                 await base.state.release_lease(base.lease, holder)
 
 
-async def _is_fresh(base: KnowledgeBase) -> bool:
-    progress = await base.index.progress()
-    # While the other process still has documents to index, the costly comparison of all files could only say no.
-    return 0 < progress.total <= progress.done and not await stale(base)
+def up_to_date(base: KnowledgeBase) -> Callable[[], Awaitable[bool]]:
+    """Return a function that says whether another process has brought the whole index up to date, vectors included."""
+    began = time.monotonic()
+
+    async def done() -> bool:
+        progress = await base.index.progress()
+        # While documents are left to index, the costly comparison of all files could only say no.
+        if not 0 < progress.total <= progress.done:
+            return False
+        # A process that was killed keeps its lease for a moment, and only time tells that it will not make the vectors.
+        alive = time.monotonic() - began > TTL_S or await base.index.renewal() is None
+        return alive and not await stale(base)
+
+    return done
 
 
 async def other_process(base: KnowledgeBase) -> str:
@@ -150,7 +159,7 @@ async def other_process(base: KnowledgeBase) -> str:
 
 async def update_to_measure(base: KnowledgeBase, on_progress: OnProgress) -> None:
     """Index changed pages first: a person who tunes pages wants to measure their current state."""
-    async with held_lease(base, wait_s=30.0, or_fresh=True, on_progress=on_progress) as lease:
+    async with held_lease(base, wait_s=30.0, or_once=up_to_date(base), on_progress=on_progress) as lease:
         if lease is not None:
             await bring_up_to_date(base, lease)
             return

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from agents.engine.work.markdown import counted
 from knowledge.search.answers import MapView
-from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.freshness import IndexState, add_freshness, fresh_base, index_fields, patience
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.options import integer
 from mcp_server.cli.terminal.output import print_json
@@ -24,27 +24,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--depth", type=integer(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)"
     )
+    add_freshness(parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the directory's title, summary and children."""
-    view = anyio.run(_map, args, settings)
+    view, state = anyio.run(_map, args, settings)
     if settings.json:
-        print_json(asdict(view))
+        print_json(asdict(view) | index_fields(state))
     else:
         _show(view)
     return 0
 
 
-async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
+async def _map(args: argparse.Namespace, settings: Settings) -> tuple[MapView, IndexState]:
     """Return the map with all its parts: a person can scroll and does not pay for tokens."""
-    async with open_base(settings) as base:
-        view = await base.tiers.map(args.path, args.depth)
+    async with fresh_base(settings, wait_s=patience(args)) as (base, state):
+        view = await base.tiers.map(args.path, args.depth, indexed=state.complete)
         children = list(view.children)
         while view.next_cursor:
-            view = await base.tiers.map(args.path, args.depth, cursor=view.next_cursor)
+            view = await base.tiers.map(args.path, args.depth, cursor=view.next_cursor, indexed=state.complete)
             children += view.children
-        return replace(view, children=children)
+        return replace(view, children=children), state
 
 
 def _show(view: MapView) -> None:

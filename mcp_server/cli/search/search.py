@@ -12,12 +12,11 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from knowledge.search.answers import SearchAnswer
-from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
+from mcp_server.cli.search.freshness import IndexState, add_freshness, fresh_base, index_fields, patience
 from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import WronglyAsked, integer
-from mcp_server.cli.terminal.output import print_json, say
+from mcp_server.cli.terminal.output import print_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,44 +31,38 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="search by place or by idea (default: auto)",
     )
     parser.add_argument("--explain", action="store_true", help="say why the first hits rank where they do")
-    parser.add_argument("--no-index", action="store_true", help="don't wait for indexing")
+    add_freshness(parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the hits, best first; exit code 1 if there are none."""
     if not " ".join(args.query).strip():
         raise WronglyAsked("the question is empty: enter what to look for")
-    answer = anyio.run(_search, args, settings)
+    answer, state = anyio.run(_search, args, settings)
     if settings.json:
-        told = asdict(answer)
-        print_json({name: value for name, value in told.items() if value is not None or name != "explanation"})
+        told = {name: value for name, value in asdict(answer).items() if value is not None or name != "explanation"}
+        print_json(told | {"scent": _verdict(answer, state)} | index_fields(state))
     else:
-        _show(answer)
+        _show(answer, _verdict(answer, state))
     return 0 if answer.hits else 1
 
 
-async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
-    with indexing_bars(shown=not settings.json) as (on_progress, _):
-        async with open_base(settings, on_progress=on_progress) as base:
-            if not args.no_index:
-                await _complete(base, on_progress)
-            return await base.finder.search(
-                " ".join(args.query), path=args.path, mode=args.mode, limit=args.limit, explain=args.explain
-            )
+async def _search(args: argparse.Namespace, settings: Settings) -> tuple[SearchAnswer, IndexState]:
+    async with fresh_base(settings, wait_s=patience(args), by_words=True) as (base, state):
+        answer = await base.finder.search(
+            " ".join(args.query), path=args.path, mode=args.mode, limit=args.limit, explain=args.explain
+        )
+        return answer, state
 
 
-async def _complete(base: KnowledgeBase, on_progress: OnProgress) -> None:
-    """Complete an index that was never complete. Servers keep a complete index up to date, and no question waits for that."""
-    progress = await base.index.progress()
-    if 0 < progress.total <= progress.done:
-        return
-    async with held_lease(base) as lease:
-        if lease is None:
-            who = await other_process(base) or "another process"
-            say(f"{who} is indexing: {progress.done} of {progress.total or '?'} pages can be found so far")
-            return
-        on_progress(progress)
-        await bring_up_to_date(base, lease)
+def _verdict(answer: SearchAnswer, state: IndexState) -> dict[str, str]:
+    """Return the scent. While the index lacks pages there is none: those pages may say more, or the opposite."""
+    if state.complete and not state.pages:
+        return {"level": "lost", "reason": "the folder holds no Markdown page", "next": "name another one with --kb"}
+    if state.complete:
+        return asdict(answer.scent)
+    found = "the best page may be missing" if answer.hits else "nothing matches in the pages that are indexed"
+    return {"level": "unknown", "reason": f"{found}; {state.lacks}", "next": state.finish}
 
 
 def _reasons(explained: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -107,7 +100,7 @@ def _reading(explained: Mapping[str, Any]) -> Iterator[str]:
         yield f"{'; '.join(question['engines'])}; filters: {question['filters']}; weights: {question['weights']}"
 
 
-def _show(answer: SearchAnswer) -> None:
+def _show(answer: SearchAnswer, verdict: Mapping[str, str]) -> None:
     console = stdout_console()
     if answer.route.mode == "navigation":
         for page in answer.pages:
@@ -125,11 +118,6 @@ def _show(answer: SearchAnswer) -> None:
             console.print(Padding(f"[dim]{escape(tidy(line, 400))}[/]", (0, 0, 0, 2)))
     for line in _reading(explained):
         console.print(f"[dim]{escape(tidy(line, 400))}[/]")
-    console.print(f"[dim]{answer.scent.level}: {escape(answer.scent.reason)}. Next: {escape(answer.scent.next)}[/]")
+    console.print(f"[dim]{verdict['level']}: {escape(verdict['reason'])}. Next: {escape(verdict['next'])}[/]")
     if answer.note:
         console.print(f"[yellow]{escape(answer.note)}[/]")
-    if not answer.indexed.total:
-        console.print("[yellow]the index has no pages; run `knowledge-forge index`[/]")
-    elif answer.indexed.done < answer.indexed.total:
-        how_far = f"indexed {answer.indexed.done} of {answer.indexed.total} pages"
-        console.print(f"[yellow]{how_far}; `knowledge-forge index` completes it[/]")

@@ -342,9 +342,9 @@ def test_index_and_search_name_the_process_that_keeps_the_index(ann: Person) -> 
 
 def test_while_another_process_indexes_search_says_so_and_answers_with_what_is_indexed(ann: Person) -> None:
     anyio.run(_keep_the_lease, ann, "4711-0.0.1-x")
-    searched = ann.here("search", "router")
+    searched = ann.here("search", "router", "--wait", "0.1")
     assert searched.returncode == 1
-    assert "process 4711 is indexing: 0 of ? pages can be found so far" in searched.stderr
+    assert f"{COUNT} pages changed and are not in the index yet (process 4711 is indexing)" in searched.stderr
     indexed = ann.here("index", "--wait", "0")
     assert indexed.returncode == 1
     assert f"(process 4711): 0 pages are in it, {COUNT} are stale or missing" in indexed.stdout
