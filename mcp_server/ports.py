@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agents.engine.runner import Runner
     from knowledge.contradictions.record import Contradictions
     from knowledge.history.page_history import PageHistory
+    from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
     from knowledge.search.reading_ledger import ReadingLedger
     from knowledge.search.tiers import Tiers
@@ -122,6 +123,10 @@ class HasWriting(Protocol):
     @property
     def page_history(self) -> PageHistory:
         """The changes that were made."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """The changes of all pages, for people."""
 
     @property
     def contradictions(self) -> Contradictions:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from knowledge.history.ports import FileChange, HistoryEntry, Intent, Revision
+from knowledge.history.audit.chain import fields_of
+from knowledge.history.ports import AuditRecord, FileChange, HistoryEntry, Intent, RecordedAct, Revision
 from knowledge.history.timestamps import aware
+
+APPROVED_BY = "approved by "
+"""The beginning of the decision of an act that a person approved; the name and, in parentheses, the place follow."""
+MOST_DIGITS = 18
+"""A number of more digits may be larger than any that databases can store."""
 
 
 def pages_changed(entry: HistoryEntry) -> Sequence[FileChange]:
@@ -103,3 +110,34 @@ def history_line(id_: int, entry: HistoryEntry, change: FileChange, seq: int) ->
         moved_from=change.moved_from,
         seq=seq,
     )
+
+
+def lines_changed(before: bytes | None, after: bytes | None) -> tuple[int, int]:
+    """Return how many lines are new in a page and how many are gone, wherever in it; None is no page."""
+    old, new = (Counter((raw or b"").splitlines()) for raw in (before, after))
+    return (new - old).total(), (old - new).total()
+
+
+def act_name(line: Revision) -> str:
+    """Return the name by which people select the act that added this line: the number of its audit record.
+
+    A state that was made outside the server has none; its name is `e` and the id of its line.
+    """
+    return f"e{line.id}" if line.seq is None else str(line.seq)
+
+
+def named_act(name: str) -> tuple[int | None, int | None] | None:
+    """Return the number of the audit record, or else the id of the line, of the act with this name; None if it is not a name."""
+    number = name.removeprefix("e")
+    if not (number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS) or str(int(number)) != number:
+        return None
+    return (None, int(number)) if name.startswith("e") else (int(number), None)
+
+
+def recorded_act(lines: Sequence[Revision], record: AuditRecord | None) -> RecordedAct:
+    """Return the act with these lines and this audit record, None for a state that was made outside the server."""
+    fields = {} if record is None else fields_of(record)
+    outcome, decision, call = (str(fields.get(name) or "") for name in ("outcome", "decision", "call"))
+    undoes = fields.get("undoes")
+    taken_back = tuple(one for one in undoes if isinstance(one, int)) if isinstance(undoes, list) else ()
+    return RecordedAct(tuple(lines), outcome, decision, call, taken_back)

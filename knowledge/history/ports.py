@@ -184,6 +184,42 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedAct:
+    """One act in the timeline: every line that it added to histories of pages, in their order; never empty.
+
+    A state that was made outside the server is an act of one line. The other fields are those of its audit record; `undoes` are the
+    records of acts that it took back.
+    """
+
+    lines: Sequence[Revision]
+    outcome: str = ""
+    decision: str = ""
+    call: str = ""
+    undoes: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> tuple[datetime, int]:
+        """Where it is in the timeline: its time and the id of its first line."""
+        return self.lines[0].at, self.lines[0].id
+
+
+@dataclass(frozen=True, slots=True)
+class ActsWanted:
+    """The acts of a timeline that somebody wants to see; the defaults leave out none.
+
+    `page` is one page, also where it was before it moved; `folder` is a path with everything below it. `who` is a principal, the
+    host in it, or a person who made or approved the act; "" is whoever changes files outside the server. `since` is included,
+    `until` is not.
+    """
+
+    page: str | None = None
+    folder: str = ""
+    who: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tracked:
     """The origins of a page's units when it was at `revision`."""
 
@@ -306,6 +342,19 @@ class Ledger(Protocol):
 
         With `since`, only those made then or later; with `moves`, only those of pages that moved.
         """
+        ...
+
+    async def timeline(
+        self, wanted: ActsWanted, *, limit: int, after: tuple[datetime, int] | None = None
+    ) -> Sequence[RecordedAct]:
+        """Return the acts on all pages, newest first, each with all its lines; the list continues after that `place`.
+
+        They are ordered by their times, and acts of the same time by their first lines.
+        """
+        ...
+
+    async def act(self, name: str) -> RecordedAct | None:
+        """Return the act with this name (`acts.act_name`); None if no act on pages has it."""
         ...
 
     async def tracked(self, path: str) -> Tracked | None:

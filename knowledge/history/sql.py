@@ -18,17 +18,21 @@ import apsw
 
 from knowledge.errors import CorruptDatabase, UnknownIntent
 from knowledge.history.acts import (
+    APPROVED_BY,
     carries_out,
     history_line,
     moves,
+    named_act,
     origins_at,
     outside_line,
     pages_changed,
     paths_to_tell,
+    recorded_act,
     require_sound,
     states_given,
     storable,
 )
+from knowledge.history.audit.chain import canonical
 from knowledge.history.audit.chain_end import CARRY_OUT, HOLD_THE_END, appending
 from knowledge.history.codec import (
     content_digest,
@@ -45,6 +49,7 @@ from knowledge.history.codec import (
     unpacked_origins,
 )
 from knowledge.history.ports import (
+    ActsWanted,
     AuditRecord,
     AuditScan,
     Flag,
@@ -52,6 +57,7 @@ from knowledge.history.ports import (
     HistoryEntry,
     Intent,
     KeptState,
+    RecordedAct,
     Revision,
     Settlement,
     Tracked,
@@ -325,6 +331,43 @@ SELECT {_LINE_COLUMNS} FROM forge.revision AS r
 WHERE r.id > %(after)s AND r.made_at >= %(since)s AND (r.moved_from IS NOT NULL OR NOT %(moves)s)
 ORDER BY r.id LIMIT %(limit)s
 """  # noqa: S608 - constants
+# A timeline finds acts by their first lines. With each comes the act's audit record, which alone has its decision.
+_FIRST_LINES = f"""SELECT {_LINE_COLUMNS}, a.seq, a.body, a.digest FROM forge.revision AS r
+LEFT JOIN forge.audit AS a ON a.seq = r.seq
+WHERE (r.seq IS NULL OR NOT EXISTS (SELECT 1 FROM forge.revision AS f WHERE f.seq = r.seq AND f.id < r.id))
+"""  # noqa: S608 - constants
+_OF_PAGE = f"""AND r.id IN (
+    {_NAMES}
+    SELECT coalesce((SELECT min(f.id) FROM forge.revision AS f WHERE f.seq = l.seq), l.id)
+    FROM ends JOIN forge.revision AS l ON l.path_key = ends.path_key AND l.id < ends.below
+)"""  # noqa: S608 - constants
+_IN_FOLDER = """AND (
+    substr(r.path, 1, length(%(folder)s::text)) = %(folder)s::text OR EXISTS (
+        SELECT 1 FROM forge.revision AS l WHERE l.seq = r.seq AND (
+            substr(l.path, 1, length(%(folder)s::text)) = %(folder)s::text
+            OR substr(l.moved_from, 1, length(%(folder)s::text)) = %(folder)s::text
+        )
+    )
+)"""
+# Names have no line ends, so these mark where a name begins or ends. The record is canonical JSON, in which a quote inside a value
+# is escaped, so `approved` is found in nothing but a decision.
+_BY_SOMEBODY = """AND (
+    r.principal = %(who)s OR strpos(r.principal || %(line)s::text, %(host)s) > 0
+    OR strpos(%(line)s::text || r.principal, %(person)s) > 0 OR strpos(a.body, %(approved)s) > 0
+)"""
+_BY_EDITORS = "AND r.how = 'outside'"
+_SINCE, _UNTIL, _AFTER = (
+    "AND r.made_at >= %(since)s",
+    "AND r.made_at < %(until)s",
+    "AND (r.made_at, r.id) < (%(last_time)s, %(last_id)s)",
+)
+_NEWEST_FIRST = "ORDER BY r.made_at DESC, r.id DESC LIMIT %(limit)s"
+_LINES_OF_ACTS = f"""
+SELECT {_LINE_COLUMNS} FROM forge.revision AS r WHERE r.seq = ANY(%s::bigint[]) ORDER BY r.id
+"""  # noqa: S608 - constants
+_ACT_WITH_RECORD, _ACT_OUTSIDE = (
+    f"{_FIRST_LINES} AND {part}" for part in ("r.seq = %s", "r.seq IS NULL AND r.id = %s")
+)
 # By `seq`, which all lines of an act share, so that two pages that swap places in it are one step.
 _TOLD_BY = SqlPair(
     """
@@ -502,6 +545,39 @@ class SqlLedger:
         values = {"after": after, "since": start, "moves": moves, "limit": limit}
         return [Revision(*with_moments(row, 4)) for row in await self._tables.read(_LINES_AFTER, values)]
 
+    async def timeline(
+        self, wanted: ActsWanted, *, limit: int, after: tuple[datetime, int] | None = None
+    ) -> Sequence[RecordedAct]:
+        """Return the acts on all pages, newest first."""
+        statement, values = _timeline(wanted, after)
+        return await self._acts(await self._tables.read(statement, {**values, "limit": limit}, long=True))
+
+    async def act(self, name: str) -> RecordedAct | None:
+        """Return the act with this name."""
+        number = named_act(name)
+        if number is None:
+            return None
+        seq, line = number
+        statement = _ACT_OUTSIDE if seq is None else _ACT_WITH_RECORD
+        acts = await self._acts(await self._tables.read(statement, (line if seq is None else seq,)))
+        return acts[0] if acts else None
+
+    async def _acts(self, rows: Sequence[Row]) -> Sequence[RecordedAct]:
+        """Return the acts with these first lines. Lines are never changed, so a second read finds the same acts."""
+        firsts = [(Revision(*with_moments(row[:-3], 4)), AuditRecord(*row[-3:])) for row in rows]
+        seqs = [line.seq for line, _ in firsts if line.seq is not None]
+        found = await self._tables.read(_LINES_OF_ACTS, (seqs,)) if seqs else []
+        lines: dict[int | None, list[Revision]] = {}
+        for row in found:
+            line = Revision(*with_moments(row, 4))
+            lines.setdefault(line.seq, []).append(line)
+        return [
+            recorded_act([line], None)
+            if line.seq is None
+            else recorded_act(lines[line.seq], record if record.body else None)
+            for line, record in firsts
+        ]
+
     async def tracked(self, path: str) -> Tracked | None:
         """Return the origins of the page's units, if they are known."""
         rows = await self._tables.read(_TRACKED, _named(path))
@@ -635,6 +711,32 @@ def path_key(path: str) -> bytes:
 
 def _named(path: str) -> dict[str, Any]:
     return {"path": path, "path_key": path_key(path)}
+
+
+def _timeline(wanted: ActsWanted, after: tuple[datetime, int] | None) -> tuple[str, dict[str, Any]]:
+    """Return the statement for these acts and its values, without the limit. A part that is not wanted would only cost time."""
+    parts, values = [_FIRST_LINES], dict[str, Any]()
+    if wanted.page is not None:
+        parts.append(_OF_PAGE)
+        values |= {**_named(wanted.page), "ever": FOR_EVER}
+    if wanted.folder:
+        parts.append(_IN_FOLDER)
+        values["folder"] = f"{wanted.folder}/"
+    if wanted.who:
+        parts.append(_BY_SOMEBODY)
+        who = storable(wanted.who)
+        values |= {"who": who, "line": "\n", "host": f"@{who}\n", "person": f"\n{who} ("}
+        values["approved"] = f'"decision":"{APPROVED_BY}{canonical(who)[1:-1]} ('
+    elif wanted.who is not None:
+        parts.append(_BY_EDITORS)
+    for statement, name, at in ((_SINCE, "since", wanted.since), (_UNTIL, "until", wanted.until)):
+        if at is not None:
+            parts.append(statement)
+            values[name] = aware(at)
+    if after is not None:
+        parts.append(_AFTER)
+        values |= {"last_time": aware(after[0]), "last_id": after[1]}
+    return "\n".join([*parts, _NEWEST_FIRST]), values
 
 
 def _state(path: str, digest: bytes, at: datetime, *, in_history: bool) -> Part:

@@ -247,7 +247,7 @@ class Transaction:
         for change in changes:
             if change.seen.raw is not None and change.path in leftovers.new_to_history:
                 # The history of a page begins with its state before our first write, so that it can be restored.
-                await self._keep(change.path, change.seen.raw)
+                await self._keep(change.path, change.seen.raw, at)
                 leftovers.new_to_history.discard(change.path)
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
         await self._ledger.intend(intent, list(states))
@@ -287,8 +287,8 @@ class Transaction:
             raise
         return ActDone(work.result, {c.path: c.after for c in changes}, record)
 
-    async def _keep(self, path: str, raw: bytes) -> None:
-        await self._ledger.keep(path, raw, how="outside", at=self._now())
+    async def _keep(self, path: str, raw: bytes, at: datetime | None = None) -> None:
+        await self._ledger.keep(path, raw, how="outside", at=at or self._now())
 
     async def _keep_saves(self, saves: Sequence[Save], swap: Swap) -> None:
         """Keep other programs' saves whose only copy is beside a page that has a newer save."""

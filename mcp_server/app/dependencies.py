@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agents.engine.runner import Runner
     from knowledge.contradictions.record import Contradictions
     from knowledge.history.page_history import PageHistory
+    from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
     from knowledge.writing.files.recovery import Recovery
@@ -100,6 +101,11 @@ class Services:
     def page_history(self) -> PageHistory:
         """The history of pages."""
         return self.load_writing().page_history
+
+    @property
+    def timeline(self) -> Timeline:
+        """The changes of all pages, for people."""
+        return self.load_writing().timeline
 
     @property
     def contradictions(self) -> Contradictions:

@@ -14,6 +14,7 @@ import anyio
 
 from knowledge.contradictions.record import NotOpen
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
+from knowledge.history.acts import APPROVED_BY
 from knowledge.history.ports import Flag, Settlement
 from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import LONGEST_CLAIM_S, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
@@ -434,4 +435,4 @@ def _unsure(answer: Mapping[str, Any]) -> str:
 
 def _approval(proposal: Proposal, verdict: ProposalVerdict) -> Approval:
     how = "signed" if verdict.signed else "advisory" if verdict.advisory else "by word"
-    return requests.Approval(proposal.id, f"approved by {verdict.by} ({verdict.channel}, {how})", proposal.effect)
+    return requests.Approval(proposal.id, f"{APPROVED_BY}{verdict.by} ({verdict.channel}, {how})", proposal.effect)

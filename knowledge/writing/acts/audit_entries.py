@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
+from knowledge.history.acts import lines_changed
 from knowledge.history.ports import Actor, FileChange, HistoryEntry
 from knowledge.pages.vault import revision_of
 from knowledge.writing.files.file_set import FoundPage
@@ -65,13 +65,13 @@ def restoring(path: str, joined: bytes) -> PageAct[None]:
 
 
 def _file_change(change: StagedChange, moved_from: str | None) -> FileChange:
-    before, after = (Counter((raw or b"").splitlines()) for raw in (change.seen.raw, change.raw))
+    added, removed = lines_changed(change.seen.raw, change.raw)
     return FileChange(
         path=change.path,
         before=change.seen.revision,
         after=None if change.raw is None else revision_of(change.raw),
         staged=change.staged,
         moved_from=moved_from,
-        lines_added=(after - before).total(),
-        lines_removed=(before - after).total(),
+        lines_added=added,
+        lines_removed=removed,
     )

@@ -48,8 +48,8 @@ class PastAct:
 
     @property
     def name(self) -> str:
-        """The name by which people select it: the number of its record, or the revision that it made."""
-        return str(self.seq) if self.seq is not None else self.files[0].after or ""
+        """The name by which people select it, as `acts.act_name`."""
+        return f"e{self.first}" if self.seq is None else str(self.seq)
 
     @property
     def sources(self) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from datetime import datetime
 import anyio.to_thread
 
 from knowledge.errors import NoSuchChange, NoSuchPath, TooManyChanges
+from knowledge.history.acts import act_name
 from knowledge.history.ports import Actor, Ledger, Revision
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
@@ -77,8 +78,8 @@ class Undo:
     async def of_page(self, name: str, change: str = "") -> Sequence[PastAct]:
         """Return a change of the page: the newest one, or the one with that name.
 
-        A change is named by the number of its audit record (`HistoryLine` has it in the terminal and on the page), or by the revision
-        that it made. It is a whole act, so a move has the pages whose links it rewrote. The page may be gone by now.
+        A change is named as the timeline names it (`acts.act_name`), or by the revision that it made.
+        It is a whole act, so a move has the pages whose links it rewrote. The page may be gone by now.
 
         Raises:
             NoSuchPath: there is no such page, and never was.
@@ -88,7 +89,7 @@ class Undo:
         before: int | None = None
         while lines := await self._ledger.history(path, limit=BATCH, before=before):
             for line in lines:
-                if change in ("", str(line.seq or ""), line.revision):
+                if change in ("", act_name(line), line.revision):
                     act = await self._act(line)
                     if not act.files:
                         raise NoSuchChange(path, change)

@@ -15,6 +15,7 @@ from knowledge.contradictions.sweep import ContradictionSweep
 from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import PastStates
 from knowledge.history.ports import Ledger
+from knowledge.history.timeline.timeline import Timeline
 from knowledge.index.ports import KeywordIndex
 from knowledge.offload import StepRunner
 from knowledge.pages.vault import Vault
@@ -52,6 +53,7 @@ class Writing:
     writer: Writer
     undo: Undo
     page_history: PageHistory
+    timeline: Timeline
     contradictions: Contradictions
     sweep: ContradictionSweep
     acts: Transaction
@@ -105,8 +107,9 @@ def writing_on(parts: WriterBasis) -> Writing:
     page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
     contradictions = Contradictions(parts.vault, parts.ledger, parts.now)
     sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
+    timeline = Timeline(parts.ledger, parts.tiers)
     undo = Undo(parts.vault, parts.ledger, parts.tiers, writer, parts.now)
-    return Writing(writer, undo, page_history, contradictions, sweep, acts, elsewhere)
+    return Writing(writer, undo, page_history, timeline, contradictions, sweep, acts, elsewhere)
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:

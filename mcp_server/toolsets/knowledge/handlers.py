@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from agents.errors import NoSuchAgent
 from knowledge.contradictions.record import disagreement, one_line
 from knowledge.errors import KnowledgeError
+from knowledge.history.acts import APPROVED_BY
 from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.model import StatementAnswer, pair_digest
@@ -411,7 +412,7 @@ async def plan_dismissal(
         await services.contradictions.dismiss(
             flag.id,
             "both",
-            by=carried.approval.decision.removeprefix("approved by "),
+            by=carried.approval.decision.removeprefix(APPROVED_BY),
             reason=reason,
             actor=actor(call, "kb_dismiss", arguments),
             proposal=carried.approval.proposal,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from knowledge.errors import UnknownIntent
+from knowledge.history.acts import act_name
 from knowledge.history.audit.chain import digest_of, fields_of, verify
-from knowledge.history.ports import Actor, FileChange, Intent, Ledger, Settlement, Tracked
+from knowledge.history.ports import Actor, ActsWanted, FileChange, Intent, Ledger, RecordedAct, Settlement, Tracked
 from knowledge.history.retention import KEPT, collect
 from knowledge.merge.model import Dismissal
 from knowledge.state.ports import StateStore
@@ -304,6 +306,121 @@ async def test_a_page_that_is_moved_back_and_forth_has_each_line_once(ledger: Le
     assert [line.id for line in lines] == sorted((line.id for line in lines), reverse=True)
     assert lines[-1].before is None
     assert {line.path for line in lines} == {"a.md", "b.md"}
+
+
+# --- timeline ---------------------------------------------------------------------------------------------------------
+
+
+def paths_of(acts: Sequence[RecordedAct]) -> list[list[str]]:
+    return [[line.path for line in act.lines] for act in acts]
+
+
+async def test_a_timeline_has_the_acts_on_all_pages_newest_first(ledger: Ledger) -> None:
+    await write(ledger, "a.md", None, b"one", 0)
+    await move(ledger, "a.md", "guides/b.md", b"one", 2)
+    await ledger.keep("c.md", b"by an editor", how="outside", at=NOW + MINUTE)
+    await write(ledger, "guides/d.md", None, b"three", 3)
+    acts = await ledger.timeline(ActsWanted(), limit=9)
+    assert paths_of(acts) == [["guides/d.md"], ["a.md", "guides/b.md"], ["c.md"], ["a.md"]]
+    assert [act.outcome for act in acts] == ["done", "done", "", "done"]
+    for size in (1, 2, 3):
+        pages: list[RecordedAct] = []
+        after: tuple[datetime, int] | None = None
+        while page := await ledger.timeline(ActsWanted(), limit=size, after=after):
+            pages += page
+            after = page[-1].place
+        assert pages == list(acts)
+
+
+async def test_acts_of_the_same_time_are_paged_by_their_ids(ledger: Ledger) -> None:
+    for number in range(5):
+        await ledger.commit(entry(change(f"{number}.md", None, b"one"), change(f"{number}-too.md", None, b"two")))
+    first = await ledger.timeline(ActsWanted(), limit=2)
+    rest = await ledger.timeline(ActsWanted(), limit=9, after=first[-1].place)
+    assert [act.lines[0].path for act in (*first, *rest)] == ["4.md", "3.md", "2.md", "1.md", "0.md"]
+
+
+async def test_an_act_on_several_pages_is_one_and_is_found_by_its_name(ledger: Ledger) -> None:
+    rewritten = change("index.md", b"[a](a.md)", b"[b](b.md)")
+    await ledger.commit(entry(*moved("a.md", "b.md", b"one"), rewritten, intent="rename", decision="d"))
+    (act,) = await ledger.timeline(ActsWanted(), limit=9)
+    assert [(line.path, line.moved_from) for line in act.lines] == [
+        ("a.md", None),
+        ("b.md", "a.md"),
+        ("index.md", None),
+    ]
+    assert {act_name(line) for line in act.lines} == {"1"}
+    assert (act.decision, await ledger.act("1")) == ("d", act)
+    await ledger.keep("b.md", b"two", how="outside", at=NOW + MINUTE)
+    outside = (await ledger.timeline(ActsWanted(), limit=1))[0]
+    assert await ledger.act(act_name(outside.lines[0])) == outside
+    for name in ("2", "0", "e1", "e", "", "-1", "01", "e99", "²", "9" * 19, "e" + "9" * 40):
+        assert await ledger.act(name) is None
+
+
+async def test_a_pages_timeline_has_the_acts_on_it_at_its_earlier_paths(ledger: Ledger) -> None:
+    await write(ledger, "a.md", None, b"one", 0)
+    await move(ledger, "a.md", "b.md", b"one", 1)
+    await write(ledger, "a.md", None, b"another page", 2)
+    assert paths_of(await ledger.timeline(ActsWanted(page="b.md"), limit=9)) == [["a.md", "b.md"], ["a.md"]]
+    assert paths_of(await ledger.timeline(ActsWanted(page="a.md"), limit=1)) == [["a.md"]]
+    assert paths_of(await ledger.timeline(ActsWanted(page="c.md"), limit=9)) == []
+
+
+async def test_a_folders_timeline_has_what_came_left_and_changed_there(ledger: Ledger) -> None:
+    await write(ledger, "guides/a.md", None, b"one", 0)
+    await write(ledger, "guides-too/a.md", None, b"one", 1)
+    await move(ledger, "guides/a.md", "b.md", b"one", 2)
+    await move(ledger, "guides-too/a.md", "guides/deep/c.md", b"one", 3)
+    await ledger.keep(f"guides/{ODD}", b"one", how="outside", at=NOW + 4 * MINUTE)
+    assert paths_of(await ledger.timeline(ActsWanted(folder="guides"), limit=9)) == [
+        [f"guides/{ODD}"],
+        ["guides-too/a.md", "guides/deep/c.md"],
+        ["guides/a.md", "b.md"],
+        ["guides/a.md"],
+    ]
+    assert len(await ledger.timeline(ActsWanted(folder="guides/deep"), limit=9)) == 1
+    assert paths_of(await ledger.timeline(ActsWanted(folder="guides%"), limit=9)) == []
+
+
+@pytest.mark.parametrize(
+    ("who", "pages"),
+    [
+        ("ada@desktop", ["host.md"]),
+        ("desktop", ["host.md"]),
+        ("ana", ["person.md", "approved.md"]),
+        ("ada", []),
+        ("", ["editor.md"]),
+        ("a_a@desktop", []),
+        ('"} (x', []),
+        ("an\x00a\ud800", []),
+    ],
+)
+async def test_a_timeline_is_filtered_by_host_and_by_person(ledger: Ledger, who: str, pages: list[str]) -> None:
+    await ledger.commit(entry(change("host.md", None, b"one"), intent='"decision":"approved by ana (page)"'))
+    await ledger.commit(
+        entry(
+            change("approved.md", None, b"one"),
+            actor=Actor("bo@laptop", "kb_merge", ""),
+            decision="approved by ana (page, signed)",
+            at=NOW + MINUTE,
+        )
+    )
+    person = Actor("ana (terminal)", "edit", "")
+    await ledger.commit(entry(change("person.md", None, b"one"), actor=person, at=NOW + 2 * MINUTE))
+    await ledger.keep("editor.md", b"one", how="outside", at=NOW + 3 * MINUTE)
+    acts = await ledger.timeline(ActsWanted(who=who), limit=9)
+    assert [act.lines[0].path for act in acts] == pages
+
+
+async def test_a_timeline_is_cut_at_times(ledger: Ledger) -> None:
+    for minute in range(5):
+        await write(ledger, f"{minute}.md", None, b"one", minute)
+    wanted = ActsWanted(since=NOW + MINUTE, until=NOW + 3 * MINUTE)
+    assert paths_of(await ledger.timeline(wanted, limit=9)) == [["2.md"], ["1.md"]]
+    assert paths_of(await ledger.timeline(ActsWanted(since=NOW + 3 * MINUTE), limit=1)) == [["4.md"]]
+    with pytest.raises(ValueError, match="zone"):
+        await ledger.timeline(ActsWanted(since=NOW.replace(tzinfo=None)), limit=9)
 
 
 async def test_origins_move_with_their_page_also_when_two_change_places(ledger: Ledger) -> None:

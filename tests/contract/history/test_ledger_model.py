@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import UnknownIntent
-from knowledge.history.ports import FileChange, Ledger, Settlement
+from knowledge.history.ports import ActsWanted, FileChange, Ledger, Settlement
 from knowledge.merge.model import Dismissal
 from knowledge.state.ports import StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
@@ -25,6 +25,12 @@ from tests.support.state.stores import alike
 PATHS = ("a.md", "b.md", "guides/c.md")
 TEXTS = (b"", b"one", b"two", b"three")
 INTENTS = ("i", "j")
+
+WANTED = (
+    *(ActsWanted(page=path) for path in PATHS),
+    *(ActsWanted(folder="guides", who=who) for who in (None, "", "ada@desktop", "desktop", "ana")),
+    ActsWanted(since=NOW + 2 * MINUTE, until=NOW + 8 * MINUTE),
+)
 
 Act = Callable[[Ledger, int], Awaitable[object]]
 
@@ -144,6 +150,8 @@ async def _everything(store: StateStore, _minute: int) -> list[object]:
         if history:
             seen.append(await ledger.history(path, limit=2, before=history[0].id))
         seen += [await ledger.content(path, revision(raw)) for raw in TEXTS]
+    seen += [await ledger.timeline(wanted, limit=99) for wanted in WANTED]
+    seen += [await ledger.act(f"{kind}{number}") for kind in ("", "e") for number in range(9)]
     return [list(one) if isinstance(one, Sequence) and not isinstance(one, bytes) else one for one in seen]
 
 

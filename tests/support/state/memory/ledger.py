@@ -8,6 +8,8 @@ from datetime import datetime
 
 from knowledge.errors import ProposalSettled, UnknownIntent
 from knowledge.history.acts import (
+    APPROVED_BY,
+    act_name,
     carries_out,
     history_line,
     moves,
@@ -15,6 +17,7 @@ from knowledge.history.acts import (
     outside_line,
     pages_changed,
     paths_to_tell,
+    recorded_act,
     require_sound,
     states_given,
     storable,
@@ -22,6 +25,7 @@ from knowledge.history.acts import (
 from knowledge.history.audit.chain import START, body_of, digest_of, recorded_at
 from knowledge.history.codec import content_digest, revision_of
 from knowledge.history.ports import (
+    ActsWanted,
     AuditRecord,
     AuditScan,
     Flag,
@@ -29,6 +33,7 @@ from knowledge.history.ports import (
     HistoryEntry,
     Intent,
     KeptState,
+    RecordedAct,
     Revision,
     Settlement,
     Tracked,
@@ -215,6 +220,48 @@ class MemoryLedger:
         """Return the lines of all pages' histories after the line `after`, oldest first."""
         found = [line for line in self._lines if line.id > after and (since is None or line.at >= aware(since))]
         return [line for line in found if line.moved_from is not None or not moves][:limit]
+
+    async def timeline(
+        self, wanted: ActsWanted, *, limit: int, after: tuple[datetime, int] | None = None
+    ) -> Sequence[RecordedAct]:
+        """Return the acts on all pages, newest first."""
+        for at in (wanted.since, wanted.until):
+            if at is not None:
+                aware(at)
+        acts = [act for act in self._acts() if self._is_wanted(act, wanted)]
+        acts.sort(key=lambda act: act.place, reverse=True)
+        return [act for act in acts if after is None or act.place < after][:limit]
+
+    async def act(self, name: str) -> RecordedAct | None:
+        """Return the act with this name."""
+        return next((act for act in self._acts() if act_name(act.lines[0]) == name), None)
+
+    def _acts(self) -> Sequence[RecordedAct]:
+        found: dict[object, list[Revision]] = {}
+        for line in self._lines:
+            found.setdefault(("outside", line.id) if line.seq is None else line.seq, []).append(line)
+        records = {record.seq: record for record in self._records}
+        return [recorded_act(lines, records.get(lines[0].seq or 0)) for lines in found.values()]
+
+    def _is_wanted(self, act: RecordedAct, wanted: ActsWanted) -> bool:
+        first, who, at = act.lines[0], wanted.who, act.lines[0].at
+        if wanted.page is not None:
+            below: dict[str, int] = {}
+            for name in self._names(wanted.page):
+                below[name.path] = max(name.below, below.get(name.path, 0))
+            if not any(line.id < below.get(line.path, 0) for line in act.lines):
+                return False
+        paths = [path for line in act.lines for path in (line.path, line.moved_from) if path is not None]
+        if wanted.folder and not any(path.startswith(f"{wanted.folder}/") for path in paths):
+            return False
+        if who == "" and first.how != "outside":
+            return False
+        if who:
+            by = first.principal
+            made = by == who or by.endswith(f"@{who}") or by.startswith(f"{who} (")
+            if not made and not act.decision.startswith(f"{APPROVED_BY}{who} ("):
+                return False
+        return (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)
 
     async def tracked(self, path: str) -> Tracked | None:
         """Return the known origins of the page's units."""

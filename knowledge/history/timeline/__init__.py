@@ -1,0 +1,1 @@
+"""The changes of all pages, as people see them."""
