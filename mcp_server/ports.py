@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from agents.engine.runner import Runner
     from knowledge.contradictions.record import Contradictions
+    from knowledge.contradictions.settlement import Settlements
     from knowledge.history.page_history import PageHistory
     from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
@@ -131,6 +132,10 @@ class HasWriting(Protocol):
     @property
     def contradictions(self) -> Contradictions:
         """The contradictions on record."""
+
+    @property
+    def settlements(self) -> Settlements:
+        """Settles contradictions for a person."""
 
 
 class HasReviewPage(Protocol):

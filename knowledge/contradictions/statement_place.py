@@ -41,6 +41,12 @@ class StatementPlace:
     after: Sequence[str]
     whole: bool
 
+    @property
+    def fills_block(self) -> bool:
+        """Whether the block has nothing but this statement."""
+        begin, end = self.start - self.block_start, self.end - self.block_start
+        return begin == _without_marker(self.block, 0) and not self.block[end:].strip()
+
 
 class NoSureChange(Exception):
     """The page can't be changed without a guess; the message says why, as the second half of a sentence."""
@@ -60,26 +66,47 @@ def places_of(text: str, side: Side) -> list[StatementPlace]:
         start = starts[unit.line - 1]
         if text[start : start + len(unit.text)] != unit.text:
             continue
-        first, last = unit.line - 1, unit.line - 1 + len(split_lines(unit.text))
         for match in wanted.finditer(unit.text):
             begin, end = _without_marker(unit.text, match.start()), match.end()
             begin, end, whole = _sentences_around(unit, begin, end)
             found.append(
-                StatementPlace(
-                    line=unit.line + unit.text.count("\n", 0, begin),
-                    section=section_name(unit.section),
-                    kind=unit.kind,
-                    number=number,
-                    start=start + begin,
-                    end=start + end,
-                    block=unit.text,
-                    block_start=start,
-                    before=[bare(line) for line in lines[max(0, first - CONTEXT_LINES) : first]],
-                    after=[bare(line) for line in lines[last : last + CONTEXT_LINES]],
-                    whole=whole and not is_cut(side),
-                )
+                _place(unit, number, lines, start=start, begin=begin, end=end, whole=whole and not is_cut(side))
             )
     return found
+
+
+def _place(
+    unit: Unit, number: int, lines: Sequence[str], *, start: int, begin: int, end: int, whole: bool
+) -> StatementPlace:
+    first, last = unit.line - 1, unit.line - 1 + len(split_lines(unit.text))
+    return StatementPlace(
+        line=unit.line + unit.text.count("\n", 0, begin),
+        section=section_name(unit.section),
+        kind=unit.kind,
+        number=number,
+        start=start + begin,
+        end=start + end,
+        block=unit.text,
+        block_start=start,
+        before=[bare(line) for line in lines[max(0, first - CONTEXT_LINES) : first]],
+        after=[bare(line) for line in lines[last : last + CONTEXT_LINES]],
+        whole=whole,
+    )
+
+
+def nearest_block(text: str, side: Side) -> StatementPlace | None:
+    """Return the block of the page's `text` that has most of the statement's words, None if none has half of them."""
+    words = set(statement_text(side).casefold().split())
+    lines = split_lines(text)
+    starts = [0, *accumulate(map(len, lines))]
+    best, most = None, len(words) / 2
+    for number, unit in enumerate(units(cut(text))):
+        shared = len(words & set(unit.text.casefold().split()))
+        if unit.kind in _PROSE and shared >= most and (best is None or shared > most):
+            most = shared
+            start = starts[unit.line - 1]
+            best = _place(unit, number, lines, start=start, begin=0, end=len(unit.text.rstrip()), whole=False)
+    return best
 
 
 def is_cut(side: Side) -> bool:

@@ -27,7 +27,7 @@ from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
 from knowledge.merge.evidence.place.page_signs import CandidatePage
 from knowledge.merge.evidence.place.placement import Similarity
-from knowledge.merge.model import OfferedPlace
+from knowledge.merge.model import OfferedPlace, Origin
 from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
@@ -208,6 +208,19 @@ class Writer:
         rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=dry_run)
         return WritePlan(request, act, names, stakes, rehearsed, rehearsed.work.result, effect)
 
+    async def plan_edits(
+        self, requests: Sequence[MergeRequest], adopt: Callable[[Origin], Origin] | None = None
+    ) -> WritePlan[MergeRequest, Sequence[Merged]]:
+        """Return the effect that a person's edits of different existing pages, made as one act, would have now.
+
+        `adopt` is as in `MergeActs.edits`.
+        """
+        act = self._merging.edits(requests, adopt)
+        names = [request.path for request in requests]
+        rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=False)
+        answers = [outcome.merged for outcome in rehearsed.work.result]
+        return WritePlan(requests[0], act, names, stakes, rehearsed, answers, effect)
+
     async def plan_undo(self, request: UndoRequest) -> WritePlan[UndoRequest, UndoAnswer]:
         """Return the effect that taking these acts back would have now."""
         act = await self._undoing.act(request)
@@ -270,6 +283,24 @@ class Writer:
         done, _ = await self._run(plan, approval)
         changed: ChangeAnswer = done.result
         return changed
+
+    async def edit(self, plan: WritePlan[MergeRequest, Sequence[Merged]]) -> tuple[Sequence[Merged], int | None]:
+        """Make the edits as planned; return each outcome and the number of their audit record, None if nothing was written.
+
+        If one of them is not `done`, because its page was changed in the same place meanwhile, nothing was written.
+
+        Raises:
+            ConfiguresNow, UnmarksNow, WriteUndone: as `merge`.
+        """
+        done, warnings = await self._run(plan, None)
+        outcomes: Sequence[MergeOutcome] = done.result
+        merged = [replace(one.merged, note=join_notes(one.merged.note, *warnings) or None) for one in outcomes]
+        if done.record is None:
+            return merged, None
+        for outcome in outcomes:
+            if outcome.brought:
+                self._elsewhere.enqueue(Written(plan.request.actor, outcome.merged.path, outcome.brought))
+        return merged, done.record.seq
 
     async def undo(self, plan: WritePlan[UndoRequest, UndoAnswer], approval: Approval) -> tuple[UndoAnswer, int | None]:
         """Take the acts back as planned; return the outcome and the number of its audit record, None if nothing was written.

@@ -20,6 +20,7 @@ from mcp_server.gate.taint import Taints
 if TYPE_CHECKING:
     from agents.engine.runner import Runner
     from knowledge.contradictions.record import Contradictions
+    from knowledge.contradictions.settlement import Settlements
     from knowledge.history.page_history import PageHistory
     from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
@@ -111,6 +112,11 @@ class Services:
     def contradictions(self) -> Contradictions:
         """The contradictions on record."""
         return self.load_writing().contradictions
+
+    @property
+    def settlements(self) -> Settlements:
+        """Settles contradictions."""
+        return self.load_writing().settlements
 
     @property
     def dispatcher(self) -> OutboxDispatcher:

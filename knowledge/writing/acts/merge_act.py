@@ -10,7 +10,7 @@ from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.history.ports import Ledger, Tracked
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
-from knowledge.merge.model import WHOLE_PAGE, Dismissal
+from knowledge.merge.model import WHOLE_PAGE, Dismissal, Origin
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.paths import new_name
@@ -87,6 +87,33 @@ class MergeActs:
             return _combined(works, request.path, before, raw) if earlier else works[0]
 
         return PageAct(request.actor, (request.path,), work, intent=request.intent)
+
+    def edits(
+        self, requests: Sequence[MergeRequest], adopt: Callable[[Origin], Origin] | None = None
+    ) -> PageAct[Sequence[MergeOutcome]]:
+        """Return the act of making these edits of different pages: all of them, or none if one can't be made as a whole.
+
+        `adopt` returns the origin to record in place of each origin of a page after its edit.
+        """
+        acts = [self.act(request) for request in requests]
+
+        async def work(contents: Contents) -> ActWork[Sequence[MergeOutcome]]:
+            works = [await act.work(contents) for act in acts]
+            outcomes = [one.result for one in works]
+            if any(outcome.merged.status != "done" for outcome in outcomes):
+                return ActWork({}, outcomes)
+            return ActWork(
+                contents={path: raw for one in works for path, raw in one.contents.items()},
+                result=outcomes,
+                origins={
+                    path: [adopt(origin) if adopt else origin for origin in origins]
+                    for one in works
+                    for path, origins in one.origins.items()
+                },
+            )
+
+        paths = tuple(request.path for request in requests)
+        return PageAct(requests[0].actor, paths, work, intent=requests[0].intent)
 
     async def undecided(
         self, request: MergeRequest, raw: bytes, verified: Sequence[str], similarity: Similarity

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from knowledge.contradictions.comparer import PageComparer
 from knowledge.contradictions.cross_page import CrossPageClaims
 from knowledge.contradictions.record import Contradictions
+from knowledge.contradictions.settlement import Settlements
 from knowledge.contradictions.sweep import ContradictionSweep
 from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import PastStates
@@ -55,6 +56,7 @@ class Writing:
     page_history: PageHistory
     timeline: Timeline
     contradictions: Contradictions
+    settlements: Settlements
     sweep: ContradictionSweep
     acts: Transaction
     elsewhere: CrossPageClaims
@@ -109,7 +111,15 @@ def writing_on(parts: WriterBasis) -> Writing:
     sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
     timeline = Timeline(parts.ledger, parts.tiers)
     undo = Undo(parts.vault, parts.ledger, parts.tiers, writer, parts.now)
-    return Writing(writer, undo, page_history, timeline, contradictions, sweep, acts, elsewhere)
+    settlements = Settlements(
+        vault=parts.vault,
+        ledger=parts.ledger,
+        contradictions=contradictions,
+        writer=writer,
+        undo=undo,
+        now=parts.now,
+    )
+    return Writing(writer, undo, page_history, timeline, contradictions, settlements, sweep, acts, elsewhere)
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:
