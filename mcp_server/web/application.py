@@ -107,6 +107,7 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/trust/places", acts(trust_records.trust_place, "/trust"), methods=["POST"]),
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
+        Route("/audit/{id}", reads(records.act)),
         Route("/contradictions", reads(records.contradictions)),
         Route("/contradictions/dismiss", acts(records.dismiss, "/contradictions"), methods=["POST"]),
         Route("/contradictions/reopen", acts(records.reopen, "/contradictions"), methods=["POST"]),

@@ -2,61 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from starlette.responses import Response
 
 from knowledge.contradictions.record import LONGEST_REASON
 from knowledge.history.audit.chain import fields_of
-from knowledge.history.ports import AuditRecord, Ledger
+from knowledge.history.audit.search import KINDS, OUTCOMES, AuditQuery, FoundRecords, find
+from knowledge.history.timestamps import beginning_of, end_of
 from knowledge.merge.model import Ruling
-from mcp_server.presenters.audit import audit_summary
-from mcp_server.web.page_context import Form, PageRequest, see
+from mcp_server.presenters.audit import audit_summary, audited_act
+from mcp_server.presenters.trust import known_principals
+from mcp_server.web.page_context import Form, NotFound, PageRequest, see
 
 PAGE = 50
-BLOCK = 500
-LOOKED_THROUGH = 20_000
-"""Records that one search looks through; the rest is one click further."""
+FILTERS = ("q", "by", "tool", "about", "kind", "outcome", "since", "until")
+LONGEST_FILTER = 400
+"""Characters of one filter: each word of it is looked for in each record."""
+KIND_TITLES = {
+    "pages": "Changes of pages",
+    "decisions": "Decisions",
+    "trust": "Trust",
+    "services": "Plane and Zulip",
+    "runs": "Runs",
+    "contradictions": "Contradictions",
+}
 LISTED = 20
 
 
 async def audit(request: PageRequest) -> Response:
-    """Show the records that contain the text, newest first."""
-    ledger, query = request.services.state.ledger, request.query.get("q", "").strip()
-    end, digest = await ledger.chain_end()
+    """Show the records that match the filters, newest first."""
+    asked = {name: request.query.get(name, "").strip()[:LONGEST_FILTER] for name in FILTERS}
+    problem = ""
+    try:
+        query = _query(asked)
+    except ValueError as error:
+        problem, query = str(error), AuditQuery()
+    state = request.services.state
+    end, digest = await state.ledger.chain_end()
     before = request.number("before")
-    first = end + 1 if before is None else min(before, end + 1)
-    shown, older = await _found(ledger, query.casefold(), first)
+    found = await find(state.ledger, query, limit=PAGE, before=before) if not problem else FoundRecords((), 0)
+    people = await known_principals(state, request.session.user)
+    kept = {name: text for name, text in asked.items() if text}
     return await request.show(
         "audit.html",
         lambda: {
             "here": "/audit",
-            "query": query,
-            "rows": [(record, audit_summary(fields_of(record))) for record in shown],
-            "older": older,
+            "asked": asked,
+            "kept": kept,
+            "problem": problem,
+            "people": people,
+            "kinds": KIND_TITLES,
+            "outcomes": OUTCOMES,
+            "rows": [(record, audit_summary(fields_of(record))) for record in found.records],
+            "older": found.older,
+            "later": before is not None,
             "end": f"{end}:{digest.hex()}" if end else "",
         },
+        422 if problem else 200,
     )
 
 
-async def _found(ledger: Ledger, query: str, before: int) -> tuple[list[AuditRecord], int]:
-    """Return a page of records below number `before`, newest first, and the number below which to continue, 0 at the end."""
-    found: list[AuditRecord] = []
-    async for record in _backwards(ledger, before):
-        if query in record.body.casefold():
-            found.append(record)
-        if len(found) == PAGE or before - record.seq >= LOOKED_THROUGH:
-            return found, record.seq if record.seq > 1 else 0
-    return found, 0
+def _query(asked: Mapping[str, str]) -> AuditQuery:
+    """Return what the filters ask for.
+
+    Raises:
+        ValueError: one of them is not what it must be; the message is for the person.
+    """
+    if asked["kind"] and asked["kind"] not in KINDS:
+        raise ValueError(f"{asked['kind']!r} is not a kind of act; choose one of {', '.join(KINDS)}")
+    return AuditQuery(
+        words=asked["q"],
+        by=asked["by"],
+        tool=asked["tool"],
+        about=asked["about"],
+        kind=asked["kind"],
+        outcome=asked["outcome"],
+        since=time_in(asked["since"], beginning_of),
+        until=time_in(asked["until"], end_of),
+    )
 
 
-async def _backwards(ledger: Ledger, before: int) -> AsyncIterator[AuditRecord]:
-    while before > 1:
-        start = max(0, before - 1 - BLOCK)
-        block = await ledger.records(after=start, limit=before - 1 - start)
-        for record in reversed([record for record in block if record.seq < before]):
-            yield record
-        before = start + 1
+def time_in(text: str, read: Callable[[str], datetime]) -> datetime | None:
+    """Return the time in a filter, None if the filter is empty.
+
+    Raises:
+        ValueError: it is neither a date nor a time; the message is for the person.
+    """
+    try:
+        return read(text) if text else None
+    except ValueError:
+        raise ValueError(f"{text!r} is not a date or time such as 2026-03-01 or 2026-03-01T12:00") from None
+
+
+async def act(request: PageRequest) -> Response:
+    """Show one act with everything about it."""
+    seq = int(request.id) if request.id.isascii() and request.id.isdecimal() and len(request.id) < 19 else 0
+    found = await audited_act(request.services.state.ledger, seq)
+    if found is None:
+        raise NotFound("No such record", "The audit log has no record with that number.", "/audit")
+    people = await known_principals(request.services.state, request.session.user)
+    return await request.show("audit_act.html", lambda: {"here": "/audit", "act": found, "people": people})
 
 
 async def contradictions(request: PageRequest) -> Response:

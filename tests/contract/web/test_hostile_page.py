@@ -158,11 +158,14 @@ async def everything(place: Place, visitor: Visitor, text: str, name: str) -> se
     for id_ in (waiting.id, page["proposal"]["id"]):
         paths += [f"/proposals/{id_}{end}" for end in ("", "?layout=inline", "?whole=1", "/edit")]
     held = await parts_of(visitor, paths)
-    given = dict.fromkeys(("q", "before", "state", "cursor", "principal", "layout", "at"), text)
+    filters = ("by", "tool", "about", "outcome", "since", "until")
+    given = dict.fromkeys(("q", "before", "state", "cursor", "principal", "layout", "at", *filters), text)
     asked = "&".join(f"{key}={quote(value)}" for key, value in given.items())
     held |= await parts_of(visitor, [f"{path}?{asked}" for path in (*paths, "/trust/host") if "?" not in path])
     await visitor.look(f"/proposals/{waiting.id}")
     await visitor.send(f"/proposals/{waiting.id}/reject", note=text[:500])
+    end, _ = await place.app.base.state.ledger.chain_end()
+    held |= await parts_of(visitor, [f"/audit/{seq}" for seq in range(1, end + 1)])
     return held | await parts_of(visitor, [f"/proposals/{waiting.id}", "/decided", "/audit"])
 
 

@@ -13,7 +13,7 @@ TEMPLATES = sorted((Path(web.__file__).parent / "templates").glob("*.html"))
 TABLES = [
     (template.name, table)
     for template in TEMPLATES
-    for table in re.findall(r'<table class="stack">(.*?)</table>', template.read_text(encoding="utf-8"), re.DOTALL)
+    for table in re.findall(r'<table class="stack[^"]*">(.*?)</table>', template.read_text(encoding="utf-8"), re.DOTALL)
 ]
 
 
