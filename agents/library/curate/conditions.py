@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 
 from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.evidence.shown import MAP, READ
+from agents.engine.evidence.substance import emptiness, idle_texts, same_words, unsupported
 from agents.engine.work.form import ids, items_in
-from agents.engine.work.gaps import finding, listing, short, unresolved_citations
+from agents.engine.work.gaps import citations_in, finding, listing, short, unresolved_citations
 from agents.library.curate.acts_on_record import WRITTEN, ActsOnRecord, acts_on_record, rejected
 from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, CurationRecord, Item
 
@@ -45,14 +46,20 @@ async def known_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The place that is named exists, or the server routes the question to one."""
     if CurationRecord(facts.works).small or not await _is_known(facts, look):
         return NOT_MET
-    return finding(await _changed_here(look))
+    return finding([*_idle_question(facts), *await _changed_here(look)])
 
 
 async def unknown_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The place is not known, so it has to be searched for."""
     if CurationRecord(facts.works).small or await _is_known(facts, look):
         return NOT_MET
-    return finding(await _changed_here(look))
+    return finding([*_idle_question(facts), *await _changed_here(look)])
+
+
+def _idle_question(facts: SubmitFacts) -> list[str]:
+    """Return a sentence if the question asks nothing."""
+    why = emptiness(CurationRecord(facts.works).question, name="question", told=facts.told)
+    return [f"`question` {why}"] if why else []
 
 
 async def _is_known(facts: SubmitFacts, look: Look) -> bool:
@@ -88,7 +95,7 @@ async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     ]
     if not any(call.tool == MAP for call in await look.calls()) and not await _known_since_before(MAP, look):
         missing.append("the map was not read in this journey, or has changed since: call kb_map with this journey_id")
-    return finding(missing)
+    return finding([*missing, *idle_texts(candidates, "why", told=facts.told)])
 
 
 async def _known_since_before(tool: str, look: Look) -> Collection[str]:
@@ -118,7 +125,7 @@ async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
         missing.append(
             "all of these pages are quoted already: kb_read the one that may have what is missing, and name it"
         )
-    return finding(missing)
+    return finding([*missing, *idle_texts(record.targets, "why", told=facts.told)])
 
 
 # --- DEEP_DIVE: circle 3 ----------------------------------------------------------------------------------------------
@@ -155,7 +162,17 @@ async def evidence_found(facts: SubmitFacts, look: Look) -> ConditionFinding:
         missing.append("there is no evidence yet: quote the passages that bear on the question")
     if str(facts.given.get("missing", "")).strip():
         missing.append("something is said to be missing: find it, or submit again without `missing`")
+    evidence = items_in(facts.work, "evidence")
+    missing += idle_texts(evidence, "says", told=facts.told)
+    for item in evidence:
+        if why := unsupported(item["says"], await _quoted(item, look)):
+            missing.append(f"{item['id']}: `says` {why}")
     return finding(missing)
+
+
+async def _quoted(item: Item, look: Look) -> list[str]:
+    """Return the quotes of an item of evidence, each with the text around it, which its words may come from."""
+    return [f"{citation.quote}\n{await look.passage(citation)}" for _, citation in citations_in(item)]
 
 
 # --- REASON -----------------------------------------------------------------------------------------------------------
@@ -166,6 +183,8 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
     record, missing = CurationRecord(facts.works), list[str]()
     if not record.conclusion:
         missing.append("there is no conclusion yet: say what follows from the evidence")
+    elif why := await _idle_conclusion(record, facts.told, look):
+        missing.append(f"`conclusion` {why}")
     there = ids(record.evidence)
     if lost := [id_ for id_ in record.rests_on if id_ not in there]:
         missing.append(f"`rests_on` names ids that no evidence has: {listing(lost)}; there are {listing(there)}")
@@ -181,6 +200,18 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
     else:
         missing += await _out_of_place(record.chosen, look)
     return finding(missing)
+
+
+async def _idle_conclusion(record: CurationRecord, told: str, look: Look) -> str:
+    """Return why the conclusion says nothing about its question or from its evidence; "" if it does."""
+    if why := emptiness(record.conclusion, name="conclusion", told=told):
+        return why
+    if same_words(record.conclusion, record.question):
+        return "only repeats the question: say what follows from the evidence"
+    used = [item for item in record.evidence if item["id"] in record.rests_on]
+    passages = [text for item in used for text in await _quoted(item, look)]
+    # One text for all quotes: a conclusion need not repeat something of each.
+    return unsupported(record.conclusion, ["\n".join(passages)]) if passages else ""
 
 
 async def _out_of_place(act: Item, look: Look) -> list[str]:
@@ -265,6 +296,8 @@ async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if record.kind in ("answer", "") and not record.said:
         wrong.append("`said` is empty: answer the person, and submit there what you told them")
+    elif record.said and (why := emptiness(record.said, name="said", told=facts.told)):
+        wrong.append(f"`said` {why}")
     return finding(wrong)
 
 

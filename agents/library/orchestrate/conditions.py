@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import NOT_MET, Called, ConditionFinding, JourneySpent, Look, SubmitFacts
+from agents.engine.evidence.shown import READ
+from agents.engine.evidence.substance import emptiness, idle_texts
 from agents.engine.graph import FeedbackKind
 from agents.engine.work.form import field_path, ids, items_in
 from agents.engine.work.gaps import citations_in, finding, listing, missing_pages, short, unresolved_citations
@@ -46,6 +48,11 @@ async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
         f"the judge's issue {issue['id']} is not answered ({short(issue['text'])}): say in `answers` what this plan changes"
         for issue in u.open_issues(PLANNING)
     ]
+    if (goal := text_in(u.plan, "goal")) and (why := emptiness(goal, name="goal", told=facts.told)):
+        missing.append(f"`goal` {why}")
+    missing += idle_texts(items_in(u.plan, "requirements"), "text", told=facts.told)
+    missing += idle_texts(items_in(u.plan, "left_out"), "why", told=facts.told)
+    missing += idle_texts(u.steps, "step", "done_when", told=facts.told)
     return finding(missing)
 
 
@@ -113,7 +120,12 @@ def _validation(u: Undertaking) -> tuple[str, ...]:
 async def implemented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every step is done and shown, or named as undone with a reason; every issue of the judge is answered."""
     u = of_facts(facts)
-    plain = [*_done_lacking(u), *_unanswered(u, facts.work)]
+    idle = [
+        *idle_texts(items_in(facts.work, "done"), "result", "observed", "said", told=facts.told),
+        *idle_texts(items_in(facts.work, "undone"), "why", told=facts.told),
+        *idle_texts(items_in(facts.work, "answers"), "how", told=facts.told),
+    ]
+    plain = [*_done_lacking(u), *_unanswered(u, facts.work), *idle]
     # Each check costs a read: while anything else is missing, only this submission's items are checked.
     given = frozenset(ids(items_in(facts.given, "done"))) if plain else None
     shown = [item for item in u.done.values() if given is None or item["id"] in given]
@@ -187,7 +199,7 @@ async def _uncalled(wanted: Item, calls: Sequence[Called], look: Look) -> str:
 async def passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The verdict is complete, agrees with itself, and its score passes."""
     u = of_facts(facts)
-    if missing := await _verdict_lacking(u, look):
+    if missing := await _verdict_lacking(u, look, facts.told):
         return finding(missing)
     return finding([]) if u.score is not None and u.score >= u.pass_score else NOT_MET
 
@@ -209,7 +221,7 @@ async def _failed(
 ) -> ConditionFinding:
     if u.score is None or not at <= u.score < below or used_up(facts.spent, u.limits, failed=True):
         return NOT_MET
-    if await _verdict_lacking(u, look):
+    if await _verdict_lacking(u, look, facts.told):
         return NOT_MET
     detail, feedback = _verdict(u, DETAIL_CHARS), (_verdict(u, FEEDBACK_CHARS),)
     return ConditionFinding(met=True, detail=detail, feedback=feedback, kind=kind)
@@ -220,11 +232,40 @@ def _verdict(u: Undertaking, most: int) -> str:
     return short(f"{u.score} of 100: {issues}. {text_in(u.verdict, 'reasons')}", most)
 
 
-async def _verdict_lacking(u: Undertaking, look: Look) -> list[str]:
-    """Return what a verdict lacks, or where it contradicts its own basis."""
+async def _verdict_lacking(u: Undertaking, look: Look, told: str) -> list[str]:
+    """Return what a verdict lacks, or where it contradicts its own basis. `told` is the judge's instructions."""
     # The score can be checked only against complete judgements.
     plain = list(_judgements_lacking(u)) or list(_score_wrong(u))
-    return [*await unresolved_citations(u.verdict, "judged", look), *plain]
+    idle = [
+        *idle_texts(items_in(u.verdict, "judged"), "why", "observed", told=told),
+        *idle_texts(u.issues, "text", told=told),
+    ]
+    if why := emptiness(text_in(u.verdict, "reasons") or "as found", name="reasons", told=told):
+        idle.append(f"`reasons` {why}")
+    cited = await unresolved_citations(u.verdict, "judged", look)
+    return [*cited, *plain, *idle, *await _unread(u, look)]
+
+
+async def _unread(u: Undertaking, look: Look) -> list[str]:
+    """Return a sentence for each requirement that is called met because of pages that the judge has not read itself."""
+    read = {call.facts.get("path") for call in await look.calls() if call.tool == READ}
+    missing = []
+    for one in items_in(u.verdict, "judged"):
+        steps = [u.done[id_] for id_ in list_in(one, "steps") if id_ in u.done]
+        pages = dict.fromkeys(path for step in steps for path in _pages_of(step))
+        if one["met"] == "yes" and pages and not list_in(one, "shown_by") and read.isdisjoint(pages):
+            missing.append(
+                f"{one['id']} rests on pages that you have not read: kb_read {listing(list(pages))} with this journey_id, then judge"
+            )
+    return missing
+
+
+def _pages_of(step: Item) -> Iterator[str]:
+    """Yield the pages that are named as what shows that a step is done: quoted ones, and those of calls that write pages."""
+    yield from (citation.path for _, citation in citations_in(step))
+    for call in list_in(step, "calls"):
+        if call["tool"] in ("kb_read", "kb_merge") and (path := text_in(call, "path")):
+            yield path
 
 
 def _judgements_lacking(u: Undertaking) -> Iterator[str]:
@@ -288,7 +329,8 @@ async def budget_exhausted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     u = of_facts(facts)
     judged = facts.phase == JUDGING and u.score is not None
     # Only a sound verdict ends an attempt: a faulty one is submitted again first.
-    failed = bool(u.errors) if facts.phase == VALIDATING else judged and not await _verdict_lacking(u, look)
+    sound = judged and not await _verdict_lacking(u, look, facts.told)
+    failed = bool(u.errors) if facts.phase == VALIDATING else sound
     gone = used_up(facts.spent, u.limits, failed=failed)
     if not gone:
         return NOT_MET

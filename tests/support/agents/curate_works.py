@@ -20,7 +20,7 @@ def place(id_: str, path: str) -> dict[str, Json]:
     return {"id": id_, "path": path, "why": "its summary names it"}
 
 
-def evidence(id_: str, citation: Work, says: str = "It says so.") -> dict[str, Json]:
+def evidence(id_: str, citation: Work, says: str = "Bees, mites and stores in winter.") -> dict[str, Json]:
     return {"id": id_, "says": says, "citation": dict(citation)}
 
 
@@ -49,7 +49,11 @@ DIVED: Work = {"evidence": [evidence("e1", VARROA), evidence("e2", WINTER)]}
 
 
 def reasoned(kind: str, path: str | None = None, *rests_on: str) -> dict[str, Json]:
-    return {"conclusion": "In December.", "rests_on": list(rests_on or ("e1",)), "act": chosen(kind, path)}
+    return {
+        "conclusion": "Treat the bees in December.",
+        "rests_on": list(rests_on or ("e1",)),
+        "act": chosen(kind, path),
+    }
 
 
 FOUND: Mapping[str, Work] = {ROUTE: SOUGHT, DEEP_DIVE: DIVED}

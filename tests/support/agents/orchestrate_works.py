@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.engine.agent import ConditionFinding, JourneySpent, SubmitFacts
+from agents.engine.agent import Called, ConditionFinding, JourneySpent, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.work.form import joined
 from agents.library.folder import agent
@@ -44,6 +44,14 @@ VALID: Work = {"errors": [], "warnings": [], "rules_not_read": [], "in_a_row": 0
 MADE: dict[str, Work] = {PLANNING: PLAN, VALIDATING: VALID, IMPLEMENTING: DONE}
 
 
+REASONS = "The hive was weighed and treated."
+
+
+def read_by_judge() -> Pages:
+    """Return a knowledge base whose page the judge has read."""
+    return Pages(called=[Called("kb_read", "", {"path": VARROA["path"]})])
+
+
 def judgement(id_: str, met: str = "yes", **more: Json) -> dict[str, Json]:
     return {"id": id_, "met": met, "why": "I looked", **({"steps": [f"s{id_[1:]}"]} if met == "yes" else {}), **more}
 
@@ -54,7 +62,7 @@ def issue(id_: str, about: str, severity: str = "major", text: str = "nobody kno
 
 def verdict(score: int | None, *issues: Work, r1: str = "yes", r2: str = "yes", **more: Json) -> dict[str, Json]:
     judged = [judgement("r1", r1), judgement("r2", r2)]
-    return {"judged": judged, "issues": list(issues), "score": score, "reasons": "So it is.", **more}
+    return {"judged": judged, "issues": list(issues), "score": score, "reasons": REASONS, **more}
 
 
 SOFT = verdict(68, issue("i1", "r2"), r2="partly")
@@ -81,4 +89,4 @@ async def judge(
     facts = SubmitFacts(
         phase, 1, BRIEF, inputs, given_, work, {**before, phase: work}, spent=spent or JourneySpent(10, 1.0, 1)
     )
-    return await AGENT.conditions[condition](facts, look or Pages())
+    return await AGENT.conditions[condition](facts, look or read_by_judge())

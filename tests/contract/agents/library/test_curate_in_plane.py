@@ -88,7 +88,7 @@ async def test_an_act_with_an_unknown_outcome_is_repeated_and_done_once(
     async with curating(tmp_path, 4) as led:
         led.host.served.plan = silent_from("POST", "/work-items/", after())
         assert (await led.call("plane_create_task", **TASK))["status"] == "unsure"
-        held = await led.submit(acts=[{"id": "a1", "tool": "plane_create_task"}], said="It is there.")
+        held = await led.submit(acts=[{"id": "a1", "tool": "plane_create_task"}], said="The task is in Plane.")
         assert held["phase"] == "ACT"
         assert "it is not known whether a1 (plane_create_task) was done: call it again" in held["prompt"]
         led.host.served.plan = no_fault

@@ -78,7 +78,7 @@ def verdict(score: int, *issues: tuple[str, str, str], met: str = "yes", treated
         {"id": "r3", "met": "yes", "why": "I looked", "steps": ["s3"]},
     ]
     found = [{"id": i, "about": "r2", "severity": severity, "text": text} for i, severity, text in issues]
-    return {"judged": judged, "issues": found, "score": score, "reasons": "What I saw."}
+    return {"judged": judged, "issues": found, "score": score, "reasons": "The hive was weighed and treated."}
 
 
 SOFT = verdict(68, ("i1", "major", "nobody knows when"), met="partly")
@@ -252,7 +252,7 @@ async def lead(client: Client, workflow: Workflow) -> None:
     journey, conversations, spent = str(here["journey_id"]), list[str](), dict[str, list[int]]()
     await anyio.sleep(workflow.idle_s)
     for number, act in enumerate(workflow.acts):
-        if here["phase"] == "IMPLEMENTING":
+        if here["phase"] in ("IMPLEMENTING", "JUDGING"):
             await call(client, "kb_read", path="notes/bees.md", journey_id=journey)
         conversations.append(here["conversation"])
         submits, tokens_in, tokens_out = spent.get(here["phase"], [0, 0, 0])

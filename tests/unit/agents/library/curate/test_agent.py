@@ -133,7 +133,7 @@ async def test_a_question_goes_by_map_page_and_passages_to_a_verified_change() -
         led.look.called = [call("kb_read", BEES)]
         assert (await led.submit(**TARGETED)).phase == DEEP_DIVE
         assert (await led.submit(**DIVED)).phase == REASON
-        assert "e1: It says so. (notes/bees.md > Bees > Varroa)" in await led.told()
+        assert "e1: Bees, mites and stores in winter. (notes/bees.md > Bees > Varroa)" in await led.told()
         assert (await led.submit(**reasoned("merge", BEES))).phase == ACT
         assert "Chosen: merge at notes/bees.md: the page lacks it" in await led.told()
         says = merge_into_bees(led.look)
@@ -184,7 +184,7 @@ async def test_lost_scent_leads_back_to_the_map_and_from_there_to_other_pages() 
         assert "You come back to ORIENT" in told
         assert "Why: missing_context" in told
         assert f"Detail: {MISSING}" in told
-        assert "evidence e1: It says so." in told
+        assert "evidence e1: Bees, mites and stores in winter." in told
         assert AGENT.texts["ORIENT"][:60] not in told
         assert any(isinstance(e, Thinking) and MISSING in e.text for e in await led.events())
         led.look.called = [call("kb_map")]
@@ -294,8 +294,8 @@ async def test_the_record_suffices_for_another_host_to_continue() -> None:
         state = await acting(led, "merge", BEES)
         assert list(done(state)) == [
             f"question: {ASKED}",
-            "conclusion: In December. (rests on e1)",
+            "conclusion: Treat the bees in December. (rests on e1)",
             "chosen: merge at notes/bees.md: the page lacks it",
-            "evidence e1: It says so. (notes/bees.md > Bees > Varroa)",
-            "evidence e2: It says so. (notes/bees.md > Winter)",
+            "evidence e1: Bees, mites and stores in winter. (notes/bees.md > Bees > Varroa)",
+            "evidence e2: Bees, mites and stores in winter. (notes/bees.md > Winter)",
         ]

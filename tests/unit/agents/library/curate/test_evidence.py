@@ -252,3 +252,34 @@ async def test_a_deleted_page_may_be_restored_once_its_history_was_read() -> Non
     other = Pages(called=[call("kb_history", BEES)])
     assert not (await judged(AGENT, "act_chosen", REASON, reasoned("revert", "notes/wasps.md"), other, works=FOUND)).met
     assert not (await judged(AGENT, "act_chosen", REASON, reasoned("delete", "notes/wasps.md"), look, works=FOUND)).met
+
+
+# --- words that say nothing -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "phase", "work", "said"),
+    [
+        ("unknown_place", ROUTE, {**SOUGHT, "question": "x"}, "`question` is only 'x'"),
+        ("oriented", ORIENT, change(ORIENTED, "candidates", 0, why="ok"), "c1: `why` is only 'ok'"),
+        ("targeted", TARGET, change(TARGETED, "pages", 0, why="yes"), "p1: `why` is only 'yes'"),
+        ("evidence_found", DEEP_DIVE, change(DIVED, "evidence", 0, says="done"), "e1: `says` is only 'done'"),
+        (
+            "evidence_found",
+            DEEP_DIVE,
+            change(DIVED, "evidence", 0, says="Invoices are sent quarterly."),
+            "e1: `says` has no word in common with its quotes",
+        ),
+        ("act_chosen", REASON, {**reasoned("answer"), "conclusion": "yes"}, "`conclusion` is only 'yes'"),
+        ("act_chosen", REASON, {**reasoned("answer"), "conclusion": ASKED}, "`conclusion` only repeats the question"),
+        (
+            "act_chosen",
+            REASON,
+            {**reasoned("answer"), "conclusion": "Invoices are sent quarterly."},
+            "`conclusion` has no word in common with its quotes",
+        ),
+    ],
+)
+async def test_empty_or_unrelated_words_move_nothing(condition: str, phase: str, work: Work, said: str) -> None:
+    look = Pages(called=[call("kb_map", "notes"), call("kb_read", BEES)], routes={"x": "discovery", ASKED: "discovery"})
+    assert lacks(await judged(AGENT, condition, phase, work, look, works=FOUND), said)

@@ -108,7 +108,7 @@ async def test_acting_is_resumed_within_its_budget_however_much_is_on_record() -
         await led.submit(question=LONG * 3, mode="discovery")
         await costly(led, costs, "DEEP_DIVE", evidence=MUCH)
         wrong = [f"x{n}" for n in range(20)]
-        await costly(led, costs, "REASON", conclusion=LONG * 10, rests_on=wrong, act=act)
+        await costly(led, costs, "REASON", conclusion="The bees live. " + LONG * 10, rests_on=wrong, act=act)
         assert (await costly(led, costs, "REASON", rests_on=[f"e{n}" for n in range(20)])).phase == ACT
         look.fates = {act["proposal"]: Fate("kb_merge", "pending", path=act["path"]) for act in MUCH_DONE}
         await costly(led, costs, "ACT", acts=MUCH_DONE)

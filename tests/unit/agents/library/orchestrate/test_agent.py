@@ -33,6 +33,7 @@ from tests.support.agents.orchestrate_works import (
     GOOD,
     HARD,
     PLAN,
+    REASONS,
     REQUIREMENTS,
     SEEN,
     SOFT,
@@ -40,6 +41,7 @@ from tests.support.agents.orchestrate_works import (
     Work,
     issue,
     judgement,
+    read_by_judge,
     step,
 )
 from tests.support.journeys.graphs import Walk
@@ -85,7 +87,7 @@ def conversations(events: Sequence[object]) -> list[tuple[str, str]]:
 
 
 async def test_the_happy_path_has_one_visit_of_each_phase() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         begun = await led.state()
         assert re.fullmatch(r"planner_iter1_\w+", begun.conversation)
         assert (await led.submit(**PLAN)).phase == IMPLEMENTING
@@ -105,7 +107,7 @@ async def test_the_happy_path_has_one_visit_of_each_phase() -> None:
 
 
 async def test_an_invalid_plan_returns_to_the_same_planner_with_the_broken_rules() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         first = (await led.state()).conversation
         state = await led.submit(**BROKEN)
         assert (state.phase, state.visit, state.iteration, state.conversation) == (PLANNING, 2, 2, first)
@@ -125,15 +127,17 @@ async def test_an_invalid_plan_returns_to_the_same_planner_with_the_broken_rules
 
 
 async def test_a_rule_broken_in_several_ways_is_counted_and_named_once() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
-        state = await led.submit(goal="g", requirements=REQUIREMENTS, steps=[{"id": "s1", "covers": ["r1", "r2"]}])
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
+        state = await led.submit(
+            goal="A living hive", requirements=REQUIREMENTS, steps=[{"id": "s1", "covers": ["r1", "r2"]}]
+        )
         assert [one.text for one in state.feedback] == ["the plan breaks 1 rule: step-fields:s1"]
         told = await led.told()
     assert all(f"step s1 lacks {name}" in told for name in ("step", "done_when", "duration"))
 
 
 async def test_the_same_failures_three_times_in_a_row_are_the_end() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         await led.submit(**BROKEN)
         state = await led.submit(goal="The hive lives.")
         assert state.backward_trigger_detail == "the plan breaks 1 rule, the same as before: 2 times in a row"
@@ -145,7 +149,7 @@ async def test_the_same_failures_three_times_in_a_row_are_the_end() -> None:
 
 
 async def test_other_failures_between_them_give_another_chance() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         for number in range(2):
             await led.submit(**BROKEN)
             await led.submit(steps=[step("s1", "Weigh the hive", covers=["r1"], duration="soon")])
@@ -154,14 +158,14 @@ async def test_other_failures_between_them_give_another_chance() -> None:
 
 
 async def test_a_soft_failure_continues_the_implementers_conversation_with_a_fresh_judge() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         implementer = (await led.submit(**PLAN)).conversation
         judge_ = (await led.submit(**DONE)).conversation
         state = await led.submit(**SOFT)
         assert (state.phase, state.visit, state.conversation) == (IMPLEMENTING, 2, implementer)
         told = await led.told()
         assert "- i1 (major, about r2): nobody knows when" in told
-        assert "- soft failure in JUDGING: 68 of 100: i1 (major, r2) nobody knows when. So it is." in told
+        assert "- soft failure in JUDGING: 68 of 100: i1 (major, r2) nobody knows when. " + REASONS in told
         state = await led.submit(answers=[{"id": "i1", "step": "s2", "how": "the date is there"}])
         assert state.phase == JUDGING
         assert re.fullmatch(r"judge_iter2_\w+", state.conversation)
@@ -176,7 +180,7 @@ async def test_a_soft_failure_continues_the_implementers_conversation_with_a_fre
 
 
 async def test_a_hard_failure_plans_again_in_new_conversations_that_get_the_feedback() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         planner = (await led.state()).conversation
         implementer = (await led.submit(**PLAN)).conversation
         await led.submit(**DONE)
@@ -203,7 +207,7 @@ async def test_a_hard_failure_plans_again_in_new_conversations_that_get_the_feed
 
 
 async def test_a_step_that_was_done_may_not_become_another_one_under_its_id() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         await led.submit(**PLAN)
         await led.submit(**DONE)
         await led.submit(**HARD)
@@ -217,7 +221,7 @@ async def test_a_step_that_was_done_may_not_become_another_one_under_its_id() ->
 
 
 async def test_giving_up_waits_for_a_person_who_may_know_better() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         state = await led.submit(**PLAN, cannot=CANNOT)
         assert (state.phase, state.status) == (PLANNING, "waiting")
         told = await led.told()
@@ -230,7 +234,7 @@ async def test_giving_up_waits_for_a_person_who_may_know_better() -> None:
         await led.submit(cannot=CANNOT)
         state = await led.decide("modify", changes={"cannot": None})
         assert state.phase == IMPLEMENTING, "the person struck it out, and the plan is good"
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         await led.submit(**PLAN, cannot=CANNOT)
         with pytest.raises(NotToDecide):
             await led.decide("answer", changes={"r2": "yes"})
@@ -241,7 +245,7 @@ async def test_giving_up_waits_for_a_person_who_may_know_better() -> None:
 
 
 async def test_giving_up_after_unsuccessful_planning_shows_ones_own_reason() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         for _ in range(3):
             await led.submit(**BROKEN)
         assert "broke the same rules 3 times in a row" in await led.told()
@@ -277,7 +281,7 @@ async def test_giving_up_after_unsuccessful_planning_shows_ones_own_reason() -> 
 async def test_a_budget_that_is_used_up_ends_the_work_unless_it_passes(
     budget: Work, works: list[Work], visited: list[str], gone: str
 ) -> None:
-    async with leading(AGENT, brief=BRIEF, budget=budget) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF, budget=budget) as led:
         for work in works:
             state = await led.submit(**work)
         assert [e.target for e in await led.events() if isinstance(e, PhaseChanged)] == visited
@@ -290,7 +294,7 @@ async def test_a_budget_that_is_used_up_ends_the_work_unless_it_passes(
 
 
 async def test_work_ended_by_its_budget_may_be_sent_back_refined_and_judged_once_more() -> None:
-    async with leading(AGENT, brief=BRIEF, budget={"tokens": 1_500}) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF, budget={"tokens": 1_500}) as led:
         await led.submit(**PLAN)
         await led.submit(**DONE)
         assert (await led.submit(**SOFT)).phase == BUDGET_EXHAUSTED
@@ -328,15 +332,15 @@ async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the
     async with leading(AGENT, look=look, brief="Weigh the hive.") as led:
         assert (await led.submit(goal="We know.", steps=[step("s1", "Weigh it")])).phase == IMPLEMENTING
         await led.submit(done=[{"id": "s1", "result": "35 kilograms", "shown_by": [WINTER]}])
-        await led.submit(judged=[], issues=[issue("i1", "s1")], score=100, reasons="So it is.")
+        await led.submit(judged=[], issues=[issue("i1", "s1")], score=100, reasons=REASONS)
         assert "no requirements earn 100, issues take off" in (await led.missing())[0]
-        assert (await led.submit(judged=[], issues=[], score=100, reasons="So it is.")).phase == SUCCEEDED
+        assert (await led.submit(judged=[], issues=[], score=100, reasons=REASONS)).phase == SUCCEEDED
 
 
 async def test_the_judge_sees_what_the_planner_left_out() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         out = [{"id": "l1", "words": "Mites have to be treated", "why": "nobody wants it"}]
-        await led.submit(goal="g", requirements=REQUIREMENTS[:1], left_out=out, steps=PLAN["steps"][:1])
+        await led.submit(goal="A living hive", requirements=REQUIREMENTS[:1], left_out=out, steps=PLAN["steps"][:1])
         await led.submit(done=DONE["done"][:1])
         told = await led.told()
     assert (
@@ -346,22 +350,22 @@ async def test_the_judge_sees_what_the_planner_left_out() -> None:
 
 
 async def test_where_a_team_lets_a_step_be_called_as_its_requirement_the_work_can_still_be_judged() -> None:
-    look = Pages()
+    look = read_by_judge()
     look.texts[TEAM_FILE] = "rules:\n  - {id: distinct, kind: useful, severity: 'off'}\n"
     async with leading(AGENT, look=look, brief="Weigh the hive today.") as led:
-        needed = [{"id": "r1", "text": "t", "words": "Weigh the hive today."}]
+        needed = [{"id": "r1", "text": "Weigh it", "words": "Weigh the hive today."}]
         await led.submit(goal="We know.", requirements=needed, steps=[step("r1", "Weigh it", covers=["r1"])])
         await led.submit(done=[{"id": "r1", "result": "35 kilograms", "shown_by": [WINTER]}])
         judged = [judgement("r1", steps=["r1"])]
-        await led.submit(judged=judged, issues=[issue("r1", "r1", "minor")], score=97, reasons="So it is.")
+        await led.submit(judged=judged, issues=[issue("r1", "r1", "minor")], score=97, reasons=REASONS)
         assert "these ids are already used for something else: r1" in (await led.missing())[0]
-        state = await led.submit(judged=judged, issues=[issue("i1", "r1", "minor")], score=97, reasons="So it is.")
+        state = await led.submit(judged=judged, issues=[issue("i1", "r1", "minor")], score=97, reasons=REASONS)
         assert state.phase == SUCCEEDED
 
 
 async def test_a_journey_s_own_rules_and_scores_hold() -> None:
     rules = [{"id": "few", "kind": "count", "of": "steps", "most": 1, "message": "{{ count }} steps, {{ wanted }}"}]
-    async with leading(AGENT, brief=BRIEF, rules=rules, pass_score=60, soft_score=30) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF, rules=rules, pass_score=60, soft_score=30) as led:
         assert (await led.submit(**PLAN)).phase == PLANNING
         assert "- 2 steps, at most 1" in await led.told()
         await led.submit(drop=["s2"], steps=[step("s1", "Weigh and treat it", covers=["r1", "r2"])])
@@ -396,12 +400,12 @@ async def test_a_journey_s_own_rules_and_scores_hold() -> None:
 )
 async def test_inputs_of_another_form_begin_nothing(inputs: Work, said: str) -> None:
     with pytest.raises(BadStart, match=said):
-        async with leading(AGENT, brief=BRIEF, **inputs):
+        async with leading(AGENT, look=read_by_judge(), brief=BRIEF, **inputs):
             pass
 
 
 async def test_work_of_another_form_is_refused_and_nothing_is_recorded() -> None:
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         with pytest.raises(BadWork, match="two items have the id s1"):
             await led.submit(steps=[step("s1", "a"), step("s1", "b")])
         with pytest.raises(BadWork, match="no phase can be skipped"):
@@ -416,7 +420,7 @@ async def test_work_of_another_form_is_refused_and_nothing_is_recorded() -> None
 
 async def test_a_version_has_every_work_in_full_with_its_feedback() -> None:
     """Complete responses, and the feedback, are part of every checkpoint."""
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         await led.submit(**BROKEN)
         await led.submit(**PLAN)
         versions = [(await led.runner.position(led.journey, version=n)).state for n in (1, 2, 3)]

@@ -40,6 +40,19 @@ async def test_a_draft_is_kept_until_the_rest_is_there() -> None:
     assert lacks(await judge("planned", PLANNING, {"goal": "A hive."}), "no step yet")
 
 
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({**PLAN, "goal": "ok"}, "`goal` is only 'ok'"),
+        (change(PLAN, "steps", 0, step="x"), "s1: `step` is only 'x'"),
+        (change(PLAN, "steps", 0, done_when="done"), "s1: `done_when` is only 'done'"),
+        (change(PLAN, "requirements", 0, text="yes"), "r1: `text` is only 'yes'"),
+    ],
+)
+async def test_a_plan_of_empty_words_is_not_validated(plan: Work, said: str) -> None:
+    assert lacks(await judge("planned", PLANNING, plan), said)
+
+
 async def test_requirements_from_the_brief_are_complete() -> None:
     given_ = [{"id": "r1", "text": "Honey"}]
     assert lacks(await judge("planned", PLANNING, PLAN, requirements=given_), "so the plan adds none: drop r1, r2")
@@ -120,6 +133,8 @@ async def test_every_step_is_done_and_shown_or_named_as_undone(work: Work) -> No
             change(DONE, "done", 1, calls=[{"tool": "kb_merge"}]),
             ["done[s2]: no call of kb_merge was answered in this phase"],
         ),
+        (change(DONE, "done", 0, result="done"), ["s1: `result` is only 'done'"]),
+        ({"undone": [{"id": "s1", "why": "x"}, {"id": "s2", "why": "no acid"}]}, ["s1: `why` is only 'x'"]),
     ],
 )
 async def test_unproven_steps_are_named(work: Work, said: list[str]) -> None:

@@ -14,18 +14,20 @@ from agents.library.folder import agent
 from agents.library.orchestrate.conditions import used_up
 from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, Undertaking, WorkLimits
 from agents.library.orchestrate.scores import ISSUE_POINTS, MET_POINTS, score_range
-from tests.support.agents.agent_harness import ALTERED, VARROA, WINTER, change, lacks
+from tests.support.agents.agent_harness import ALTERED, VARROA, WINTER, Pages, change, lacks
 from tests.support.agents.orchestrate_works import (
     DONE,
     GOOD,
     HARD,
     MADE,
     PLAN,
+    REASONS,
     SOFT,
     Work,
     issue,
     judge,
     judgement,
+    read_by_judge,
     verdict,
 )
 
@@ -48,6 +50,28 @@ async def test_a_verdict_passes_that_agrees_with_itself(work: Work) -> None:
     assert (await judge("passed", JUDGING, work, works=MADE)).met
     for other in ("soft_failure", "hard_failure", "budget_exhausted"):
         assert not (await judge(other, JUDGING, work, works=MADE)).met
+
+
+async def test_a_yes_that_rests_on_pages_counts_only_if_the_judge_read_them() -> None:
+    unread = await judge("passed", JUDGING, GOOD, Pages(), works=MADE)
+    assert lacks(unread, "r1 rests on pages that you have not read: kb_read notes/bees.md", "r2 rests on pages")
+    by_others = Pages(called_before=read_by_judge().called)
+    assert lacks(await judge("passed", JUDGING, GOOD, by_others, works=MADE), "r1 rests on pages")
+    quoted = [judgement(id_, shown_by=[WINTER]) for id_ in ("r1", "r2")]
+    assert (await judge("passed", JUDGING, {**GOOD, "judged": quoted}, Pages(), works=MADE)).met
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (verdict(68, issue("i1", "r2", "major", "x"), r2="partly"), "i1: `text` is only 'x'"),
+        ({**GOOD, "reasons": "ok"}, "`reasons` is only 'ok'"),
+        ({**GOOD, "judged": [judgement("r1", why="yes"), judgement("r2")]}, "r1: `why` is only 'yes'"),
+    ],
+)
+async def test_a_verdict_of_empty_words_is_refused(work: Work, said: str) -> None:
+    assert lacks(await judge("passed", JUDGING, work, works=MADE), said)
+    assert not (await judge("soft_failure", JUDGING, work, works=MADE)).met
 
 
 @pytest.mark.parametrize(
@@ -129,12 +153,15 @@ async def test_the_score_says_where_the_work_goes(work: Work, inputs: dict[str, 
 
 async def test_a_failure_passes_its_findings_on() -> None:
     soft = await judge("soft_failure", JUDGING, SOFT, works=MADE)
-    assert (soft.kind, soft.feedback) == ("soft_failure", ("68 of 100: i1 (major, r2) nobody knows when. So it is.",))
+    assert (soft.kind, soft.feedback) == (
+        "soft_failure",
+        (f"68 of 100: i1 (major, r2) nobody knows when. {REASONS}",),
+    )
     assert soft.detail == soft.feedback[0]
     hard = await judge("hard_failure", JUDGING, HARD, works=MADE)
     assert (hard.kind, hard.feedback) == (
         "hard_failure",
-        ("40 of 100: i2 (blocking, r2) too warm for acid. So it is.",),
+        (f"40 of 100: i2 (blocking, r2) too warm for acid. {REASONS}",),
     )
 
 

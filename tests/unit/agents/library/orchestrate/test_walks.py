@@ -38,6 +38,7 @@ from tests.support.agents.orchestrate_works import (
     Work,
     issue,
     judgement,
+    read_by_judge,
     step,
     verdict,
 )
@@ -56,7 +57,7 @@ async def refine(led: Led, number: int) -> JourneyState:
 
 
 async def test_over_budget_feedback_keeps_the_newest_and_counts_the_rest() -> None:
-    async with leading(AGENT, brief=BRIEF, budget={"iterations": 40}) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF, budget={"iterations": 40}) as led:
         await led.submit(**BROKEN)
         await led.submit(**PLAN)
         await led.submit(**DONE)
@@ -78,7 +79,7 @@ async def test_over_budget_feedback_keeps_the_newest_and_counts_the_rest() -> No
 
 async def test_a_step_may_name_the_lightest_agent_that_is_enough() -> None:
     """The founding documents order agents by the class of model that their work needs."""
-    async with leading(AGENT, brief=BRIEF) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=BRIEF) as led:
         assert "fastest: memory; balanced: clarification" in await led.told()
         first, *others = PLAN["steps"]
         await led.submit(**{**PLAN, "steps": [{**first, "details": {"agent": "research"}}, *others]})
@@ -106,7 +107,7 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
     judged = [judgement(f"r{n}", "partly", observed=LONG) for n in range(12)]
     issues = [issue(f"i{n}", f"r{n}", "minor", LONG[:990]) for n in range(12)]
 
-    async with leading(AGENT, brief=LONG * 15, requirements=given_) as led:
+    async with leading(AGENT, look=read_by_judge(), brief=LONG * 15, requirements=given_) as led:
 
         async def note(at: str) -> None:
             costs[at] = cost(await led.position())
@@ -172,25 +173,27 @@ def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
         return [({**plan, "drop": [id_ for id_ in gone if id_ not in ("r1", "r2")], "answers": answers}, ())]
     if state.phase == IMPLEMENTING:
         gone = [*u.done, *u.undone]
-        answers = [{"id": i["id"], "step": u.steps[0]["id"], "how": "so"} for i in u.open_issues(IMPLEMENTING)]
-        done = [{"id": one["id"], "result": "done", **SEEN} for one in u.steps]
+        answers = [
+            {"id": i["id"], "step": u.steps[0]["id"], "how": "weighed again"} for i in u.open_issues(IMPLEMENTING)
+        ]
+        done = [{"id": one["id"], "result": "weighed", **SEEN} for one in u.steps]
         return [({"drop": gone, "done": done, "undone": [], "answers": answers}, ())]
     judged = []
     for requirement in u.requirements:
         by = [one["id"] for one in u.steps if requirement["id"] in one.get("covers", ()) and one["id"] in u.done]
         shown = {"steps": by, "observed": "I saw it"} if by else {"shown_by": [WINTER]}
-        judged.append({"id": requirement["id"], "met": "yes", "why": "so", **shown})
+        judged.append({"id": requirement["id"], "met": "yes", "why": "it was weighed", **shown})
     undone = [issue(f"{new}{id_}", id_) for id_ in u.left_undone]
     most = score_range(judged, undone, u.left_undone, len(judged), u.pass_score).most if judged else 0
-    return [({"judged": judged, "issues": undone, "score": most, "reasons": "So it is."}, ())]
+    return [({"judged": judged, "issues": undone, "score": most, "reasons": "The hive was weighed and treated."}, ())]
 
 
 def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
     """Return what may be submitted in a state: good, half, wrong, and what leads back."""
     name = f"i{state.version}"
     u = of_state(state)
-    bad = [{**judgement(r["id"], "no"), "why": "no"} for r in u.requirements]
-    partly = [{**judgement(r["id"], "partly"), "why": "half"} for r in u.requirements]
+    bad = [{**judgement(r["id"], "no"), "why": "nothing was weighed"} for r in u.requirements]
+    partly = [{**judgement(r["id"], "partly"), "why": "half was weighed"} for r in u.requirements]
     blocking = [issue(f"{name}-{r['id']}", r["id"], "blocking") for r in u.requirements]
     minor = [issue(f"{name}-{r['id']}", r["id"], "minor") for r in u.requirements]
     some: dict[str, Sequence[tuple[Work, tuple[str, ...]]]] = {
@@ -206,15 +209,15 @@ def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
         IMPLEMENTING: [
             (DONE, ()),
             ({"done": DONE["done"][:1]}, ("implemented",)),
-            ({"undone": [{"id": one["id"], "why": "no"} for one in u.steps], "drop": list(u.done)}, ()),
+            ({"undone": [{"id": one["id"], "why": "no scales"} for one in u.steps], "drop": list(u.done)}, ()),
             ({"done": [{"id": "s9", "result": "x", "shown_by": [ALTERED]}]}, ()),
         ],
         JUDGING: [
             (GOOD, ()),
             ({}, ("passed",)),
-            ({"judged": bad, "issues": blocking, "score": 0, "reasons": "bad"}, ("hard_failure",)),
-            ({"judged": partly, "issues": minor, "score": 45, "reasons": "half"}, ()),
-            ({"judged": partly, "issues": minor, "score": 99, "reasons": "half"}, ("soft_failure",)),
+            ({"judged": bad, "issues": blocking, "score": 0, "reasons": "nothing was weighed"}, ("hard_failure",)),
+            ({"judged": partly, "issues": minor, "score": 45, "reasons": "half was weighed"}, ()),
+            ({"judged": partly, "issues": minor, "score": 99, "reasons": "half was weighed"}, ("soft_failure",)),
             (_nearly(state), ()),
         ],
     }
@@ -238,16 +241,16 @@ CHOICES = st.lists(st.integers(0, 2**16), max_size=25)
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 13409, 2114, 5, 2, 245, 1]
 )  # sent on by hand with steps undone that are gone
 def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
-    asyncio.run(walk(AGENT, choices, any_work, good))
+    asyncio.run(walk(AGENT, choices, any_work, good, look=read_by_judge()))
 
 
 def test_walks_take_every_way_of_the_table() -> None:
     """Walks that never went back would prove little."""
-    assert not asyncio.run(ways_not_taken(AGENT, any_work, good, walks=40))
+    assert not asyncio.run(ways_not_taken(AGENT, any_work, good, walks=40, look=read_by_judge))
 
 
 @pytest.mark.slow
 @settings(max_examples=10_000)
 @given(CHOICES)
 def test_ten_thousand_walks_never_leave_the_table_and_are_never_stuck(choices: list[int]) -> None:
-    asyncio.run(walk(AGENT, choices, any_work, good))
+    asyncio.run(walk(AGENT, choices, any_work, good, look=read_by_judge()))
