@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal import keyboard
+from mcp_server.gate.host_registration import TERMINAL, UNENROLLED, Principal, identify, os_user
 
 if TYPE_CHECKING:
+    from knowledge.state.ports import StateStore
     from mcp_server.app.composition import App
 
 
@@ -29,3 +32,15 @@ async def opened_app(settings: Settings, *, announcing: bool = False, indexing: 
     except BaseExceptionGroup as group:
         # A task group wraps even a single error, and no caller could catch a refusal by its class.
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+
+
+async def acting(state: StateStore, settings: Settings) -> Principal:
+    """Return the principal that a verb acts as: the host whose secret is in the settings, or else the person at the terminal.
+
+    A script, a pipe or `--json` asks nobody, so without a secret it is an unregistered host.
+
+    Raises:
+        UnknownSecret: the secret belongs to no registered host.
+    """
+    present = keyboard.is_terminal() and not settings.json
+    return await identify(state, os_user(), settings.enrolment, without=TERMINAL if present else UNENROLLED)

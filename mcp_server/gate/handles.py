@@ -57,7 +57,7 @@ def require_may_decide(who: Principal, journey: str, began: str) -> None:
     Raises:
         NotYours: another principal started it, and the caller is not registered.
     """
-    if not who.enrolled and began != who.id:
+    if not (who.enrolled or who.is_person) and began != who.id:
         raise NotYours(journey, began)
 
 

@@ -20,6 +20,10 @@ UNENROLLED = "unenrolled"
 TOKENLESS = "unenrolled:http"
 """Every caller over HTTP that sends no token. The colon keeps the name free: no registered host can have it."""
 UNREGISTERED = frozenset({UNENROLLED, TOKENLESS})
+TERMINAL = "terminal"
+"""In the place of a host: the person who typed a command at a terminal, without any host."""
+PERSONS = frozenset({TERMINAL, "page"})
+"""Names that stand for a person in one of the channels in which they decide. No host can be registered under them."""
 REMEMBERED_S = 60.0
 """How long a caller's last known identity and grant are enough for reading while the state database is unreachable."""
 _HOST_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -32,7 +36,7 @@ class BadHostName(KnowledgeError):
         self.asked = asked
         super().__init__(
             f"{asked[:100]!r} cannot be a host's name: use up to 64 lower-case letters, digits, '.', '_' or '-' "
-            f"(and not {UNENROLLED!r}, which is every host without a secret)"
+            f"(and not {UNENROLLED!r}, which is every host without a secret, nor {TERMINAL!r} or 'page', which is a person)"
         )
 
 
@@ -71,7 +75,12 @@ class Principal:
     @property
     def enrolled(self) -> bool:
         """Whether a person registered this host."""
-        return self.host not in UNREGISTERED
+        return self.host not in UNREGISTERED and not self.is_person
+
+    @property
+    def is_person(self) -> bool:
+        """Whether this is a person themselves, at a terminal or on the page, and no host."""
+        return self.host in PERSONS
 
     @property
     def by_handle(self) -> bool:
@@ -103,7 +112,7 @@ def checked_host_name(name: str) -> str:
     Raises:
         BadHostName: it can't.
     """
-    if not _HOST_NAME.fullmatch(name) or name == UNENROLLED:
+    if not _HOST_NAME.fullmatch(name) or name == UNENROLLED or name in PERSONS:
         raise BadHostName(name)
     return name
 
@@ -155,15 +164,16 @@ class Callers:
         return principal
 
 
-async def identify(state: StateStore, user: str, secret: str | None) -> Principal:
-    """Return the caller that sent `secret`; without one it is the shared unregistered host.
+async def identify(state: StateStore, user: str, secret: str | None, *, without: str = UNENROLLED) -> Principal:
+    """Return the caller that sent `secret`; without one it is `without`, by default the shared unregistered host.
 
     Raises:
         UnknownSecret: it belongs to no registered host.
     """
     if secret is None:
-        return Principal(user, UNENROLLED)
+        return Principal(user, without)
     host = await state.host_of(digest(secret))
-    if host is None:
+    # An earlier version may have registered a host under the name of a person's channel: it must not pass as that person.
+    if host is None or host in PERSONS:
         raise UnknownSecret
     return Principal(user, host)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agents.memory_documents import document, documents
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.app import opened_app
+from mcp_server.cli.app import acting, opened_app
 from mcp_server.cli.journeys.view import head_of, how_to_continue, status_fields, status_lines
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, object_of, text_of
@@ -23,7 +23,7 @@ from mcp_server.cli.terminal.options import WronglyAsked, fraction, integer, non
 from mcp_server.cli.terminal.output import print_answer, say
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallFailed, UnknownTool
-from mcp_server.gate.host_registration import Principal, identify, os_user
+from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import Refuse
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def arguments(actions: Mapping[str, argparse.ArgumentParser]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LocalHost:
-    """Calls tools as this process's host: the one whose secret is in FORGE_ENROLMENT, or an unregistered one."""
+    """Calls tools as the host whose secret is in FORGE_ENROLMENT, the person at the terminal, or an unregistered host."""
 
     app: App
     who: Principal
@@ -116,7 +116,7 @@ class LocalHost:
 async def local_host(settings: Settings) -> AsyncIterator[LocalHost]:
     """Yield a host that calls tools in this process."""
     async with opened_app(settings) as app:
-        yield LocalHost(app, await identify(app.base.state, os_user(), settings.enrolment))
+        yield LocalHost(app, await acting(app.base.state, settings))
 
 
 async def start(args: argparse.Namespace, settings: Settings) -> int:

@@ -8,18 +8,20 @@ import anyio
 
 from agents.loop.errors import DaySpent
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.app import acting
 from mcp_server.cli.journeys.lead import NotDone
 from mcp_server.cli.runs.lead import add_provider, leading, until_signalled
 from mcp_server.cli.terminal.input import text_of
 from mcp_server.cli.terminal.options import WronglyAsked, integer, nonempty
+from mcp_server.cli.terminal.output import say
 from mcp_server.gate.caller import Call
-from mcp_server.gate.host_registration import identify, os_user
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.toolsets.runs.handlers import WrongRun, pinned, plan_run
 from mcp_server.toolsets.runs.tools import AGENT_RUN
 from mcp_server.toolsets.spec import BadArguments
 
 MOST_ITERATIONS, MOST_SECONDS = 50, 3_600
+AS_PERSON = "it acts as you ({}), at level 3: pages are edited at once, and each act above that level asks you first"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,11 +55,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    """Begin the run as this process's host. The host needs only the right to read, because each call of the run passes the gate."""
+    """Begin the run as the person at the terminal, or as this process's host. Each call of the run passes the gate."""
     context = await text_of(args.context) if args.context else ""
     async with leading(settings) as lead:
         services = lead.app.services
-        who = await identify(services.state, os_user(), settings.enrolment)
+        who = await acting(services.state, settings)
         may_read = await lead.app.gate.decide(AGENT_RUN.name, Trust.READ, who)
         if isinstance(may_read, Refuse):
             raise NotDone(may_read.why)
@@ -71,4 +73,6 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
             begun = await services.runs.begin(pinned(services, header))
         except (BadArguments, WrongRun, DaySpent) as error:
             raise WronglyAsked(str(error)) from error
+        if who.is_person:
+            say(AS_PERSON.format(who.id))
         return await lead.through(begun)

@@ -242,7 +242,8 @@ def _require_its_model(current: Run, settings: Settings) -> None:
 
 async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
     """Cancel the run and withdraw its open proposals. The result of a call under way is still recorded."""
-    why = f"by {os_user()} in a terminal{f': {args.why}' if args.why else ''}"
+    place = "in a terminal" if keyboard.is_terminal() else "on the command line"
+    why = f"by {os_user()} {place}{f': {args.why}' if args.why else ''}"
     async with stored(settings) as record:
         current, cancelled = await cancel(record.state, record.store, args.id, why, now=utc_now)
     if not cancelled:

@@ -18,7 +18,7 @@ from mcp_server.cli.terminal.console import print_table
 from mcp_server.cli.terminal.options import WronglyAsked, add_actions, nonempty
 from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.cli.trust.acts import act
-from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, os_user
+from mcp_server.gate.host_registration import PERSONS, UNENROLLED, UNREGISTERED, Principal, os_user
 from mcp_server.gate.trust.admin import checked_place
 from mcp_server.gate.trust.scores import ANY_HOST
 from mcp_server.presenters.trust import known_principals, principal_named, trust_summary
@@ -179,7 +179,7 @@ async def _known(state: StateStore, name: str) -> str:
     principal = _principal(name)
     host = principal_named(principal).host
     hosts = [one.host for one in await state.enrolments()]
-    if host not in (*hosts, *UNREGISTERED, ANY_HOST) and await state.trust_record(principal) is None:
+    if host not in (*hosts, *UNREGISTERED, *PERSONS, ANY_HOST) and await state.trust_record(principal) is None:
         raise UnknownHost(host, hosts)
     return principal
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note, TrustChange, TrustRecord, TrustUpdate
-from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, UNREGISTERED, Principal
+from mcp_server.gate.host_registration import PERSONS, TOKENLESS, UNENROLLED, UNREGISTERED, Principal
 from mcp_server.gate.policy import Grant
 
 # Every host may propose without a grant. Levels 4 and 5 come only by a grant, however often a person approves.
@@ -21,6 +21,8 @@ FIRST_FLOOR = 2.0
 FIRST_CEILING = 3.9
 UNENROLLED_CEILING = 2.9
 """An unregistered host never reaches level 3, not even by a grant."""
+PERSON_LEVEL = 3.0
+"""A person at a terminal or on the page, without a signature: what their unsigned decision is worth (decision 30)."""
 
 HIGHEST = 5.0
 # These numbers are also in concepts/trust-levels.md of the handbook.
@@ -41,6 +43,8 @@ class BadGrant(KnowledgeError):
 
 def first_trust_record(principal: str, *, now: datetime) -> TrustRecord:
     """Return the trust record of a principal that was never seen before: it begins at its floor."""
+    if is_present_person(principal):
+        return TrustRecord(principal, PERSON_LEVEL, PERSON_LEVEL, PERSON_LEVEL, frozen=False, updated_at=now)
     ceiling = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
     return TrustRecord(principal, FIRST_FLOOR, FIRST_FLOOR, ceiling, frozen=False, updated_at=now)
 
@@ -48,6 +52,11 @@ def first_trust_record(principal: str, *, now: datetime) -> TrustRecord:
 def is_unenrolled(principal: str) -> bool:
     """Return whether `principal` is every host without a secret, or every HTTP caller without a token."""
     return principal.rpartition("@")[2] in UNREGISTERED
+
+
+def is_present_person(principal: str) -> bool:
+    """Return whether `principal` is a person at a terminal or on the page. Their level is fixed: no decision moves it."""
+    return principal.rpartition("@")[2] in PERSONS
 
 
 def is_person(principal: str) -> bool:
@@ -156,7 +165,18 @@ def granted(principal: str, level: float, *, now: datetime) -> TrustUpdate:
             f"level {level:g} cannot be granted to {principal}, which is every host without a secret; "
             "enrol the host first: knowledge-forge enroll NAME"
         )
-    usual = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
+    if is_present_person(principal) and level > PERSON_LEVEL:
+        raise BadGrant(
+            f"level {level:g} cannot be granted to {principal}, which is a person without a signature: they act at level "
+            f"{PERSON_LEVEL:g} at most, and approve each act above it"
+        )
+    usual = (
+        PERSON_LEVEL
+        if is_present_person(principal)
+        else UNENROLLED_CEILING
+        if is_unenrolled(principal)
+        else FIRST_CEILING
+    )
     ceiling = max(usual, level) if level >= FIRST_FLOOR else int(level) + 0.9
     trust_record = TrustRecord(principal, float(level), float(level), float(ceiling), frozen=False, updated_at=now)
     return lambda _known, _recent: trust_record
@@ -186,7 +206,9 @@ async def thaw(state: StateStore, principal: str, *, by: str, now: datetime) -> 
 
 
 async def count(state: StateStore, principal: str, *, approved: bool, by: str, proposal: str, now: datetime) -> None:
-    """Move the principal's score after a decision on one of its proposals."""
+    """Move the principal's score after a decision on one of its proposals. A person's level does not move."""
+    if is_present_person(principal):
+        return
     reason = f"{APPROVED_REASON if approved else REJECTED_REASON}: {proposal}"
     note = Note(by, "trust.decided", principal, now, reason)
     await state.trust.update_trust_record(

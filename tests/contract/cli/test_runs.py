@@ -273,7 +273,7 @@ def test_a_run_is_cancelled_once_without_any_model_and_its_proposal_withdrawn(an
     proposal = ann.record(run_id).proposal
     done = ann.modelless.here("runs", "cancel", run_id, "--why", "not today")
     assert done.returncode == 0
-    assert done.stdout.startswith(f"run {run_id} was cancelled: by {ME} in a terminal: not today.")
+    assert done.stdout.startswith(f"run {run_id} was cancelled: by {ME} on the command line: not today.")
     last = ann.record(run_id).frames[-1]
     assert isinstance(last, Control)
     assert last.signal == "cancelled"

@@ -295,7 +295,9 @@ async def test_no_path_to_a_tool_bypasses_the_gate(settings: Settings) -> None:
                 await tool.run({}, None)  # type: ignore[arg-type]  # it raises before it looks
 
 
-@pytest.mark.parametrize("name", ["", "Cursor", "a b", "../x", UNENROLLED, TOKENLESS, "x" * 65, "-x"])
+@pytest.mark.parametrize(
+    "name", ["", "Cursor", "a b", "../x", UNENROLLED, TOKENLESS, "x" * 65, "-x", "terminal", "page"]
+)
 async def test_a_name_that_cannot_be_a_hosts_is_refused(settings: Settings, name: str) -> None:
     async with opened(settings) as app:
         with pytest.raises(BadHostName):

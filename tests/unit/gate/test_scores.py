@@ -18,9 +18,11 @@ from mcp_server.gate.trust.scores import (
     MOST_A_DAY,
     REJECTED,
     UNENROLLED_CEILING,
+    BadGrant,
     decayed,
     first_trust_record,
     frozen,
+    granted,
     moved,
     thawed,
 )
@@ -76,6 +78,18 @@ def test_a_decision_that_moves_no_score_leaves_the_record_unchanged() -> None:
     known = replace(first_trust_record(WHO, now=NOW), score=3.0, ceiling=3.0)
     assert moved(WHO, APPROVED, now=NOW + timedelta(seconds=1e-3))(known, []) is known
     assert moved(WHO, REJECTED, now=NOW)(known, []).score < known.score
+
+
+@pytest.mark.parametrize("who", ["ann@terminal", "ann@page"])
+def test_a_person_is_at_level_3_which_only_a_grant_below_it_changes(who: str) -> None:
+    first = first_trust_record(who, now=NOW)
+    assert (first.floor, first.score, first.ceiling) == (3.0, 3.0, 3.0)
+    for step in (APPROVED, REJECTED):
+        assert moved(who, step, now=NOW)(first, []) == first
+    lowered = granted(who, 2, now=NOW)(first, [])
+    assert (lowered.score, lowered.ceiling) == (2.0, 3.0)
+    with pytest.raises(BadGrant, match="approve each act above it"):
+        granted(who, 4, now=NOW)
 
 
 def test_a_new_caller_begins_at_the_floor_and_without_a_secret_has_a_lower_cap() -> None:
