@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from knowledge.search.reading_ledger import ReadingLedger
     from knowledge.search.tiers import Tiers
     from knowledge.state.ports import IndexStore, StateStore
+    from knowledge.writing.files.outside_changes import OutsideChanges
     from knowledge.writing.files.recovery import Recovery
     from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
@@ -128,6 +129,10 @@ class HasWriting(Protocol):
     @property
     def timeline(self) -> Timeline:
         """The changes of all pages, for people."""
+
+    @property
+    def outside_changes(self) -> OutsideChanges:
+        """Brings changes that editors made on record, before histories are shown."""
 
     @property
     def contradictions(self) -> Contradictions:

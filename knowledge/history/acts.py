@@ -85,7 +85,7 @@ def storable(text: str) -> str:
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def outside_line(id_: int, path: str, revision: str, last: Revision | None, at: datetime) -> Revision:
+def outside_line(id_: int, path: str, revision: str | None, last: Revision | None, at: datetime) -> Revision:
     """Return the line for a state that was made outside the server, after the newest line so far."""
     return Revision(id_, path, revision, last.revision if last else None, at, "outside")
 

@@ -275,6 +275,21 @@ class Ledger(Protocol):
         """
         ...
 
+    async def removed(self, path: str, *, at: datetime) -> None:
+        """Record that somebody removed the page outside the server, durably: a line of its history without a revision.
+
+        Nothing is recorded if its newest line has none already, or if it has no history.
+        """
+        ...
+
+    async def newest_lines(self) -> Sequence[Revision]:
+        """Return the newest line of every path that has a history, in any order."""
+        ...
+
+    async def begun(self) -> datetime | None:
+        """Return when the first state of a page was kept, None before that."""
+        ...
+
     async def content(self, path: str, revision: str) -> bytes | None:
         """Return the bytes of that state of the page, or None if it never was one, or is no longer kept.
 

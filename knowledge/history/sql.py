@@ -326,6 +326,10 @@ SELECT line.* FROM ends CROSS JOIN LATERAL (
 ) AS line ORDER BY line.id DESC LIMIT %(limit)s
 """,  # noqa: S608 - constants
 )
+_NEWEST_LINES = f"""
+SELECT {_LINE_COLUMNS} FROM (SELECT max(id) AS id FROM forge.revision GROUP BY path_key) AS newest
+JOIN forge.revision AS r ON r.id = newest.id
+"""  # noqa: S608 - constants
 _LINES_AFTER = f"""
 SELECT {_LINE_COLUMNS} FROM forge.revision AS r
 WHERE r.id > %(after)s AND r.made_at >= %(since)s AND (r.moved_from IS NOT NULL OR NOT %(moves)s)
@@ -464,6 +468,20 @@ class SqlLedger:
             (_STORE, {"digest": digest, "size": len(raw), "packed": packed.get(digest), "raw": raw})
             for digest, raw in sorted(contents.items())
         ]
+
+    async def removed(self, path: str, *, at: datetime) -> None:
+        """Record that somebody removed the page outside the server."""
+        line = outside_line(0, path, None, None, aware(at))
+        await self._tables.write((HOLD_THE_END, ()), (_OUTSIDE, _columns(line)))
+
+    async def newest_lines(self) -> Sequence[Revision]:
+        """Return the newest line of every path that has a history."""
+        return [Revision(*with_moments(row, 4)) for row in await self._tables.read(_NEWEST_LINES, long=True)]
+
+    async def begun(self) -> datetime | None:
+        """Return when the first state of a page was kept."""
+        rows = await self._tables.read("SELECT min(since_at) FROM forge.page_state", long=True)
+        return moment_if_any(rows[0][0])
 
     async def content(self, path: str, revision: str) -> bytes | None:
         """Return the bytes of that state of the page, including states from before it was moved."""

@@ -55,10 +55,14 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A document that exists, and the stamp of its file, which was not read."""
+    """A document that exists, and the stamp of its file, which was not read.
+
+    `changed_ns` is when its content or its place last changed, the later of the two times that the file system keeps.
+    """
 
     path: str
     stamp: Stamp
+    changed_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +244,7 @@ class Vault:
                 status = self._link_target(path)
         except (OSError, InvalidPath, NoSuchPath):
             return None
-        return None if status is None or _unfit(status) else Scanned(path, stamp_of(status))
+        return None if status is None or _unfit(status) else _scanned(path, status)
 
     def scan(self, below: str = "") -> Iterator[Scanned]:
         """Yield every document below the directory `below` in any order; `problems` then has what was left out.
@@ -308,7 +312,7 @@ class Vault:
         if reason := _unfit(status):
             self._report(path, reason)
             return None
-        return Scanned(path, stamp_of(status))
+        return _scanned(path, status)
 
     def _link_target(self, path: str) -> os.stat_result | None:
         """Return the status of the file that only the link at `path` leads to; None if a scan finds it at its real path."""
@@ -406,6 +410,10 @@ def read_steadily(descriptor: int, path: str) -> tuple[bytes, os.stat_result]:
         if stamp_of(before) == stamp_of(after) and len(raw) == after.st_size:
             break
     return raw, before
+
+
+def _scanned(path: str, status: os.stat_result) -> Scanned:
+    return Scanned(path, stamp_of(status), max(status.st_mtime_ns, status.st_ctime_ns))
 
 
 def stamp_of(status: os.stat_result) -> Stamp:

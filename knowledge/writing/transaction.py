@@ -8,6 +8,7 @@ was in progress (recovery.py).
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -19,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, OutcomeUnknown
-from knowledge.history.ports import Intent, Ledger
+from knowledge.history.ports import Intent, Ledger, Revision
 from knowledge.pages.vault import stamp_of
 from knowledge.writing.acts import audit_entries as entries
 from knowledge.writing.files.file_set import FileSet, FoundPage
@@ -34,6 +35,9 @@ from knowledge.writing.model import ActDone, ActWork, PageAct, Rehearsed
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+BACK_S = 0.2
+"""A page that is missing for this long was removed."""
 
 
 class _Leftovers(ExitStack):
@@ -100,6 +104,25 @@ class Transaction:
         """Record a save by another program in the page's history, and restore text that it overwrote unknowingly."""
         async with self._writing((path,)) as leftovers:
             await self._accounted((path,), leftovers, self._patience())
+
+    async def note_outside(self, path: str) -> None:
+        """Record the page as it is now if its history does not end with that: changed, removed, or new to the server.
+
+        As `mend` does, it restores text that somebody overwrote unknowingly.
+
+        Raises:
+            KnowledgeError: the page can't be read or locked.
+        """
+        async with self._writing((path,)) as leftovers:
+            found = (await self._accounted((path,), leftovers, self._patience()))[path]
+            if found.raw is None:
+                # Some editors remove a file for a moment to save it.
+                await anyio.sleep(BACK_S)
+                found = (await self._accounted((path,), leftovers, self._patience()))[path]
+            if found.raw is None:
+                await self._ledger.removed(path, at=self._now())
+            elif path in leftovers.new_to_history and found.status is not None:
+                await self._keep(path, found.raw, self._saved_at(found.status, None))
 
     async def watch(self) -> None:
         """Keep checking pages for some seconds after they were written here. Runs until it is cancelled."""
@@ -197,7 +220,7 @@ class Transaction:
             return found, False
         saved_at = datetime.fromtimestamp(found.status.st_mtime, UTC)
         stale = await self._lineage.stale(path, found.raw, saved_at, history)
-        await self._keep(path, found.raw)
+        await self._keep(path, found.raw, self._saved_at(found.status, history[0]))
         if stale is None:
             return found, False
         joined = self._rejoin(stale.read, found.raw, stale.newest)
@@ -286,6 +309,11 @@ class Transaction:
             await self._give_up(intent, swap)
             raise
         return ActDone(work.result, {c.path: c.after for c in changes}, record)
+
+    def _saved_at(self, status: os.stat_result, newest: Revision | None) -> datetime:
+        """Return when the file was saved, so that histories keep the order of their times; never later than now."""
+        saved_at = datetime.fromtimestamp(status.st_mtime, UTC)
+        return min(saved_at if newest is None else max(saved_at, newest.at), self._now())
 
     async def _keep(self, path: str, raw: bytes, at: datetime | None = None) -> None:
         await self._ledger.keep(path, raw, how="outside", at=at or self._now())

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
+    from knowledge.writing.files.outside_changes import OutsideChanges
     from knowledge.writing.files.recovery import Recovery
     from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
@@ -107,6 +108,11 @@ class Services:
     def timeline(self) -> Timeline:
         """The changes of all pages, for people."""
         return self.load_writing().timeline
+
+    @property
+    def outside_changes(self) -> OutsideChanges:
+        """Brings changes that editors made on record."""
+        return self.load_writing().outside_changes
 
     @property
     def contradictions(self) -> Contradictions:

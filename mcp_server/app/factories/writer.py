@@ -28,6 +28,7 @@ from knowledge.writing.evidence.citation_check import CitationCheck
 from knowledge.writing.evidence.judge import ContradictionJudge
 from knowledge.writing.evidence.sources import Sources
 from knowledge.writing.files.file_set import FileSet
+from knowledge.writing.files.outside_changes import OutsideChanges
 from knowledge.writing.files.recovery import Recovery
 from knowledge.writing.locks.page_locks import PageLocks
 from knowledge.writing.related.backlinks import Backlinks
@@ -55,6 +56,7 @@ class Writing:
     undo: Undo
     page_history: PageHistory
     timeline: Timeline
+    outside_changes: OutsideChanges
     contradictions: Contradictions
     settlements: Settlements
     sweep: ContradictionSweep
@@ -109,6 +111,7 @@ def writing_on(parts: WriterBasis) -> Writing:
     page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
     contradictions = Contradictions(parts.vault, parts.ledger, parts.now)
     sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
+    outside = OutsideChanges(parts.vault, parts.ledger, acts.note_outside)
     timeline = Timeline(parts.ledger, parts.tiers)
     undo = Undo(parts.vault, parts.ledger, parts.tiers, writer, parts.now)
     settlements = Settlements(
@@ -119,7 +122,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         undo=undo,
         now=parts.now,
     )
-    return Writing(writer, undo, page_history, timeline, contradictions, settlements, sweep, acts, elsewhere)
+    return Writing(writer, undo, page_history, timeline, outside, contradictions, settlements, sweep, acts, elsewhere)
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:

@@ -82,6 +82,34 @@ async def test_an_outside_edit_is_one_line_of_history(ledger: Ledger) -> None:
     assert [line.how for line in await ledger.history("a.md", limit=9)] == ["outside", "outside", "written"]
 
 
+async def test_a_removal_outside_is_one_line_of_history(ledger: Ledger) -> None:
+    await ledger.removed("never.md", at=NOW)
+    await write(ledger, "a.md", None, b"one")
+    for minute in (1, 2):
+        await ledger.removed("a.md", at=NOW + minute * MINUTE)
+    gone, written = await ledger.history("a.md", limit=9)
+    assert (gone.revision, gone.before, gone.how, gone.at) == (None, revision(b"one"), "outside", NOW + MINUTE)
+    assert (gone.principal, gone.seq, written.seq) == ("", None, 1)
+    assert list(await ledger.history("never.md", limit=9)) == []
+    assert await ledger.content("a.md", revision(b"one")) == b"one"
+    await ledger.keep("a.md", b"one", how="outside", at=NOW + 3 * MINUTE)
+    back = (await ledger.history("a.md", limit=1))[0]
+    assert (back.revision, back.before) == (revision(b"one"), None)
+
+
+async def test_the_newest_line_of_every_page_is_listed(ledger: Ledger) -> None:
+    assert await ledger.newest_lines() == []
+    assert await ledger.begun() is None
+    await ledger.keep("seen.md", b"one", how="seen", at=NOW - DAY)
+    await write(ledger, "a.md", None, b"one", 0)
+    await write(ledger, ODD, None, b"one", 1)
+    await move(ledger, "a.md", "b.md", b"one", 2)
+    await ledger.keep("b.md", b"two", how="outside", at=NOW + 3 * MINUTE)
+    newest = {line.path: line.revision for line in await ledger.newest_lines()}
+    assert newest == {"a.md": None, ODD: revision(b"one"), "b.md": revision(b"two")}
+    assert await ledger.begun() == NOW - DAY
+
+
 async def test_recent_states_are_listed_once_in_the_order_of_the_history(ledger: Ledger) -> None:
     await write(ledger, "a.md", None, b"one", 1)
     await write(ledger, "a.md", b"one", b"two", 2)

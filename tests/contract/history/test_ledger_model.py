@@ -60,6 +60,10 @@ def _intend(id_: str, path: str, before: bytes | None, after: bytes | None) -> A
     return lambda ledger, minute: ledger.intend(intent(id_, made, at=NOW + minute * MINUTE), contents)
 
 
+def _removed(path: str) -> Act:
+    return lambda ledger, minute: ledger.removed(path, at=NOW + minute * MINUTE)
+
+
 def _drop(id_: str) -> Act:
     return lambda ledger, _: ledger.drop(id_)
 
@@ -116,6 +120,7 @@ acts = st.one_of(
     st.builds(_commit, moved, st.integers(0, 2), st.just(0), st.none()),
     st.builds(_intend, ids, paths, pages, pages),
     st.builds(_drop, ids),
+    st.builds(_removed, paths),
     st.builds(_settle, st.integers(0, 2)),
     st.builds(_revive, st.integers(0, 1)),
     st.builds(_rule, st.integers(0, 2), st.sampled_from(["both", "existing", None])),
@@ -150,6 +155,9 @@ async def _everything(store: StateStore, _minute: int) -> list[object]:
         if history:
             seen.append(await ledger.history(path, limit=2, before=history[0].id))
         seen += [await ledger.content(path, revision(raw)) for raw in TEXTS]
+    seen.append(sorted(await ledger.newest_lines(), key=lambda line: line.path))
+    # States that were only seen may be forgotten, and the memory of when the first one was kept with them.
+    seen.append(await ledger.begun())
     seen += [await ledger.timeline(wanted, limit=99) for wanted in WANTED]
     seen += [await ledger.act(f"{kind}{number}") for kind in ("", "e") for number in range(9)]
     return [list(one) if isinstance(one, Sequence) and not isinstance(one, bytes) else one for one in seen]

@@ -95,6 +95,20 @@ class MemoryLedger:
                 self._lines.append(outside_line(len(self._lines) + 1, path, revision, last, at))
         return revision
 
+    async def removed(self, path: str, *, at: datetime) -> None:
+        """Record that somebody removed the page outside the server."""
+        own = [line for line in self._lines if line.path == path]
+        if own and own[-1].revision is not None:
+            self._lines.append(outside_line(len(self._lines) + 1, path, None, own[-1], aware(at)))
+
+    async def newest_lines(self) -> Sequence[Revision]:
+        """Return the newest line of every path that has a history."""
+        return list({line.path: line for line in self._lines}.values())
+
+    async def begun(self) -> datetime | None:
+        """Return when the first state of a page was kept."""
+        return min((state.since for state in self._states.values()), default=None)
+
     def _keep(self, path: str, raw: bytes, at: datetime) -> str:
         revision = revision_of(content_digest(raw))
         known = self._states.setdefault((path, revision), _State(raw, at, at))

@@ -1,0 +1,140 @@
+"""Changes that editors make are on record before a history is shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from knowledge.history.ports import ActsWanted, Revision
+from knowledge.pages.vault import Vault, revision_of
+from knowledge.writing.files.outside_changes import OutsideChanges, OutsideRecord
+from tests.support.state.ledgers import open_shared
+from tests.support.state.memory.ledger import MemoryLedger
+from tests.support.writing.acts import World, appending, setting
+
+PAGE = "guides/a.md"
+TEXT = b"# A\n\nOne.\n\nTwo.\n"
+LONG_AGO = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external)])
+async def world(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[World]:
+    if request.param == "memory":
+        yield World(tmp_path, MemoryLedger(lambda _topic, _paths: None))
+        return
+    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
+    store = await open_shared(where, schema)
+    yield World(tmp_path, store.ledger)
+    await store.close()
+
+
+def outside(world: World) -> OutsideChanges:
+    return OutsideChanges(Vault.open(world.root), world.ledger, world.acts.note_outside)
+
+
+async def record(world: World, *, most: int = 500) -> OutsideRecord:
+    return await outside(world).record(most=most)
+
+
+async def newest(world: World, path: str) -> Revision:
+    return (await world.ledger.history(path, limit=1))[0]
+
+
+def saved(world: World, path: str, raw: bytes, at: datetime) -> None:
+    """Save the page as somebody did at that time."""
+    world.put(path, raw)
+    os.utime(world.root / path, (at.timestamp(), at.timestamp()))
+
+
+async def test_an_edit_is_recorded_once_with_the_time_at_which_it_was_saved(world: World) -> None:
+    await world.acts.run(setting({PAGE: TEXT}))
+    written = await newest(world, PAGE)
+    later = datetime.now(UTC)
+    saved(world, PAGE, b"# A\n\nOne.\n", later)
+    for _ in range(2):
+        found = await record(world)
+    line = await newest(world, PAGE)
+    assert (line.how, line.revision, line.before) == ("outside", revision_of(b"# A\n\nOne.\n"), written.revision)
+    assert written.at <= line.at <= later + timedelta(seconds=1)
+    assert (found.recorded, found.left, found.failed) == ([], 0, [])
+    assert len(await world.ledger.history(PAGE, limit=9)) == 2
+
+
+async def test_an_edit_with_an_older_time_is_recorded_and_the_history_keeps_its_order(world: World) -> None:
+    await world.acts.run(setting({PAGE: TEXT}))
+    written = await newest(world, PAGE)
+    saved(world, PAGE, b"# A from a backup\n", LONG_AGO)
+    assert (await record(world)).recorded == [PAGE]
+    assert (await newest(world, PAGE)).at == written.at
+
+
+async def test_a_removed_page_is_recorded_as_removed(world: World) -> None:
+    await world.acts.run(setting({PAGE: TEXT, "b.md": b"# B\n"}))
+    (world.root / PAGE).unlink()
+    assert (await record(world)).recorded == [PAGE]
+    line = await newest(world, PAGE)
+    assert (line.how, line.revision, line.before) == ("outside", None, revision_of(TEXT))
+    assert (await record(world)).recorded == []
+    world.put(PAGE, TEXT)
+    assert (await record(world)).recorded == [PAGE]
+    assert (await newest(world, PAGE)).revision == revision_of(TEXT)
+
+
+async def test_a_new_page_is_recorded_and_a_page_from_before_the_first_reading_is_not(world: World) -> None:
+    saved(world, "old.md", b"# Old\n", LONG_AGO)
+    assert (await record(world)).recorded == []
+    await world.ledger.keep("old.md", b"# Old\n", how="seen", at=LONG_AGO + timedelta(days=1))
+    saved(world, "new.md", b"# New\n", LONG_AGO + timedelta(days=2))
+    assert (await record(world)).recorded == ["new.md"]
+    line = await newest(world, "new.md")
+    assert (line.revision, line.before, line.at) == (revision_of(b"# New\n"), None, LONG_AGO + timedelta(days=2))
+    assert list(await world.ledger.history("old.md", limit=9)) == []
+
+
+async def test_many_new_pages_are_recorded_some_at_a_time_the_newest_first(world: World) -> None:
+    await world.ledger.keep("begun.md", b"", how="seen", at=LONG_AGO)
+    for number in range(5):
+        saved(world, f"{number}.md", b"# Page\n", datetime.now(UTC) + timedelta(minutes=number + 1))
+    first = await record(world, most=2)
+    assert (first.recorded, first.left) == (["4.md", "3.md"], 3)
+    rest = await record(world)
+    assert (rest.recorded, rest.left) == (["2.md", "1.md", "0.md"], 0)
+
+
+async def test_what_the_server_wrote_is_no_change_outside(world: World) -> None:
+    world.put(PAGE, TEXT)
+    await world.acts.run(appending(PAGE, b"Three."))
+    await world.acts.run(setting({PAGE: None, "b.md": TEXT}, **{"b.md": PAGE}))
+    assert (await record(world)).recorded == []
+    acts = await world.ledger.timeline(ActsWanted(), limit=9)
+    assert [act.lines[0].how for act in acts] == ["written", "written", "outside"]
+
+
+async def test_pages_in_a_folder_that_cannot_be_listed_are_not_taken_for_removed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.acts.run(setting({PAGE: TEXT}))
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if str(path).endswith("guides"):
+            raise PermissionError(13, "refused", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    monkeypatch.setattr(Vault, "find", lambda _vault, _path: None)
+    assert (await record(world)).recorded == []
+
+
+async def test_text_that_a_stale_save_removed_is_restored_and_both_are_on_record(world: World) -> None:
+    world.put(PAGE, TEXT)
+    await world.acts.run(appending(PAGE, b"Three."))
+    world.put(PAGE, TEXT.replace(b"One.", b"One!"))
+    assert (await record(world)).recorded == [PAGE]
+    assert world.read(PAGE) == TEXT.replace(b"One.", b"One!") + b"Three.\n"
+    lines = await world.ledger.history(PAGE, limit=2)
+    assert [(line.how, line.tool) for line in lines] == [("written", "restore"), ("outside", "")]
