@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from knowledge.errors import NoSuchChange, NoSuchPath, TooManyChanges
 from knowledge.history.acts import act_name
-from knowledge.history.ports import Actor, Ledger, Revision
+from knowledge.history.ports import Actor, ActsWanted, Ledger, RecordedAct, Revision
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
 from knowledge.writing.effect import FileEffect
@@ -50,10 +50,10 @@ class UndoPlan:
 
 @dataclass(frozen=True, slots=True)
 class UndoDone:
-    """The outcome, and the number of its own audit record, by which it can be taken back in turn; None if nothing was written."""
+    """The outcome, and the name of the undo itself, by which it can be taken back in turn; "" if nothing was written."""
 
     answer: UndoAnswer
-    record: int | None
+    change: str
 
 
 class Undo:
@@ -61,13 +61,13 @@ class Undo:
 
     First `of_page` or `of_host` finds the acts, then `plan` shows what taking them back would do, then `execute` does exactly that:
 
-        acts = await undo.of_page("notes/tea.md", "412")
+        acts = await undo.of_page("notes/tea.md", "412")            # or of_change("412"), of_host("laptop", since)
         plan = await undo.plan(acts, by="ada@page")
         plan = await undo.plan(acts, by="ada@page", take="before")  # if `plan.answer.conflicts` needs a choice
-        done = await undo.execute(plan, decision="decided by ada on the page")
-        acts = await undo.of_act(done.record)                       # to undo the undo
+        done = await undo.execute(plan, decision="approved by ada (page, by word)")
+        acts = await undo.of_change(done.change)                    # to undo the undo
 
-    `mcp_server.approvals.undo` says what level that needs and whether a person's word is enough for it.
+    People use it through `mcp_server.approvals.undo`, which decides whether a person's word is enough for what it does.
     """
 
     def __init__(
@@ -90,27 +90,25 @@ class Undo:
         while lines := await self._ledger.history(path, limit=BATCH, before=before):
             for line in lines:
                 if change in ("", act_name(line), line.revision):
-                    act = await self._act(line)
-                    if not act.files:
-                        raise NoSuchChange(path, change)
-                    return [act]
+                    return self._known(path, change, await self._act(line))
             before = lines[-1].id
         raise NoSuchChange(path, change)
 
-    async def of_act(self, seq: int) -> Sequence[PastAct]:
-        """Return the act with that audit record.
+    async def of_change(self, change: str) -> Sequence[PastAct]:
+        """Return the act with that name, on whatever pages.
 
         Raises:
-            NoSuchChange: it changed no page.
+            NoSuchChange: there is no such change, or it is not known what was before it.
         """
-        files, _ = await self._recorded(seq)
-        for path in dict.fromkeys(file.path for file in files):
-            before: int | None = None
-            while lines := await self._ledger.history(path, limit=BATCH, before=before):
-                if found := [line for line in lines if line.seq == seq]:
-                    return [await self._act(found[0])]
-                before = lines[-1].id
-        raise NoSuchChange("the knowledge base", str(seq))
+        act = await self._ledger.act(change)
+        if act is None:
+            raise NoSuchChange("the knowledge base", change)
+        return self._known("the knowledge base", change, _past_act(act))
+
+    def _known(self, where: str, change: str, act: PastAct) -> Sequence[PastAct]:
+        if not act.files:
+            raise NoSuchChange(where, change)
+        return [act]
 
     async def of_host(self, host: str, since: datetime) -> Sequence[PastAct]:
         """Return what this host changed since then and nobody has taken back, on all pages, newest first; often empty.
@@ -120,27 +118,22 @@ class Undo:
         Raises:
             TooManyChanges: one act can't take back so many.
         """
-        lines: list[Revision] = []
-        after = 0
-        while batch := await self._ledger.lines_after(after, limit=BATCH, since=since):
-            after = batch[-1].id
-            lines += [line for line in batch if line.tool == UNDO or _is_by(line, host)]
-        newest: dict[int, list[Revision]] = {}
-        for line in reversed(lines):
-            if line.seq is not None:
-                newest.setdefault(line.seq, []).append(line)
         undone: set[int] = set()
         acts: list[PastAct] = []
-        for seq, own in newest.items():
-            if seq in undone:
-                continue
-            files, undoes = await self._recorded(seq)
-            undone.update(undoes)
-            if _is_by(own[0], host) and files:
-                acts.append(_past_act(own, files, undoes))
+        after: tuple[datetime, int] | None = None
+        while batch := await self._ledger.timeline(ActsWanted(since=since), limit=BATCH, after=after):
+            after = batch[-1].place
+            for found in batch:
+                act = _past_act(found)
+                if act.seq in undone or act.seq is None:
+                    continue
+                undone.update(act.undoes)
+                if _is_by(act.by, host):
+                    acts.append(act)
             if len(acts) > MOST_ACTS:
                 raise TooManyChanges(MOST_ACTS)
-        return acts
+        # In the order in which they were recorded, because clocks of several machines differ.
+        return sorted(acts, key=lambda act: -act.last)
 
     async def plan(
         self,
@@ -180,7 +173,7 @@ class Undo:
             EffectChanged: by now it would do something else than planned. Nothing was changed; plan it again.
         """
         answer, record = await self._writer.undo(plan.write, Approval(proposal, decision, plan.digest))
-        return UndoDone(answer, record)
+        return UndoDone(answer, "" if record is None else str(record))
 
     async def _path(self, name: str) -> str:
         """Return the path of the page, or of a removed one, and record a save that nobody has recorded yet."""
@@ -198,33 +191,20 @@ class Undo:
         return path
 
     async def _act(self, line: Revision) -> PastAct:
-        """Return the act of a line; without files if it is not known what was before it."""
-        if line.seq is None:
-            # Without a state before it, the line is only the first that the server saw of the page.
-            own = [PastFile(line.path, line.before, line.revision)] if line.before is not None else []
-            return _past_act([line], tuple(own), ())
-        files, undoes = await self._recorded(line.seq)
-        # The lines of an act follow one another, so its first and last are near this one.
-        near = await self._ledger.lines_after(line.id - len(files) - 1, limit=2 * len(files) + 1)
-        return _past_act([one for one in near if one.seq == line.seq], files, undoes)
-
-    async def _recorded(self, seq: int) -> tuple[tuple[PastFile, ...], tuple[int, ...]]:
-        """Return the files that the act of this record changed, and the records that it took back."""
-        records = await self._ledger.records(after=seq - 1, limit=1)
-        body = json.loads(records[0].body) if records and records[0].seq == seq else {}
-        files = [PastFile(c["path"], c["before"], c["after"], c["moved_from"]) for c in body.get("changes", ())]
-        changed = [file for file in files if file.before != file.after or file.moved_from is not None]
-        return tuple(changed), tuple(body.get("undoes", ()))
+        return _past_act(await self._ledger.act(act_name(line)) or RecordedAct((line,)))
 
 
-def _past_act(lines: Iterable[Revision], files: tuple[PastFile, ...], undoes: tuple[int, ...]) -> PastAct:
-    own = sorted(lines, key=lambda line: line.id)
-    line = own[0]
-    ids = line.id, own[-1].id
-    return PastAct(line.seq, *ids, line.at, line.principal, line.tool, line.intent, line.proposal, files, undoes)
-
-
-def _is_by(line: Revision, host: str) -> bool:
-    return line.principal == host or (
-        "@" not in host and line.principal.rpartition("@")[2] == host and "@" in line.principal
+def _past_act(act: RecordedAct) -> PastAct:
+    """Return the act as it can be taken back; without files if it is not known what was before it."""
+    line, last = act.lines[0], act.lines[-1]
+    # A state made outside without one before it is only the first that the server saw of the page.
+    known = [one for one in act.lines if one.seq is not None or one.before is not None]
+    files = tuple(PastFile(one.path, one.before, one.revision, one.moved_from) for one in known)
+    return PastAct(
+        line.seq, line.id, last.id, line.at, line.principal, line.tool, line.intent, line.proposal, files, act.undoes
     )
+
+
+def _is_by(principal: str, host: str) -> bool:
+    user, at, name = principal.rpartition("@")
+    return host in ((principal, name) if at and user else (principal,))

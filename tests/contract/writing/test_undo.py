@@ -43,14 +43,14 @@ async def undo(host: Writer, path: str, change: str = "", take: Take = "") -> Un
     """Undo a change of the page as a person."""
     service = host.app.services.undo
     plan = await service.plan(await service.of_page(path, change), by="ana@terminal", take=take)
-    return await service.execute(plan, decision="decided by ana in a terminal")
+    return await service.execute(plan, decision="approved by ana (terminal, by word)")
 
 
-async def undo_act(host: Writer, seq: int | None) -> UndoDone:
-    assert seq is not None
+async def undo_again(host: Writer, done: UndoDone) -> UndoDone:
+    """Undo an undo."""
     service = host.app.services.undo
-    plan = await service.plan(await service.of_act(seq), by="ana@terminal")
-    return await service.execute(plan, decision="decided by ana in a terminal")
+    plan = await service.plan(await service.of_change(done.change), by="ana@terminal")
+    return await service.execute(plan, decision="approved by ana (terminal, by word)")
 
 
 async def newest(host: Writer, path: str) -> str:
@@ -122,7 +122,7 @@ async def test_the_current_text_can_be_taken_for_a_conflict(tmp_path: Path) -> N
         before = host.text("tea.md")
         assert (await undo(host, "tea.md", wrong)).answer.status == "conflict"
         done = await undo(host, "tea.md", wrong, take="now")
-        assert (done.answer.status, list(done.answer.conflicts), done.record) == ("unchanged", [], None)
+        assert (done.answer.status, list(done.answer.conflicts), done.change) == ("unchanged", [], "")
         assert host.text("tea.md") == before
 
 
@@ -132,7 +132,7 @@ async def test_a_created_page_goes_away_unless_somebody_changed_it(tmp_path: Pat
         made = await newest(host, "new.md")
         done = await undo(host, "new.md")
         assert (done.answer.status, list(done.answer.gone)) == ("done", ["new.md"])
-        await undo_act(host, done.record)
+        await undo_again(host, done)
         assert host.text("new.md") == "# New\n\nA page.\n"
         await edit(host, "new.md", "A page.", "A better page.")
         done = await undo(host, "new.md", made)
@@ -171,7 +171,7 @@ async def test_a_moved_page_returns_with_the_links_of_the_move_and_those_made_si
         after = files(host.root)
         done = await undo(host, "b/strategy.md", moved)
         assert files(host.root) == before
-        await undo_act(host, done.record)
+        await undo_again(host, done)
         assert files(host.root) == after
         # Somebody links to the new path, and writes to the page and to one that linked to it.
         await host.merge("late.md", "# Late\n\nRead [it](b/strategy.md).\n")
@@ -228,12 +228,12 @@ async def test_all_that_a_host_did_since_a_time_is_one_act_and_other_changes_sta
         after = files(wild.root)
         plan = await service.plan(acts, by="ana@terminal")
         assert files(wild.root) == after
-        done = await service.execute(plan, decision="decided by ana in a terminal")
+        done = await service.execute(plan, decision="approved by ana (terminal, by word)")
         wanted = before | {"tea.md": before["tea.md"].replace(b"six cups", b"eight cups")}
         assert (files(wild.root), done.answer.status) == (wanted, "done")
         assert await service.of_host("wild", since) == []
         # The undo is one act, so that one more undo brings all of it back.
-        await undo_act(other, done.record)
+        await undo_again(other, done)
         assert files(wild.root) == after
         assert len(await service.of_host("wild", since)) == 6
         assert await sound(other)
@@ -253,19 +253,19 @@ async def test_changes_of_one_passage_in_a_row_are_one_conflict_with_the_text_be
         (conflict,) = plan.answer.conflicts
         assert (conflict.before, conflict.now) == ("Green tea takes two minutes.\n", "Green tea takes four minutes.\n")
         taken = await service.plan(acts, by="ana@terminal", take_at={"tea.md": "before"})
-        await service.execute(taken, decision="decided by ana in a terminal")
+        await service.execute(taken, decision="approved by ana (terminal, by word)")
         assert other.text("tea.md") == TEA
 
 
 async def test_the_record_names_the_person_the_decision_and_the_acts_taken_back(tmp_path: Path) -> None:
     async with writing(settings_in(tmp_path)) as host:
         await edit(host, "tea.md", "two minutes", "five minutes")
-        wrong = await newest(host, "tea.md")
+        (wrong,) = await host.app.services.undo.of_page("tea.md")
         done = await undo(host, "tea.md")
-        (act,) = await host.app.services.undo.of_act(done.record or 0)
-        assert (act.by, act.tool, act.undoes) == ("ana@terminal", "undo", (int(wrong),))
-        record = (await host.app.services.state.ledger.records(after=(done.record or 0) - 1, limit=1))[0]
-        assert '"decision":"decided by ana in a terminal"' in record.body
+        (act,) = await host.app.services.undo.of_change(done.change)
+        assert (act.by, act.tool, act.undoes) == ("ana@terminal", "undo", (wrong.seq,))
+        record = (await host.app.services.state.ledger.records(after=(act.seq or 0) - 1, limit=1))[0]
+        assert '"decision":"approved by ana (terminal, by word)"' in record.body
 
 
 async def test_an_edit_in_an_editor_can_be_taken_back(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ async def test_an_edit_in_an_editor_can_be_taken_back(tmp_path: Path) -> None:
         (host.root / "tea.md").write_text(there.replace("six", "no"))
         done = await undo(host, "tea.md")
         assert host.text("tea.md") == there
-        await undo_act(host, done.record)
+        await undo_again(host, done)
         assert host.text("tea.md") == there.replace("six", "no")
 
 
@@ -286,7 +286,7 @@ async def test_a_page_that_changed_after_the_rehearsal_is_planned_again(tmp_path
         plan = await service.plan(await service.of_page("tea.md"), by="ana@terminal")
         await edit(host, "tea.md", "five minutes", "four minutes")
         with pytest.raises(EffectChanged):
-            await service.execute(plan, decision="decided by ana in a terminal")
+            await service.execute(plan, decision="approved by ana (terminal, by word)")
         assert "four minutes" in host.text("tea.md")
 
 
@@ -300,4 +300,6 @@ async def test_what_is_no_change_of_the_page_is_named(tmp_path: Path) -> None:
         await edit(host, "tea.md", "two minutes", "five minutes")
         with pytest.raises(NoSuchChange, match="'4711'"):
             await service.of_page("tea.md", "4711")
+        with pytest.raises(NoSuchChange, match="the knowledge base"):
+            await service.of_change("4711")
         assert await service.of_host("nobody", datetime.now(UTC) - timedelta(days=1)) == []
