@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
@@ -14,6 +14,10 @@ from mcp_server.approvals.proposals import principal_of
 from mcp_server.approvals.views.present import PATIENCE_S, Present
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
+
+if TYPE_CHECKING:
+    from knowledge.writing.undo.past_act import PastAct, Take
+    from knowledge.writing.undo.undo import UndoDone, UndoPlan
 
 WEAK: Final[Collection[Channel]] = ("host", "zulip")
 """Channels whose decisions count only below `LOWEST_SIGNED` and raise no score. Some hosts accept every form by themselves.
@@ -48,8 +52,13 @@ def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requ
 
     A rejection counts in every channel. Pure.
     """
-    high = proposal.kind == "admin" or proposal.level_needed >= LOWEST_SIGNED
-    if not high:
+    level = Trust.HIGH_STAKES if proposal.kind == "admin" else proposal.level_needed
+    return requirement_at(level, channel, passkeys=passkeys)
+
+
+def requirement_at(level: int, channel: Channel, *, passkeys: bool) -> Requirement:
+    """Return the requirement for an act that needs this level, as `requirement`. Pure."""
+    if level < LOWEST_SIGNED:
         return "word"
     if channel in WEAK or (channel == "terminal" and passkeys):
         return "elsewhere"
@@ -119,6 +128,29 @@ class Approvals(Protocol):
 
         `base_revision` is the revision of the page that the person sees, None for a new page.
         """
+        ...
+
+    async def plan_undo(
+        self, acts: Sequence[PastAct], person: Approver, *, take: Take = "", take_at: Mapping[str, Take] | None = None
+    ) -> UndoPlan:
+        """Return what taking these acts back would do: pages with diffs, and conflicts with both sides. Changes nothing.
+
+        `services.undo` finds the acts: `of_page`, `of_change`, `of_host`. `take` decides all conflicts, `take_at` those of single
+        pages.
+        """
+        ...
+
+    async def undo(self, plan: UndoPlan, person: Approver) -> UndoDone:
+        """Take the acts back as planned, as one act of this person. `UndoDone.change` names it, so that it can be undone in turn.
+
+        Raises:
+            EffectChanged: by now it would do something else than planned. Plan it again.
+            CannotDecide: it takes a passkey. `ask_undo` makes the proposal to sign.
+        """
+        ...
+
+    async def ask_undo(self, plan: UndoPlan, person: Approver) -> Proposal:
+        """Return a pending proposal of kind `admin` for the undo, which is approved like any other."""
         ...
 
     async def distrust(self, place: str, person: Approver) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import ProposalSettled
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
 from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, require_trust, requirement
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
+from mcp_server.approvals.undo import person_undo
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import PATIENCE_S, Present
 from mcp_server.approvals.views.replan import present
@@ -22,6 +23,10 @@ from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.trust import admin
 from mcp_server.gate.trust.scores import count, freeze
 from mcp_server.ports import AllServices
+
+if TYPE_CHECKING:
+    from knowledge.writing.undo.past_act import PastAct, Take
+    from knowledge.writing.undo.undo import UndoDone, UndoPlan
 
 
 class Decisions:
@@ -169,6 +174,26 @@ class Decisions:
         if isinstance(outcome, CallFailed):
             raise CannotDecide(outcome.why)
         return outcome.content
+
+    async def plan_undo(
+        self, acts: Sequence[PastAct], person: Approver, *, take: Take = "", take_at: Mapping[str, Take] | None = None
+    ) -> UndoPlan:
+        """Return what taking these acts back would do. Changes nothing."""
+        return await person_undo.plan_undo(self._services, acts, person, take, take_at or {})
+
+    async def undo(self, plan: UndoPlan, person: Approver) -> UndoDone:
+        """Take the acts back as planned, as one act of this person.
+
+        Raises:
+            CannotDecide: it takes a passkey. Nothing was changed.
+        """
+        return await person_undo.undo(self._services, plan, person)
+
+    async def ask_undo(self, plan: UndoPlan, person: Approver) -> Proposal:
+        """Return a pending proposal for the undo."""
+        draft = await person_undo.draft_of(self._services, plan, person)
+        definition = admin.definition(person_undo.UNDO_PAGES)
+        return await self._proposing.put(person_undo.UNDO_PAGES, definition, Call(admin.asking(person)), draft)
 
     async def distrust(self, place: str, person: Approver) -> bool:
         """Stop trusting the place; False if it wasn't trusted.

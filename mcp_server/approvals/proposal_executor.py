@@ -33,6 +33,7 @@ from mcp_server.approvals.proposals import (
     run_of,
     with_plain_answer,
 )
+from mcp_server.approvals.undo import person_undo
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import CHANGED
 from mcp_server.approvals.wait import until
@@ -206,7 +207,8 @@ class ProposalExecutor:
             await self._fail(proposal.id, TAMPERED)
             return
         if proposal.kind == "admin":
-            result = await admin.perform(self.services, proposal, verdict)
+            perform = person_undo.perform if proposal.tool == person_undo.UNDO_PAGES else admin.perform
+            result = await perform(self.services, proposal, verdict)
             await self._trust.finish(
                 proposal.id, "executed", at=self.services.now(), result=json.dumps(result, ensure_ascii=False)
             )

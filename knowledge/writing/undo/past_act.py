@@ -52,6 +52,11 @@ class PastAct:
         return f"e{self.first}" if self.seq is None else str(self.seq)
 
     @property
+    def by_person(self) -> bool:
+        """Whether a person made it, on the page, in a terminal or in an editor, or approved it."""
+        return self.seq is None or self.tool == UNDO or self.proposal is not None
+
+    @property
     def sources(self) -> Mapping[str, str]:
         """The new path of each page that it moved, by the former one."""
         return {file.moved_from: file.path for file in self.files if file.moved_from is not None}

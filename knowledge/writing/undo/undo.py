@@ -110,6 +110,24 @@ class Undo:
             raise NoSuchChange(where, change)
         return [act]
 
+    async def after(self, name: str, revision: str) -> Sequence[PastAct]:
+        """Return the changes of the page since it was at that revision, newest first; all of them if its history has no such line.
+
+        Raises:
+            NoSuchPath: there is no such page, and never was.
+        """
+        path = await self._path(name)
+        acts: dict[int, PastAct] = {}
+        before: int | None = None
+        while lines := await self._ledger.history(path, limit=BATCH, before=before):
+            for line in lines:
+                if line.revision == revision:
+                    return list(acts.values())
+                if not any(act.first <= line.id <= act.last for act in acts.values()):
+                    acts[line.id] = await self._act(line)
+            before = lines[-1].id
+        return list(acts.values())
+
     async def of_host(self, host: str, since: datetime) -> Sequence[PastAct]:
         """Return what this host changed since then and nobody has taken back, on all pages, newest first; often empty.
 

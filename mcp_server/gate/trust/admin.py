@@ -9,7 +9,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from knowledge.pages.claim_source import trusted_place
 from knowledge.state.ports import Enrolment, StateStore
@@ -30,6 +30,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "passkey.add": ("id", "public_key", "sign_count", "name"),
     "passkey.remove": ("id",),
     "place.trust": ("place",),
+    "pages.undo": ("changes", "take", "take_at"),
 }
 
 
@@ -41,7 +42,7 @@ def asking(person: Approver) -> Principal:
     return Principal(person.name, person.channel)
 
 
-def definition(act: AdminAct) -> str:
+def definition(act: AdminAct | Literal["pages.undo"]) -> str:
     """Return a hash of the act's definition; it changes if the act takes other arguments."""
     return hashlib.sha256(canonical([act, list(_FIELDS[act])])).hexdigest()
 

@@ -29,6 +29,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
+from mcp_server.gate.trust.act_levels import level_to_take_back
 from mcp_server.late_module import LateModule
 from mcp_server.ports import KnowledgeServices
 from mcp_server.toolsets.knowledge.schemas import (
@@ -378,7 +379,11 @@ async def plan_delete(services: KnowledgeServices, call: Call, arguments: Delete
 async def plan_revert(services: KnowledgeServices, call: Call, arguments: RevertArguments) -> CallPlan[ChangeAnswer]:
     """Plan the return to an earlier revision. Changes nothing."""
     request = RevertRequest(actor(call, "kb_revert", arguments), arguments.path, arguments.revision)
-    return await _planned(services, call, request, dry_run=arguments.dry_run)
+    plan = await _planned(services, call, request, dry_run=arguments.dry_run)
+    if plan.answer is not None:
+        return plan
+    taken_back = await services.undo.after(arguments.path, arguments.revision)
+    return replace(plan, level=max(plan.level, await level_to_take_back(services, taken_back)))
 
 
 async def _planned(

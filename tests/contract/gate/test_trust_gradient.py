@@ -114,13 +114,13 @@ async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]
     return dict(result.structured_content or {})
 
 
-async def acting(client: Client, person: Reviewer, settings: Settings) -> dict[str, tuple[int, dict[str, object]]]:
+async def acting(client: Client, person: Reviewer) -> dict[str, tuple[int, dict[str, object]]]:
     """Return, by tool, the level below its requirement and a call of it."""
-    first = await revision(client, "revert.md")
-    await person.app.base.state.ledger.keep("revert.md", b"# Revert\n\nBefore.\n", how="outside", at=utc_now())
-    before = (await person.app.base.state.ledger.recent("revert.md", limit=1))[0].revision
-    (settings.kb / "revert.md").write_text(PAGES["revert.md"], encoding="utf-8")
-    assert before != first
+    # The host takes back what it wrote itself: what a person wrote would need more.
+    before = await revision(client, "revert.md")
+    await grant(person.app.base.state, Principal(os_user(), "host").id, 3, by="ann", now=utc_now())
+    changed = {"content": "# Revert\n\nThen.\n", "base_revision": before, "section": "*"}
+    assert (await call(client, "kb_merge", path="revert.md", **changed))["status"] == "done"
     merged = {
         "path": "merge.md",
         "content": "# Merge\n\nOne, and two.\n",
@@ -161,7 +161,7 @@ async def test_below_the_level_nothing_happens_before_a_yes_and_then_once(
         await allow_forms(state, "host")
     async with reviewing(settings) as person, connected(settings, secret, transport, era, asked) as client:
         schemas = {tool.name: tool.output_schema or {} for tool in (await client.list_tools()).tools}
-        for tool, (level, arguments) in (await acting(client, person, settings)).items():
+        for tool, (level, arguments) in (await acting(client, person)).items():
             await grant(person.app.base.state, me, level, by="ann", now=utc_now())
             before = files(settings)
             answer = await call(client, tool, **arguments)
