@@ -62,6 +62,7 @@ VERBS: Mapping[str, Verb] = {
     "map": Verb("search", "show the map in the terminal"),
     "check": Verb("contradictions", "find contradictions between pages"),
     "contradictions": Verb("contradictions", "list contradictions, and dismiss those that are not"),
+    "undo": Verb("undo", "undo a change of a page, or all that a host did, and keep what came later"),
     "agents": Verb("agents", "list agents, and check your team's own"),
     "enroll": Verb("trust", "give a host its own name and secret"),
     "trust": Verb("trust", "show and change how far each host is trusted"),

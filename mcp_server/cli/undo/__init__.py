@@ -1,0 +1,1 @@
+"""`undo`: take changes of pages back."""

@@ -1,0 +1,153 @@
+"""`undo PATH` takes back a change of a page, `undo --host NAME --since TIME` everything that a host did; later changes stay."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import anyio
+
+from knowledge.history.timestamps import beginning_of
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Approver, CannotDecide
+from mcp_server.cli.app import opened_app
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import WronglyAsked, nonempty
+from mcp_server.cli.terminal.output import print_json, say
+from mcp_server.cli.undo.view import answer_fields, outcome_line, plan_fields, plan_lines
+from mcp_server.gate.host_registration import os_user
+
+if TYPE_CHECKING:
+    from knowledge.writing.undo.past_act import PastAct
+    from knowledge.writing.undo.undo import UndoPlan
+    from mcp_server.app.composition import App
+
+NOT_DONE = 1
+ONLY_AT_A_TERMINAL = (
+    "nothing was undone: only a person at a terminal can decide; run this in one, or use the page "
+    "(`knowledge-forge review --web`). --dry-run shows what would happen"
+)
+_AGO = re.compile(r"(\d{1,4})(m|h|d)")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", type=nonempty, help="the page; it may be gone or moved by now"
+    )
+    parser.add_argument(
+        "--change", metavar="ID", type=nonempty, help="the change, as `history` names it (default: the newest one)"
+    )
+    parser.add_argument(
+        "--host", metavar="NAME", type=nonempty, help="undo what this host did, on all pages; with --since"
+    )
+    parser.add_argument(
+        "--since", metavar="TIME", type=_since, help="today, 2026-03-01, 2026-03-01T14:00 (UTC), or 30m, 2h, 3d ago"
+    )
+    parser.add_argument(
+        "--take",
+        choices=("before", "now"),
+        default="",
+        help="where something was changed again since: write the text from before, or leave the current one",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Show what would change, ask, and undo; exit code 1 if nothing was undone.
+
+    Raises:
+        WronglyAsked: neither a page nor a host with a time is named, or both are.
+    """
+    if (args.path is None) == (args.host is None):
+        raise WronglyAsked("name a page (undo PATH), or a host and a time (undo --host NAME --since TIME)")
+    if (args.host is None) != (args.since is None):
+        raise WronglyAsked("--host and --since belong together")
+    if args.host is not None and args.change is not None:
+        raise WronglyAsked("--change belongs to a page: undo PATH --change ID")
+    return anyio.run(_undo, args, settings)
+
+
+async def _undo(args: argparse.Namespace, settings: Settings) -> int:
+    async with opened_app(settings) as app:
+        acts = await _acts(app, args)
+        if not acts:
+            say(visible(f"{args.host} has changed nothing since then that is not undone already"))
+            return NOT_DONE
+        person = Approver(os_user(), "terminal")
+        plan = await app.approvals.plan_undo(acts, person, take=args.take)
+        if settings.json and (args.dry_run or plan.changes_nothing):
+            print_json({**plan_fields(plan), "change": None, "dry_run": args.dry_run})
+        if not settings.json:
+            for line in plan_lines(plan):
+                print(line)
+        if plan.changes_nothing:
+            say(_why_nothing(plan))
+            return NOT_DONE
+        if args.dry_run:
+            return 0
+        return await _confirmed(app, plan, person, args, settings)
+
+
+async def _acts(app: App, args: argparse.Namespace) -> Sequence[PastAct]:
+    if args.host is not None:
+        return await app.services.undo.of_host(args.host, args.since)
+    return await app.services.undo.of_page(args.path, args.change or "")
+
+
+def _why_nothing(plan: UndoPlan) -> str:
+    if plan.answer.conflicts:
+        return "nothing was undone: all of it was changed again since. --take before writes the text from before all the same"
+    return "nothing was undone: nothing of it is left"
+
+
+async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.Namespace, settings: Settings) -> int:
+    if not keyboard.is_terminal():
+        say(ONLY_AT_A_TERMINAL)
+        return NOT_DONE
+    if plan.answer.conflicts:
+        say("the parts in conflict stay as they are now; --take before writes the text from before there, too")
+    count = len(plan.answer.undone) or len(plan.acts)
+    pages = len(plan.files)
+    question = f"Undo {count} change{'s' if count > 1 else ''} on {pages} page{'s' if pages > 1 else ''}?"
+    if not args.yes and not await keyboard.confirms(question):
+        say("nothing was undone: not confirmed")
+        return NOT_DONE
+    try:
+        done = await app.approvals.undo(plan, person)
+    except CannotDecide as error:
+        proposal = await app.approvals.ask_undo(plan, person)
+        await app.review.wanted(proposal)
+        page = await app.review.address()
+        at = f"at {page}/proposals/{proposal.id}" if page else "on the page (knowledge-forge review --web)"
+        say(f"nothing was undone: {error}, {at}")
+        return NOT_DONE
+    if settings.json:
+        print_json({**plan_fields(plan), **answer_fields(done.answer), "change": done.change, "dry_run": False})
+        return 0
+    page = (*done.answer.pages, *done.answer.gone)[0]
+    print(
+        f"{outcome_line(done.answer, count)}; to take that back: knowledge-forge undo {visible(page)} --change {done.change}"
+    )
+    return 0
+
+
+def _since(text: str) -> datetime:
+    """Return the time that a person wrote: a date or time in UTC, `today`, or how long ago."""
+    now = datetime.now(UTC)
+    if text == "today":
+        return now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if ago := _AGO.fullmatch(text):
+        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        return beginning_of(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time: write today, 2026-03-01, 2026-03-01T14:00, or 30m, 2h or 3d"
+        ) from None

@@ -1,0 +1,129 @@
+"""An undo as text: the changes that it takes back, what it does to pages, and what stays in conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from knowledge.history.timestamps import utc_text
+from knowledge.writing.effect import FileEffect
+from knowledge.writing.undo.past_act import PastAct, UndoAnswer, UndoConflict
+from knowledge.writing.undo.undo import UndoPlan
+from mcp_server.cli.terminal.escape import visible
+
+MOST_ACTS, MOST_DIFF_LINES, MOST_SIDE_LINES = 30, 300, 12
+
+
+def plan_lines(plan: UndoPlan) -> Iterator[str]:
+    """Yield the rehearsal: the changes, the diff of each page, the conflicts and remarks."""
+    for act in plan.acts[:MOST_ACTS]:
+        yield visible(_act_line(act))
+    if len(plan.acts) > MOST_ACTS:
+        yield f"and {len(plan.acts) - MOST_ACTS} more changes"
+    shown = 0
+    for file in plan.files:
+        yield ""
+        yield visible(_file_line(file))
+        lines = file.diff.splitlines()[2:]
+        for line in lines[: max(MOST_DIFF_LINES - shown, 0)]:
+            yield visible(line)
+        shown += len(lines)
+    if shown > MOST_DIFF_LINES:
+        yield f"({shown - MOST_DIFF_LINES} more lines; --json has all)"
+    yield from conflict_lines(plan.answer.conflicts)
+    for note in plan.answer.notes:
+        yield visible(note)
+
+
+def conflict_lines(conflicts: Sequence[UndoConflict]) -> Iterator[str]:
+    """Yield each conflict with both sides."""
+    for number, conflict in enumerate(conflicts, 1):
+        where = f", in {conflict.section}" if conflict.section else ""
+        yield ""
+        yield visible(f"conflict {number}: {conflict.sentence}{where}")
+        for name, side in (("before", conflict.before), ("now", conflict.now)):
+            lines = ["(no page)"] if side is None else side.splitlines() or ["(nothing)"]
+            for line in lines[:MOST_SIDE_LINES]:
+                yield f"  {name + ':':<8}{visible(line)}"
+            if len(lines) > MOST_SIDE_LINES:
+                yield f"  {name + ':':<8}({len(lines) - MOST_SIDE_LINES} more lines; --json has all)"
+
+
+def plan_fields(plan: UndoPlan) -> dict[str, Any]:
+    """Return the rehearsal as JSON fields."""
+    return {
+        **answer_fields(plan.answer),
+        "changes": [_act_fields(act) for act in plan.acts],
+        "files": [
+            {
+                "path": file.path,
+                "moved_from": file.moved_from,
+                "before": file.before,
+                "after": file.after,
+                "diff": file.diff,
+            }
+            for file in plan.files
+        ],
+    }
+
+
+def answer_fields(answer: UndoAnswer) -> dict[str, Any]:
+    """Return the outcome as JSON fields."""
+    return {
+        "status": answer.status,
+        "pages": list(answer.pages),
+        "gone": list(answer.gone),
+        "conflicts": [
+            {
+                "path": one.path,
+                "kind": one.kind,
+                "section": one.section,
+                "line": one.line,
+                "reason": one.sentence,
+                "before": one.before,
+                "now": one.now,
+                "choices": list(one.choices),
+            }
+            for one in answer.conflicts
+        ],
+        "notes": list(answer.notes),
+    }
+
+
+def outcome_line(answer: UndoAnswer, count: int) -> str:
+    """Return the outcome in a sentence."""
+    pages = len(answer.pages) + len(answer.gone)
+    changes = f"{count} change{'s' if count != 1 else ''}"
+    what = f"{changes} undone on {pages} page{'s' if pages != 1 else ''}"
+    if answer.status == "partial":
+        parts = len(answer.conflicts)
+        what += f", except {parts} part{'s' if parts > 1 else ''} in conflict, which stay{'' if parts > 1 else 's'}"
+    return what
+
+
+def _act_line(act: PastAct) -> str:
+    by = act.by or "an editor outside the server"
+    tool = f"{act.tool} by " if act.tool else ""
+    approved = ", approved by a person" if act.proposal else ""
+    why = f": {act.intent}" if act.intent else ""
+    return f"{act.name}  {utc_text(act.at)[:16].replace('T', ' ')} UTC  {tool}{by}{approved}{why}"
+
+
+def _act_fields(act: PastAct) -> dict[str, Any]:
+    return {
+        "change": act.name,
+        "at": utc_text(act.at),
+        "by": act.by,
+        "tool": act.tool,
+        "intent": act.intent,
+        "proposal": act.proposal,
+        "pages": [file.path for file in act.files],
+    }
+
+
+def _file_line(file: FileEffect) -> str:
+    if file.moved_from is not None:
+        return f"{file.path}: moves back from {file.moved_from}"
+    if file.before is None:
+        return f"{file.path}: comes back"
+    return f"{file.path}: goes away" if file.after is None else f"{file.path}: changes"
