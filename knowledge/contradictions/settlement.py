@@ -274,7 +274,7 @@ class Settlements:
             found += [
                 line.seq for line in lines if line.seq and line.tool == SETTLE and line.intent.startswith(_prefix(flag))
             ]
-        return await self._undo.of_act(max(found)) if found else ()
+        return await self._undo.of_change(str(max(found))) if found else ()
 
     def _read(self, path: str) -> tuple[str, str | None]:
         try:

@@ -50,10 +50,15 @@ class UndoPlan:
 
 @dataclass(frozen=True, slots=True)
 class UndoDone:
-    """The outcome, and the name of the undo itself, by which it can be taken back in turn; "" if nothing was written."""
+    """The outcome, and the number of the undo's own audit record; None if nothing was written."""
 
     answer: UndoAnswer
-    change: str
+    record: int | None
+
+    @property
+    def change(self) -> str:
+        """The name of the undo, by which it can be taken back in turn; "" if nothing was written."""
+        return "" if self.record is None else str(self.record)
 
 
 class Undo:
@@ -191,7 +196,7 @@ class Undo:
             EffectChanged: by now it would do something else than planned. Nothing was changed; plan it again.
         """
         answer, record = await self._writer.undo(plan.write, Approval(proposal, decision, plan.digest))
-        return UndoDone(answer, "" if record is None else str(record))
+        return UndoDone(answer, record)
 
     async def _path(self, name: str) -> str:
         """Return the path of the page, or of a removed one, and record a save that nobody has recorded yet."""

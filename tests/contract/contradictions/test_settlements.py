@@ -137,12 +137,12 @@ async def test_an_undo_of_its_change_opens_a_contradiction_again(settings: Setti
         number, services = await claimed(host), host.app.services
         done = await services.settlements.keep(number, "second", by=ANA)
         assert done.record is not None
-        plan = await services.undo.plan(await services.undo.of_act(done.record), by="bob@terminal")
+        plan = await services.undo.plan(await services.undo.of_change(str(done.record)), by="bob@terminal")
         undone = await services.undo.execute(plan, decision="decided by bob")
         assert await open_numbers(host) == [number]
         # An undo of the undo is the settlement again, now noticed by the change of the page.
         assert undone.record is not None
-        plan = await services.undo.plan(await services.undo.of_act(undone.record), by="bob@terminal")
+        plan = await services.undo.plan(await services.undo.of_change(undone.change), by="bob@terminal")
         await services.undo.execute(plan, decision="decided by bob")
         assert await open_numbers(host) == []
         (flag,) = await services.contradictions.settled(None, limit=9)
