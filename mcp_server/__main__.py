@@ -60,6 +60,7 @@ VERBS: Mapping[str, Verb] = {
     "eval": Verb("search", "measure search quality with queries whose answers you know"),
     "read": Verb("search", "read a page from the terminal"),
     "map": Verb("search", "show the map in the terminal"),
+    "history": Verb("history", "list what changed, who changed it and why"),
     "check": Verb("contradictions", "find contradictions between pages"),
     "contradictions": Verb("contradictions", "list contradictions, and dismiss those that are not"),
     "undo": Verb("undo", "undo a change of a page, or all that a host did, and keep what came later"),

@@ -12,6 +12,8 @@ from knowledge.history.timestamps import aware
 
 APPROVED_BY = "approved by "
 """The beginning of the decision of an act that a person approved; the name and, in parentheses, the place follow."""
+PERSONS = ("terminal", "page")
+"""What stands in the place of a host in the principal of a person: `USER@terminal`, `USER@page`."""
 MOST_DIGITS = 18
 """A number of more digits may be larger than any that databases can store."""
 

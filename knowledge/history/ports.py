@@ -275,6 +275,10 @@ class Ledger(Protocol):
         """
         ...
 
+    async def seen_last(self, path: str) -> KeptState | None:
+        """Return the state of the page that is kept with the newest time, in its history or not; None if none is kept."""
+        ...
+
     async def removed(self, path: str, *, at: datetime) -> None:
         """Record that somebody removed the page outside the server, durably: a line of its history without a revision.
 

@@ -19,6 +19,7 @@ import apsw
 from knowledge.errors import CorruptDatabase, UnknownIntent
 from knowledge.history.acts import (
     APPROVED_BY,
+    PERSONS,
     carries_out,
     history_line,
     moves,
@@ -326,6 +327,9 @@ SELECT line.* FROM ends CROSS JOIN LATERAL (
 ) AS line ORDER BY line.id DESC LIMIT %(limit)s
 """,  # noqa: S608 - constants
 )
+_SEEN_LAST = """
+SELECT digest, seen_at FROM forge.page_state WHERE path_key = %(path_key)s ORDER BY seen_at DESC, digest DESC LIMIT 1
+"""
 _NEWEST_LINES = f"""
 SELECT {_LINE_COLUMNS} FROM (SELECT max(id) AS id FROM forge.revision GROUP BY path_key) AS newest
 JOIN forge.revision AS r ON r.id = newest.id
@@ -356,7 +360,7 @@ _IN_FOLDER = """AND (
 # Names have no line ends, so these mark where a name begins or ends. The record is canonical JSON, in which a quote inside a value
 # is escaped, so `approved` is found in nothing but a decision.
 _BY_SOMEBODY = """AND (
-    r.principal = %(who)s OR strpos(r.principal || %(line)s::text, %(host)s) > 0
+    r.principal = ANY(%(who)s::text[]) OR strpos(r.principal || %(line)s::text, %(host)s) > 0
     OR strpos(%(line)s::text || r.principal, %(person)s) > 0 OR strpos(a.body, %(approved)s) > 0
 )"""
 _BY_EDITORS = "AND r.how = 'outside'"
@@ -468,6 +472,11 @@ class SqlLedger:
             (_STORE, {"digest": digest, "size": len(raw), "packed": packed.get(digest), "raw": raw})
             for digest, raw in sorted(contents.items())
         ]
+
+    async def seen_last(self, path: str) -> KeptState | None:
+        """Return the state of the page that was seen last."""
+        rows = await self._tables.read(_SEEN_LAST, _named(path))
+        return KeptState(revision_of(rows[0][0]), moment(rows[0][1]), "seen") if rows else None
 
     async def removed(self, path: str, *, at: datetime) -> None:
         """Record that somebody removed the page outside the server."""
@@ -743,7 +752,8 @@ def _timeline(wanted: ActsWanted, after: tuple[datetime, int] | None) -> tuple[s
     if wanted.who:
         parts.append(_BY_SOMEBODY)
         who = storable(wanted.who)
-        values |= {"who": who, "line": "\n", "host": f"@{who}\n", "person": f"\n{who} ("}
+        names = [who, *(f"{who}@{place}" for place in PERSONS)]
+        values |= {"who": names, "line": "\n", "host": f"@{who}\n", "person": f"\n{who} ("}
         values["approved"] = f'"decision":"{APPROVED_BY}{canonical(who)[1:-1]} ('
     elif wanted.who is not None:
         parts.append(_BY_EDITORS)

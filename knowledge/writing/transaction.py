@@ -122,7 +122,13 @@ class Transaction:
             if found.raw is None:
                 await self._ledger.removed(path, at=self._now())
             elif path in leftovers.new_to_history and found.status is not None:
-                await self._keep(path, found.raw, self._saved_at(found.status, None))
+                # What a caller has read of the page is the state before the change.
+                seen = await self._ledger.seen_last(path)
+                before = None if seen is None else await self._ledger.content(path, seen.revision)
+                if seen is not None and before is not None:
+                    await self._keep(path, before, seen.at)
+                at = self._saved_at(found.status, None)
+                await self._keep(path, found.raw, at if seen is None else min(max(at, seen.at), self._now()))
 
     async def watch(self) -> None:
         """Keep checking pages for some seconds after they were written here. Runs until it is cancelled."""

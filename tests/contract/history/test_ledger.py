@@ -416,7 +416,8 @@ async def test_a_folders_timeline_has_what_came_left_and_changed_there(ledger: L
     [
         ("ada@desktop", ["host.md"]),
         ("desktop", ["host.md"]),
-        ("ana", ["person.md", "approved.md"]),
+        ("ana", ["page.md", "person.md", "approved.md"]),
+        ("page", ["page.md"]),
         ("ada", []),
         ("", ["editor.md"]),
         ("a_a@desktop", []),
@@ -436,7 +437,9 @@ async def test_a_timeline_is_filtered_by_host_and_by_person(ledger: Ledger, who:
     )
     person = Actor("ana (terminal)", "edit", "")
     await ledger.commit(entry(change("person.md", None, b"one"), actor=person, at=NOW + 2 * MINUTE))
-    await ledger.keep("editor.md", b"one", how="outside", at=NOW + 3 * MINUTE)
+    person = Actor("ana@page", "undo", "")
+    await ledger.commit(entry(change("page.md", None, b"one"), actor=person, at=NOW + 3 * MINUTE))
+    await ledger.keep("editor.md", b"one", how="outside", at=NOW + 4 * MINUTE)
     acts = await ledger.timeline(ActsWanted(who=who), limit=9)
     assert [act.lines[0].path for act in acts] == pages
 

@@ -151,7 +151,7 @@ async def _everything(store: StateStore, _minute: int) -> list[object]:
         seen.append(dict(await ledger.dismissals(path)))
         history = await ledger.history(path, limit=99)
         seen += [history, await ledger.recent(path, limit=99), await ledger.recent(path, limit=1)]
-        seen += [await ledger.tracked(path)]
+        seen += [await ledger.tracked(path), await ledger.seen_last(path)]
         if history:
             seen.append(await ledger.history(path, limit=2, before=history[0].id))
         seen += [await ledger.content(path, revision(raw)) for raw in TEXTS]

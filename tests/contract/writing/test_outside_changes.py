@@ -95,6 +95,19 @@ async def test_a_new_page_is_recorded_and_a_page_from_before_the_first_reading_i
     assert list(await world.ledger.history("old.md", limit=9)) == []
 
 
+async def test_an_edit_of_a_page_that_was_only_read_is_compared_with_what_was_read(world: World) -> None:
+    world.put(PAGE, TEXT)
+    await world.ledger.keep(PAGE, TEXT, how="seen", at=LONG_AGO)
+    assert (await record(world)).recorded == [PAGE]
+    (only,) = await world.ledger.history(PAGE, limit=9)
+    assert (only.revision, only.before, only.at) == (revision_of(TEXT), None, LONG_AGO)
+    world.put("b.md", b"# B\n\nBefore.\n")
+    await world.ledger.keep("b.md", b"# B\n", how="seen", at=LONG_AGO)
+    await record(world)
+    newest, oldest = await world.ledger.history("b.md", limit=9)
+    assert (newest.before, oldest.revision, oldest.at) == (revision_of(b"# B\n"), revision_of(b"# B\n"), LONG_AGO)
+
+
 async def test_many_new_pages_are_recorded_some_at_a_time_the_newest_first(world: World) -> None:
     await world.ledger.keep("begun.md", b"", how="seen", at=LONG_AGO)
     for number in range(5):

@@ -9,6 +9,7 @@ from datetime import datetime
 from knowledge.errors import ProposalSettled, UnknownIntent
 from knowledge.history.acts import (
     APPROVED_BY,
+    PERSONS,
     act_name,
     carries_out,
     history_line,
@@ -94,6 +95,11 @@ class MemoryLedger:
             if last is None or last.revision != revision:
                 self._lines.append(outside_line(len(self._lines) + 1, path, revision, last, at))
         return revision
+
+    async def seen_last(self, path: str) -> KeptState | None:
+        """Return the state of the page that was seen last."""
+        own = [(state.at, content_digest(state.raw)) for (at, _), state in self._states.items() if at == path]
+        return KeptState(revision_of(max(own)[1]), max(own)[0], "seen") if own else None
 
     async def removed(self, path: str, *, at: datetime) -> None:
         """Record that somebody removed the page outside the server."""
@@ -272,7 +278,11 @@ class MemoryLedger:
             return False
         if who:
             by = first.principal
-            made = by == who or by.endswith(f"@{who}") or by.startswith(f"{who} (")
+            made = (
+                by in (who, *(f"{who}@{place}" for place in PERSONS))
+                or by.endswith(f"@{who}")
+                or by.startswith(f"{who} (")
+            )
             if not made and not act.decision.startswith(f"{APPROVED_BY}{who} ("):
                 return False
         return (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)

@@ -1,0 +1,1 @@
+"""`history`, `diff`, `new` and `edit`: what happened to pages, and changes that a person makes."""

@@ -1,0 +1,97 @@
+"""`history [PATH]`: list the changes of a page, a folder or everything."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+import anyio
+
+from knowledge.history.timeline.timeline import Change, Changes
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.history.records import up_to_date
+from mcp_server.cli.terminal import times
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import integer, nonempty
+from mcp_server.cli.terminal.output import print_json, say
+from mcp_server.presenters.change import OUTSIDE, author, change_fields, effect, notes
+
+NOTHING = 1
+MOST_LISTED = 1_000
+PAGES_SHOWN = 5
+LONGEST_NOTE = 160
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        nargs="?",
+        default="",
+        help="a page (path, title or alias) or a folder; default: everything",
+    )
+    parser.add_argument(
+        "--host",
+        metavar="NAME",
+        type=nonempty,
+        help=f"only changes by this host, or made or approved by this person; {OUTSIDE}: those made outside the server",
+    )
+    parser.add_argument("--since", metavar="TIME", type=times.since, help=f"only changes since then: {times.FORMS}")
+    parser.add_argument(
+        "--until", metavar="TIME", type=times.until, help="only changes before then; a day counts whole"
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
+    )
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """List the changes, newest first; exit code 1 if there are none."""
+    found = anyio.run(_changes, args, settings)
+    if settings.json:
+        print_json([change_fields(change) for change in found.changes])
+    elif not found.changes:
+        print("no changes on record")
+    else:
+        for line in _listing(found):
+            print(line)
+    return 0 if found.changes else NOTHING
+
+
+async def _changes(args: argparse.Namespace, settings: Settings) -> Changes:
+    async with up_to_date(settings) as app:
+        return await app.services.timeline.changes(
+            args.path,
+            who="" if args.host == OUTSIDE else args.host,
+            since=args.since,
+            until=args.until,
+            limit=args.limit,
+        )
+
+
+def _listing(found: Changes) -> Iterator[str]:
+    width = max(len(change.id) for change in found.changes)
+    for change in found.changes:
+        yield f"{change.id:>{width}}  {times.shown(change.at)}  {visible(author(change))}"
+        for line in _about(change, found.path if found.is_page else None):
+            yield f"{'':{width}}  {line}"
+    if found.next_cursor:
+        say(f"these are the newest {len(found.changes)}; --limit shows more")
+
+
+def _about(change: Change, path: str | None) -> Iterator[str]:
+    """Yield the lines about a change; in the history of one page, that page comes first."""
+    pages = sorted(change.pages, key=lambda page: path not in (page.path, page.moved_from))
+    for page in pages[:PAGES_SHOWN]:
+        yield visible(f"{page.path}  {effect(page)}")
+    if (more := len(pages) - PAGES_SHOWN) > 0:
+        yield f"and {more} more pages"
+    if told := notes(change):
+        yield visible(_short(told))
+
+
+def _short(told: Sequence[str]) -> str:
+    return "; ".join(
+        " ".join(one.split()) if len(one) <= LONGEST_NOTE else f"{one[: LONGEST_NOTE - 3]}..." for one in told
+    )
