@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, NoSuchPath
-from knowledge.history.ports import Ledger, Revision
+from knowledge.history.ports import Ledger, Revision, Tracked
 from knowledge.merge.document.unit_origins import trace_origins
-from knowledge.merge.document.units import cut, units
+from knowledge.merge.document.units import cut, split_lines, units
 from knowledge.merge.model import Origin, Unit, section_name
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY
 from knowledge.pages.paths import clean_path
@@ -22,6 +23,15 @@ from knowledge.writing.related.target_page import PageNames, text_of
 
 MOST_ORIGINS = 60
 """The most runs of lines whose origins are listed, from the beginning of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinesOfOrigin:
+    """Consecutive lines of a page with the same origin. `first` is the number of the first one."""
+
+    first: int
+    text: str
+    origin: OriginLine
 
 
 class PageHistory:
@@ -37,7 +47,7 @@ class PageHistory:
             NoSuchPath: there is no such page, and never was.
             BadCursor: it belongs to another query.
         """
-        path, raw, revision = await self._page(name)
+        path, raw, revision = await self.present(name)
         key = question({"of": "history", "path": path})
         # One line more than is shown tells whether the list continues.
         lines = await self._ledger.history(path, limit=limit + 1, before=_place(cursor, key))
@@ -73,8 +83,12 @@ class PageHistory:
             changes.insert(0, _line(Revision(0, path, now, None, at, "outside")))
         return PageSince(path, now, changes[:limit])
 
-    async def _page(self, name: str) -> tuple[str, bytes | None, str | None]:
-        """Return path, bytes and revision of the page; without bytes if it was removed."""
+    async def present(self, name: str) -> tuple[str, bytes | None, str | None]:
+        """Return path, bytes and revision of the page; without bytes if it was removed.
+
+        Raises:
+            NoSuchPath: there is no such page, and never was.
+        """
         try:
             path = await self._names.locate(name)
             file = await anyio.to_thread.run_sync(self._vault.read, path)
@@ -87,24 +101,57 @@ class PageHistory:
             raise error from None
         return path, file.raw, file.revision
 
+    async def written_by(self, path: str, raw: bytes) -> Sequence[LinesOfOrigin]:
+        """Return every line of the page, in runs with the same origin.
+
+        Raises:
+            KnowledgeError: it is not a text.
+        """
+        text = text_of(path, raw)
+        runs = await self._runs(path, text)
+        lines = split_lines(text)
+        if not runs:
+            return [LinesOfOrigin(1, text, _origin_line(1, max(1, len(lines)), (), None))]
+        # Blank lines belong to the run before them, and those at the beginning to the first.
+        starts = [0, *(first.line - 1 for first, _, _ in runs[1:]), len(lines)]
+        return [
+            LinesOfOrigin(
+                start + 1, "".join(lines[start:end]), _origin_line(first.line, _end(last), first.section, origin)
+            )
+            for (first, last, origin), (start, end) in zip(runs, pairwise(starts), strict=True)
+        ]
+
     async def _origins(self, path: str, raw: bytes) -> list[OriginLine]:
         """Return the origins of the page's lines, one for each run of lines with the same origin."""
-        tracked = await self._ledger.tracked(path)
-        if tracked is None:
-            return []
         try:
-            here = units(cut(text_of(path, raw)))
+            text = text_of(path, raw)
         except KnowledgeError:
             return []
-        before = await self._ledger.content(path, tracked.revision)
-        then = units(cut(before.decode("utf-8", "replace"))) if before is not None else None
+        if await self._ledger.tracked(path) is None:
+            return []
+        runs = await self._runs(path, text)
+        return [
+            _origin_line(first.line, _end(last), first.section, origin) for first, last, origin in runs[:MOST_ORIGINS]
+        ]
+
+    async def _runs(self, path: str, text: str) -> list[tuple[Unit, Unit, Origin | None]]:
+        """Return the first and last unit of each run of units with the same origin, None if it is unknown."""
+        here = units(cut(text))
+        tracked = await self._ledger.tracked(path)
         runs: list[tuple[Unit, Unit, Origin | None]] = []
-        for unit, origin in zip(here, trace_origins(here, tracked.origins, then), strict=True):
+        for unit, origin in zip(here, await self._traced(path, here, tracked), strict=True):
             if runs and runs[-1][0].section == unit.section and _facts(runs[-1][2]) == _facts(origin):
                 runs[-1] = (runs[-1][0], unit, origin)
             else:
                 runs.append((unit, unit, origin))
-        return [_origin_line(first, last, origin) for first, last, origin in runs[:MOST_ORIGINS]]
+        return runs
+
+    async def _traced(self, path: str, here: Sequence[Unit], tracked: Tracked | None) -> Sequence[Origin | None]:
+        if tracked is None:
+            return [None] * len(here)
+        before = await self._ledger.content(path, tracked.revision)
+        then = units(cut(before.decode("utf-8", "replace"))) if before is not None else None
+        return trace_origins(here, tracked.origins, then)
 
 
 def _facts(origin: Origin | None) -> tuple[object, ...]:
@@ -113,11 +160,15 @@ def _facts(origin: Origin | None) -> tuple[object, ...]:
     return (origin.source, origin.authority, origin.observed_at, origin.revision, origin.by, origin.corroborated_by)
 
 
-def _origin_line(first: Unit, last: Unit, origin: Origin | None) -> OriginLine:
-    end = last.line + max(last.text.count("\n"), last.text.count("\r"), 1) - 1
+def _end(unit: Unit) -> int:
+    """Return the number of the unit's last line."""
+    return unit.line + max(unit.text.count("\n"), unit.text.count("\r"), 1) - 1
+
+
+def _origin_line(first: int, end: int, section: tuple[str, ...], origin: Origin | None) -> OriginLine:
     return OriginLine(
-        lines=f"{first.line}-{end}" if end > first.line else str(first.line),
-        section=section_name(first.section),
+        lines=f"{first}-{end}" if end > first else str(first),
+        section=section_name(section),
         source=origin.source if origin else "unknown",
         authority=origin.authority if origin else UNKNOWN_AUTHORITY,
         observed_at=_iso(origin.observed_at) if origin else None,

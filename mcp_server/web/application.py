@@ -24,6 +24,7 @@ from mcp_server.web.access.guard import Guard
 from mcp_server.web.access.login_links import Inviting, open_browser
 from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME
 from mcp_server.web.address import PROOF, proof
+from mcp_server.web.history import pages as history
 from mcp_server.web.journeys import pages as journeys
 from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
@@ -106,6 +107,9 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/trust/freeze", acts(trust_records.freeze, "/trust"), methods=["POST"]),
         Route("/trust/places", acts(trust_records.trust_place, "/trust"), methods=["POST"]),
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
+        Route("/history", reads(history.timeline)),
+        Route("/history/lines", reads(history.lines)),
+        Route("/diff", reads(history.difference)),
         Route("/audit", reads(records.audit)),
         Route("/audit/{id}", reads(records.act)),
         Route("/contradictions", reads(records.contradictions)),

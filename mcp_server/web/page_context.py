@@ -67,6 +67,7 @@ NAVIGATION = (
     NavigationEntry("/journeys", "Journeys"),
     NavigationEntry("/runs", "Runs"),
     NavigationEntry("/trust", "Trust"),
+    NavigationEntry("/history", "History"),
     NavigationEntry("/audit", "Audit"),
     NavigationEntry("/contradictions", "Contradictions"),
     NavigationEntry("/passkeys", "Passkeys"),
@@ -352,3 +353,15 @@ async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
 def see(path: str) -> Response:
     """Redirect to `path`, after a form that worked."""
     return RedirectResponse(path, 303)
+
+
+def time_in(text: str, read: Callable[[str], datetime]) -> datetime | None:
+    """Return the time in a filter, None if the filter is empty.
+
+    Raises:
+        ValueError: it is neither a date nor a time; the message is for the person.
+    """
+    try:
+        return read(text) if text else None
+    except ValueError:
+        raise ValueError(f"{text!r} is not a date or time such as 2026-03-01 or 2026-03-01T12:00") from None

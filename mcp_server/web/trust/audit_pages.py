@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 
 from starlette.responses import Response
 
@@ -14,7 +13,7 @@ from knowledge.history.timestamps import beginning_of, end_of
 from knowledge.merge.model import Ruling
 from mcp_server.presenters.audit import audit_summary, audited_act
 from mcp_server.presenters.trust import known_principals
-from mcp_server.web.page_context import Form, NotFound, PageRequest, see
+from mcp_server.web.page_context import Form, NotFound, PageRequest, see, time_in
 
 PAGE = 50
 FILTERS = ("q", "by", "tool", "about", "kind", "outcome", "since", "until")
@@ -82,18 +81,6 @@ def _query(asked: Mapping[str, str]) -> AuditQuery:
         since=time_in(asked["since"], beginning_of),
         until=time_in(asked["until"], end_of),
     )
-
-
-def time_in(text: str, read: Callable[[str], datetime]) -> datetime | None:
-    """Return the time in a filter, None if the filter is empty.
-
-    Raises:
-        ValueError: it is neither a date nor a time; the message is for the person.
-    """
-    try:
-        return read(text) if text else None
-    except ValueError:
-        raise ValueError(f"{text!r} is not a date or time such as 2026-03-01 or 2026-03-01T12:00") from None
 
 
 async def act(request: PageRequest) -> Response:

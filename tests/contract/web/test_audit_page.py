@@ -57,6 +57,7 @@ async def seq_of(place: Place, tool: str) -> int:
 
 
 async def test_records_are_filtered_by_host_place_kind_tool_outcome_and_time(place: Place) -> None:
+    today = place.app.services.now().date()
     await write(place)
     visitor = await place.visitor()
     sent, moved = await seq_of(place, "zulip_send_message"), await seq_of(place, "kb_move")
@@ -66,8 +67,8 @@ async def test_records_are_filtered_by_host_place_kind_tool_outcome_and_time(pla
     assert await listed(visitor, tool="kb_move") == [moved]
     assert await listed(visitor, by="laptop", about="notes") == [moved, moved - 1]
     assert await listed(visitor, by="laptop", kind="pages", q="SLOWER") == [moved - 2]
-    today = place.app.services.now().date()
-    assert sent in await listed(visitor, since=str(today), until=str(today))
+    tomorrow = today + timedelta(days=1)
+    assert sent in await listed(visitor, since=str(today), until=str(tomorrow))
     assert await listed(visitor, until=str(today - timedelta(days=1))) == []
     assert "No matching records" in visitor.html
 

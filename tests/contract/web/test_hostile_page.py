@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import anyio
 import httpx
@@ -158,7 +158,7 @@ async def everything(place: Place, visitor: Visitor, text: str, name: str) -> se
     for id_ in (waiting.id, page["proposal"]["id"]):
         paths += [f"/proposals/{id_}{end}" for end in ("", "?layout=inline", "?whole=1", "/edit")]
     held = await parts_of(visitor, paths)
-    filters = ("by", "tool", "about", "outcome", "since", "until")
+    filters = ("by", "tool", "about", "outcome", "since", "until", "who", "path", "from", "to", "line", "as")
     given = dict.fromkeys(("q", "before", "state", "cursor", "principal", "layout", "at", *filters), text)
     asked = "&".join(f"{key}={quote(value)}" for key, value in given.items())
     held |= await parts_of(visitor, [f"{path}?{asked}" for path in (*paths, "/trust/host") if "?" not in path])
@@ -166,6 +166,10 @@ async def everything(place: Place, visitor: Visitor, text: str, name: str) -> se
     await visitor.send(f"/proposals/{waiting.id}/reject", note=text[:500])
     end, _ = await place.app.base.state.ledger.chain_end()
     held |= await parts_of(visitor, [f"/audit/{seq}" for seq in range(1, end + 1)])
+    (place.settings.kb / f"{name}.md".replace("/", "")).write_text(f"{text}\n", encoding="utf-8")
+    outside = urlencode({"path": f"{name}.md".replace("/", "")})
+    held |= await parts_of(visitor, [f"{path}?{outside}" for path in ("/history", "/history/lines", "/diff")])
+    assert visitor.status == 200, "the page with the hostile name is shown"
     return held | await parts_of(visitor, [f"/proposals/{waiting.id}", "/decided", "/audit"])
 
 
