@@ -62,9 +62,16 @@ class Contradictions:
     async def listed(
         self, place: str | None, *, limit: int, cursor: str | None, dismissed: bool = False
     ) -> Disagreements:
-        """Return open or dismissed contradictions at or below `place`, those of the highest confidence first.
+        """Return open or dismissed contradictions at or below `place` as hosts see them; see `flags`."""
+        shown, after = await self.flags(place, limit=limit, cursor=cursor, dismissed=dismissed)
+        return Disagreements([disagreement(flag) for flag in shown], after)
 
-        Open ones that changed on one side are settled along the way.
+    async def flags(
+        self, place: str | None, *, limit: int, cursor: str | None, dismissed: bool = False
+    ) -> tuple[Sequence[Flag], str | None]:
+        """Return open or dismissed contradictions at or below `place`, those of the highest confidence first, and a cursor.
+
+        Open ones that changed on one side are settled along the way; settled ones whose statements are all back are opened.
 
         Raises:
             BadCursor: it belongs to another query.
@@ -87,10 +94,7 @@ class Contradictions:
                 break
             after = flags[-1].rank, flags[-1].id
         shown = found[:limit]
-        return Disagreements(
-            [disagreement(flag) for flag in shown],
-            seal(key, (shown[-1].rank, shown[-1].id)) if len(found) > limit else None,
-        )
+        return shown, seal(key, (shown[-1].rank, shown[-1].id)) if len(found) > limit else None
 
     async def settled(self, place: str | None, *, limit: int) -> Sequence[Flag]:
         """Return settled contradictions at or below `place`, newest first: with who settled them, how and when."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio.to_thread
 
@@ -31,9 +31,12 @@ from knowledge.merge.model import WHOLE_PAGE, Origin, Side, unit_digest
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.pages.vault import Vault
 from knowledge.writing.requests import MergeRequest
-from knowledge.writing.undo.past_act import PastAct
-from knowledge.writing.undo.undo import Undo
-from knowledge.writing.writer import Writer
+
+if TYPE_CHECKING:
+    # The writer takes long to load, and a page or verb that only lists does not need it.
+    from knowledge.writing.undo.past_act import PastAct
+    from knowledge.writing.undo.undo import Undo, UndoPlan
+    from knowledge.writing.writer import Writer
 
 SETTLE = "contradiction.settle"
 """The name of a person's act in the audit log."""
@@ -203,26 +206,39 @@ class Settlements:
         if flag.settlement is None:
             await self._contradictions.reopen(flag_id, by=by)
             return Settled(await self._contradictions.found(flag_id), "", ())
+        plan = await self._undo_plan(flag, by)
+        done = await self._undo.execute(plan, decision=f"decided by {by}")
+        why = f"{_prefix(flag)} settlement taken back"
+        await self._ledger.revive(
+            flag_id, HistoryEntry(self._now(), Actor(by, REOPEN, ""), intent=why, outcome="reopened")
+        )
+        diff = "\n".join(file.diff for file in plan.files)
+        return Settled(await self._contradictions.found(flag_id), diff, done.answer.pages, done.record)
+
+    async def undo_diff(self, flag_id: int, *, by: str) -> str:
+        """Return the difference that taking a settlement back would make now. Changes nothing.
+
+        Raises:
+            NotOpen, CannotSettle: as `undo`.
+        """
+        plan = await self._undo_plan(await self._contradictions.found(flag_id), by)
+        return "\n".join(file.diff for file in plan.files)
+
+    async def _undo_plan(self, flag: Flag, by: str) -> UndoPlan:
         acts = await self._act_of(flag)
         if not acts:
             raise CannotSettle(
-                f"contradiction {flag_id} can't be reopened, because no choice of a person settled it: "
+                f"contradiction {flag.id} can't be reopened, because no choice of a person settled it: "
                 f"{settled_sentence(flag)}. It opens again by itself once its pages have both statements again"
             )
         plan = await self._undo.plan(acts, by=_principal(by))
         if plan.answer.conflicts or plan.configures or plan.unmarks:
             where = ", ".join(dict.fromkeys(one.path for one in plan.answer.conflicts)) or "its page"
             raise CannotSettle(
-                f"contradiction {flag_id} can't be reopened as a whole, because {where} was changed in the same place since; "
+                f"contradiction {flag.id} can't be reopened as a whole, because {where} was changed in the same place since; "
                 f"undo change {acts[0].name} to choose between both texts"
             )
-        done = await self._undo.execute(plan, decision=f"decided by {by}")
-        why = f"{_prefix(flag)} settlement taken back"
-        await self._ledger.revive(
-            flag_id, HistoryEntry(self._now(), Actor(by, REOPEN, ""), intent=why, outcome="reopened")
-        )
-        diff = "".join(file.diff for file in plan.files)
-        return Settled(await self._contradictions.found(flag_id), diff, done.answer.pages, done.record)
+        return plan
 
     async def _seen(self, flag_id: int, shown: str | None) -> ContradictionNow:
         """Return an open contradiction as its pages are now, if that is what the person saw."""
@@ -263,7 +279,7 @@ class Settlements:
             late = next((merged.path for merged in done if merged.status != "done"), done[0].path)
             raise CannotSettle(f"{late} was changed in the same place meanwhile; look at contradiction {flag.id} again")
         await self._ledger.settle([flag.id], Settlement(how, by, self._now(), what[:LONGEST_REASON]))
-        diff = "".join(merged.diff for merged in done)
+        diff = "\n".join(merged.diff for merged in done)
         return Settled(await self._contradictions.found(flag.id), diff, tuple(pages), record)
 
     async def _act_of(self, flag: Flag) -> Sequence[PastAct]:

@@ -42,10 +42,15 @@ class StatementPlace:
     whole: bool
 
     @property
+    def marker(self) -> str:
+        """The mark that makes the block a list item or a quote, with the space after it; "" for others."""
+        return self.block[: _without_marker(self.block, 0)]
+
+    @property
     def fills_block(self) -> bool:
         """Whether the block has nothing but this statement."""
         begin, end = self.start - self.block_start, self.end - self.block_start
-        return begin == _without_marker(self.block, 0) and not self.block[end:].strip()
+        return begin == len(self.marker) and not self.block[end:].strip()
 
 
 class NoSureChange(Exception):

@@ -16,9 +16,9 @@ from knowledge.contradictions.record import NotOpen
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.history.acts import APPROVED_BY
 from knowledge.history.ports import Flag, Settlement
-from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import LONGEST_CLAIM_S, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
 from mcp_server.approvals.approvers import CannotDecide, require_trust
+from mcp_server.approvals.contradictions.claims import MOST_FLAGS, is_claim_of
 from mcp_server.approvals.proposals import (
     AGAINST,
     ProposalDraft,
@@ -69,7 +69,6 @@ LOOK_THERE = "Look at {where}, and propose it again if it was not done"
 PROPOSE_AGAIN = "Propose it again if it is not"
 WHERE: Final = ("url", "place", "key", "path")
 """Fields of an answer that say where to look, the most useful first."""
-MOST_FLAGS = 500
 TAMPERED = "the stored proposal differs from the one that was decided; nothing was done"
 
 
@@ -414,19 +413,12 @@ class ProposalExecutor:
 
     async def _flags(self, proposal: Proposal) -> list[Flag]:
         """Return the open contradictions of this claim, not those of others with the same sentence."""
-        call = calls_of(proposal)[-1]
-        against, claimed = set(call.get(AGAINST, ())), _folded(str(call.get("content", "")))
         flags = [
             flag
             for path in proposal.documents
             for flag in await self.services.state.ledger.flags(path, limit=MOST_FLAGS)
         ]
-        sides = [(flag, flag.contradiction.existing.text, flag.contradiction.new.text) for flag in flags]
-        return [flag for flag, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
+        return [flag for flag in flags if is_claim_of(proposal, flag.contradiction)]
 
 
 def _unsure(answer: Mapping[str, Any]) -> str:

@@ -22,6 +22,11 @@ def worker_environment() -> dict[str, str]:
     return {**{name: os.environ[name] for name in needed if name in os.environ}, **alone}
 
 
+def text_editor() -> str:
+    """Return the command of the person's text editor: VISUAL, EDITOR, or the system's usual one."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if sys.platform == "win32" else "vi")
+
+
 def has_display(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
     """Return whether a person would probably see a window that this process opens."""
     environ = os.environ if environ is None else environ

@@ -110,8 +110,12 @@ VERBS: dict[str, list[list[str]]] = {
     "journeys import": [["{kb}/_agents/evil.yaml"], [f"no{ACTS}file"]],
     "journeys stats": [[], ["--agent", ACTS]],
     "check": [[], ["--json"], [ACTS]],
-    "contradictions list": [[], ["--json"], ["--dismissed"], [ACTS]],
+    "contradictions list": [[], ["--json"], ["--dismissed"], ["--settled"], [ACTS]],
+    "contradictions show": [["1"], ["1", "--json"], [ACTS]],
+    "contradictions keep": [["1", "first", "--dry-run"], ["1", "second", "--dry-run"], ["1", ACTS]],
+    "contradictions both": [["1", "--reason", ACTS], [ACTS, "--reason", "x"]],
     "contradictions dismiss": [["1", "--reason", ACTS], ["4711", "--reason", ACTS], [ACTS, "--reason", "x"]],
+    "contradictions edit": [["1", "--first", ACTS, "--dry-run"], ["1", "--second", ACTS], [ACTS]],
     "contradictions reopen": [["1"], [ACTS]],
     "undo": [
         ["evil\u202edm.md"],

@@ -68,7 +68,7 @@ def test_a_person_dismisses_and_reopens_in_the_terminal(ann: Person) -> None:
     with ann.at("contradictions", "dismiss", number, "--reason", "two queues") as screen:
         screen.until("retries a failed call 3 times", "type the number of the contradiction:")
         screen.type(f"{number}\n")
-        screen.until("is dismissed; to undo this")
+        screen.until("is dismissed", "to undo this")
         assert screen.left() == 0
     assert [str(one["id"]) for one in json.loads(ann.here("contradictions", "--json").stdout)] != [number]
     (kept,) = json.loads(ann.here("contradictions", "list", "--dismissed", "--json").stdout)

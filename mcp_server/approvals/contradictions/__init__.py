@@ -1,0 +1,1 @@
+"""What people decide about contradictions, and the proposals that it answers."""

@@ -1,0 +1,72 @@
+"""The pending proposals that ask for a side of a contradiction. They are answered when a person settles it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from knowledge.merge.model import CUT_MARK, Contradiction
+from knowledge.state.ports import StateStore
+from knowledge.trust.ports import Proposal
+from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
+from mcp_server.approvals.proposals import AGAINST, calls_of
+
+MOST_LOOKED_AT = 200
+"""Pending proposals, newest first, among which claims are looked for."""
+MOST_FLAGS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PendingClaim:
+    """A pending proposal of a claim, and each principal that asks for it, in the order in which they asked."""
+
+    proposal: Proposal
+    askers: Sequence[tuple[str, datetime]]
+
+
+def is_claim_of(proposal: Proposal, found: Contradiction) -> bool:
+    """Return whether the proposal asks to write the new side of this contradiction over the existing one."""
+    call = calls_of(proposal)[-1]
+    new = _folded(found.new.text.removesuffix(CUT_MARK))
+    return found.existing.text in call.get(AGAINST, ()) and new in _folded(str(call.get("content", "")))
+
+
+async def pending_claims(state: StateStore, found: Contradiction) -> Sequence[PendingClaim]:
+    """Return the pending proposals of the contradiction's new side, oldest first; usually one, however many hosts ask."""
+    lines = await state.trust.lines(states=("pending",), limit=MOST_LOOKED_AT)
+    near = [line.id for line in lines if line.kind == "flag" and found.new.path in line.documents]
+    proposals = [await state.trust.proposal(proposal_id) for proposal_id in reversed(near)]
+    claims = [one for one in proposals if one is not None and is_claim_of(one, found)]
+    joined = await state.trust.asking([one.id for one in claims])
+    return [
+        PendingClaim(
+            one,
+            [(one.principal, one.created_at), *((more.principal, more.asked_at) for more in joined.get(one.id, ()))],
+        )
+        for one in claims
+    ]
+
+
+async def answer_claims(
+    state: StateStore, approvals: Approvals, found: Contradiction, person: Approver, note: str
+) -> Sequence[str]:
+    """Close the proposals that asked for nothing but the settled contradiction, and return their ids; `note` goes to their hosts.
+
+    They are rejected, because nothing is left to approve. One that also asks for other claims keeps waiting.
+    """
+    closed: list[str] = []
+    for claim in await pending_claims(state, found):
+        proposal = claim.proposal
+        flags = [flag for path in proposal.documents for flag in await state.ledger.flags(path, limit=MOST_FLAGS)]
+        if any(is_claim_of(proposal, flag.contradiction) for flag in flags):
+            continue
+        with suppress(CannotDecide):  # somebody has decided on it in the meantime
+            await approvals.reject(proposal.id, proposal.hash, person, note)
+            closed.append(proposal.id)
+    return closed
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
