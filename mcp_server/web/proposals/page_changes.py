@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from knowledge.writing.answers import OriginLine
+from mcp_server.presenters.diffs import DiffHunk, Effort, beginning, parsed
 from mcp_server.presenters.proposal import ChangedFile
-from mcp_server.web.text.diffs import DiffHunk, DiffRow, Effort, beginning, one_below_the_other, parsed, side_by_side
+from mcp_server.web.text.diffs import DiffRow, one_below_the_other, side_by_side
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
 
 LONG_DIFF = 400

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from mcp_server.presenters.diffs import HEADER, MARKS, NAMING_LINES
 from mcp_server.presenters.proposal import ProposalSummary, value_text
-from mcp_server.web.text.diffs import HEADER, MARKS, NAMING_LINES
 from mcp_server.web.text.sanitize import sanitize, sanitize_line
 
 WHOLE_AT_ONCE = 100_000

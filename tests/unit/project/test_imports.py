@@ -283,6 +283,7 @@ PURE = [
     "mcp_server/connectors/zulip/wire.py",
     "mcp_server/web/text/confusables.py",
     "mcp_server/web/proposals/page_changes.py",
+    "mcp_server/presenters/diffs.py",
     "mcp_server/web/text/diffs.py",
     "mcp_server/web/graph/svg.py",
     "mcp_server/web/graph/parts.py",

@@ -8,14 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.unified_diff import unified_diff
+from mcp_server.presenters.diffs import EFFORT, Effort, beginning, differing, parsed
 from mcp_server.web.text.diffs import (
-    EFFORT,
     DiffRow,
-    Effort,
-    beginning,
-    differing,
     one_below_the_other,
-    parsed,
     side_by_side,
 )
 
