@@ -61,6 +61,7 @@ VERBS: Mapping[str, Verb] = {
     "read": Verb("search", "read a page from the terminal"),
     "map": Verb("search", "show the map in the terminal"),
     "history": Verb("history", "list what changed, who changed it and why"),
+    "diff": Verb("history", "show what changed in a page, or compare two of its states"),
     "check": Verb("contradictions", "find contradictions between pages"),
     "contradictions": Verb("contradictions", "list contradictions, and dismiss those that are not"),
     "undo": Verb("undo", "undo a change of a page, or all that a host did, and keep what came later"),

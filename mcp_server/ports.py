@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from knowledge.contradictions.record import Contradictions
     from knowledge.contradictions.settlement import Settlements
     from knowledge.history.page_history import PageHistory
+    from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
     from knowledge.search.reading_ledger import ReadingLedger
@@ -129,6 +130,10 @@ class HasWriting(Protocol):
     @property
     def timeline(self) -> Timeline:
         """The changes of all pages, for people."""
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """Any two states of a page."""
 
     @property
     def outside_changes(self) -> OutsideChanges:

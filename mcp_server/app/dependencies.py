@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from knowledge.contradictions.record import Contradictions
     from knowledge.contradictions.settlement import Settlements
     from knowledge.history.page_history import PageHistory
+    from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
@@ -108,6 +109,11 @@ class Services:
     def timeline(self) -> Timeline:
         """The changes of all pages, for people."""
         return self.load_writing().timeline
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """Any two states of a page."""
+        return self.load_writing().comparisons
 
     @property
     def outside_changes(self) -> OutsideChanges:

@@ -114,7 +114,7 @@ class Timeline:
             InvalidPath, AmbiguousName: the path names no page or folder, or more than one.
             BadCursor: it belongs to another query.
         """
-        at, is_page = await self._place(path)
+        at, is_page = await self.place(path)
         wanted = ActsWanted(at if is_page else None, "" if is_page else at, who, since, until)
         times = [None if time is None else micros(aware(time)) for time in (since, until)]
         key = question({"of": "timeline", "path": at, "who": who, "since": times[0], "until": times[1]})
@@ -159,8 +159,13 @@ class Timeline:
         added, removed = lines_changed(before, after)
         return replace(page, added=added, removed=removed)
 
-    async def _place(self, path: str) -> tuple[str, bool]:
-        """Return the path of what is meant, and whether it is a page."""
+    async def place(self, path: str) -> tuple[str, bool]:
+        """Return the path of the page or folder that is meant, now or before it was removed, and whether it is a page.
+
+        Raises:
+            NoSuchPath: nothing is there, and never was.
+            InvalidPath, AmbiguousName: the path names no page or folder, or more than one.
+        """
         if not path.strip("/ "):
             return "", False
         clean = clean_path(path)

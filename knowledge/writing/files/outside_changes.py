@@ -14,7 +14,6 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.history.ports import Ledger, Revision
 from knowledge.history.timestamps import micros
 from knowledge.pages.vault import Scanned, Vault
-from knowledge.state.ports import Progress
 
 MOST_RECORDED = 500
 """Pages that one call records; each takes some milliseconds. After a whole folder was copied in, there may be thousands."""
@@ -43,9 +42,7 @@ class OutsideChanges:
         self._compared: dict[str, tuple[int, str | None]] = {}
         """When each page had last changed, and its revision then."""
 
-    async def record(
-        self, *, most: int = MOST_RECORDED, on_progress: Callable[[Progress], None] = lambda _: None
-    ) -> OutsideRecord:
+    async def record(self, *, most: int = MOST_RECORDED) -> OutsideRecord:
         """Bring at most `most` changed pages on record, those that changed last first.
 
         Raises:
@@ -64,7 +61,6 @@ class OutsideChanges:
                 failed.append(path)
             else:
                 recorded.append(path)
-            on_progress(Progress(len(recorded) + len(failed), min(most, len(changed))))
         return OutsideRecord(recorded, max(0, len(changed) - most), failed)
 
     async def _changed(self) -> Sequence[str]:

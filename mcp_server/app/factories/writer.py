@@ -16,6 +16,7 @@ from knowledge.contradictions.sweep import ContradictionSweep
 from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import PastStates
 from knowledge.history.ports import Ledger
+from knowledge.history.timeline.comparison import Comparisons
 from knowledge.history.timeline.timeline import Timeline
 from knowledge.index.ports import KeywordIndex
 from knowledge.offload import StepRunner
@@ -56,6 +57,7 @@ class Writing:
     undo: Undo
     page_history: PageHistory
     timeline: Timeline
+    comparisons: Comparisons
     outside_changes: OutsideChanges
     contradictions: Contradictions
     settlements: Settlements
@@ -113,6 +115,7 @@ def writing_on(parts: WriterBasis) -> Writing:
     sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
     outside = OutsideChanges(parts.vault, parts.ledger, acts.note_outside)
     timeline = Timeline(parts.ledger, parts.tiers)
+    comparisons = Comparisons(parts.vault, parts.ledger, timeline)
     undo = Undo(parts.vault, parts.ledger, parts.tiers, writer, parts.now)
     settlements = Settlements(
         vault=parts.vault,
@@ -122,7 +125,9 @@ def writing_on(parts: WriterBasis) -> Writing:
         undo=undo,
         now=parts.now,
     )
-    return Writing(writer, undo, page_history, timeline, outside, contradictions, settlements, sweep, acts, elsewhere)
+    return Writing(
+        writer, undo, page_history, timeline, comparisons, outside, contradictions, settlements, sweep, acts, elsewhere
+    )
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
-from mcp_server.cli.terminal.console import progress_bars
 from mcp_server.cli.terminal.output import say
 
 if TYPE_CHECKING:
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 async def up_to_date(settings: Settings) -> AsyncIterator[App]:
     """Yield the server's parts once changes made outside it are on record, or say on stderr which are not."""
     async with opened_app(settings) as app:
-        with progress_bars("recording changes made outside", shown=not settings.json) as (draw,):
-            found = await app.services.outside_changes.record(on_progress=lambda p: draw(p.done, p.total))
+        found = await app.services.outside_changes.record()
         if found.left:
             say(
                 f"{found.left} more pages that were changed outside are not on record yet; run this again to record them"
