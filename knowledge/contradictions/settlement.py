@@ -282,6 +282,19 @@ class Settlements:
         diff = "\n".join(merged.diff for merged in done)
         return Settled(await self._contradictions.found(flag.id), diff, tuple(pages), record)
 
+    async def written(self, flag: Flag) -> Mapping[str, str]:
+        """Return the difference that a person's settlement made to each page, by path; empty if it wrote nothing."""
+        found: dict[str, str] = {}
+        for act in await self._act_of(flag) if flag.settlement is not None else ():
+            for file in act.files:
+                before, after = [
+                    b"" if revision is None else await self._ledger.content(file.path, revision) or b""
+                    for revision in (file.before, file.after)
+                ]
+                old, new = (raw.decode("utf-8", "replace") for raw in (before, after))
+                found[file.path] = unified_diff(old, new, file.path, most_characters=MOST_DIFF)
+        return found
+
     async def _act_of(self, flag: Flag) -> Sequence[PastAct]:
         """Return the act by which a person settled the contradiction, newest first; empty if there is none."""
         found: list[int] = []

@@ -11,6 +11,7 @@ from knowledge.contradictions.settlement import CHOICES, Choice, ContradictionNo
 from knowledge.contradictions.statement_place import StatementPlace
 from knowledge.history.ports import Flag
 from knowledge.history.timestamps import utc_text
+from knowledge.merge.document.units import bare, split_lines
 from mcp_server.approvals.contradictions.claims import PendingClaim, pending_claims
 from mcp_server.ports import WebServices
 
@@ -55,6 +56,25 @@ class ContradictionSummary:
         )
         which = "first" if choice == "second" else "second"
         return f"{verb} the {which} statement in {other.side.path}, line {other.places[0].line}"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLine:
+    """A line of a page near a statement. `own`: it is in the statement's paragraph, item or row."""
+
+    number: int
+    text: str
+    own: bool
+
+
+def numbered(place: StatementPlace) -> Sequence[NumberedLine]:
+    """Return the lines of the statement's block and those around it, with their numbers."""
+    above = place.block[: place.start - place.block_start]
+    first = place.line - above.count("\n") - len(place.before)
+    block = [bare(line) for line in split_lines(place.block)]
+    lines = [(text, False) for text in place.before] + [(text, True) for text in block]
+    lines += [(text, False) for text in place.after]
+    return [NumberedLine(first + at, text, own) for at, (text, own) in enumerate(lines)]
 
 
 async def contradiction_summary(services: WebServices, flag: Flag) -> ContradictionSummary:

@@ -24,6 +24,7 @@ from mcp_server.web.access.guard import Guard
 from mcp_server.web.access.login_links import Inviting, open_browser
 from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME
 from mcp_server.web.address import PROOF, proof
+from mcp_server.web.contradictions import pages as contradictions
 from mcp_server.web.history import pages as history
 from mcp_server.web.journeys import pages as journeys
 from mcp_server.web.live_updates import Live
@@ -43,6 +44,7 @@ STATIC = {
 ONE = "/proposals/{id}"
 JOURNEY = "/journeys/{id}"
 RUN = "/runs/{id}"
+CONTRADICTION = "/contradictions/{id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,13 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/diff", reads(history.difference)),
         Route("/audit", reads(records.audit)),
         Route("/audit/{id}", reads(records.act)),
-        Route("/contradictions", reads(records.contradictions)),
-        Route("/contradictions/dismiss", acts(records.dismiss, "/contradictions"), methods=["POST"]),
-        Route("/contradictions/reopen", acts(records.reopen, "/contradictions"), methods=["POST"]),
+        Route("/contradictions", reads(contradictions.listed)),
+        Route(CONTRADICTION, reads(contradictions.one)),
+        Route(f"{CONTRADICTION}/keep", acts(contradictions.keep, CONTRADICTION), methods=["POST"]),
+        Route(f"{CONTRADICTION}/dismiss", acts(contradictions.dismiss, CONTRADICTION), methods=["POST"]),
+        Route(f"{CONTRADICTION}/reopen", acts(contradictions.reopen, CONTRADICTION), methods=["POST"]),
+        Route(f"{CONTRADICTION}/edit", reads(contradictions.editing)),
+        Route(f"{CONTRADICTION}/edit", acts(contradictions.edit, CONTRADICTION), methods=["POST"]),
         Route("/passkeys", reads(keys.listed)),
         Route("/passkeys/new", acts(keys.begin, "/passkeys"), methods=["POST"]),
         Route("/passkeys", acts(keys.add, "/passkeys"), methods=["POST"]),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.contradictions.settlement import CHOICES, Choice, Settled
+from knowledge.contradictions.settlement import CHOICES, Choice, ContradictionNow, Settled
 from knowledge.merge.model import Ruling
-from mcp_server.approvals.approvers import Approvals, Approver
-from mcp_server.approvals.contradictions.claims import answer_claims
+from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
+from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, requirement
+from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims
+from mcp_server.gate.taint import origin_of
 from mcp_server.ports import WebServices
 
 
@@ -28,10 +30,15 @@ class ContradictionDecisions:
         self._by = f"{person.name} ({person.channel})"
 
     async def keep(self, flag_id: int, choice: Choice, *, shown: str | None = None) -> SettledContradiction:
-        """Keep one side, as `Settlements.keep` does."""
+        """Keep one side, as `Settlements.keep` does.
+
+        Raises:
+            CannotDecide: it would write text that is not trusted, and a passkey is registered. Nothing was changed.
+        """
+        flag = await self._services.contradictions.one(flag_id)
+        await self._require_trusted(await self._services.settlements.look(flag), choice)
         done = await self._services.settlements.keep(flag_id, choice, by=self._by, shown=shown)
-        kept = "first" if choice == CHOICES[0] else "second"
-        return await self._answered(done, f"the {kept} statement was kept")
+        return await self._answered(done, f"the {choice} statement was kept")
 
     async def edit(self, flag_id: int, texts: Mapping[int, str], *, shown: str | None = None) -> SettledContradiction:
         """Write blocks of its pages, as `Settlements.edit` does."""
@@ -47,6 +54,44 @@ class ContradictionDecisions:
     async def reopen(self, flag_id: int) -> SettledContradiction:
         """Take a decision back, as `Settlements.undo` does."""
         return SettledContradiction(await self._services.settlements.undo(flag_id, by=self._by))
+
+    async def _require_trusted(self, now: ContradictionNow, choice: Choice) -> None:
+        """Check that the person's word is enough to write the statement that they keep.
+
+        Text that is not trusted raises the level of an act by one. From level 4 on a registered passkey has to sign, and only
+        proposals can be signed.
+
+        Raises:
+            CannotDecide: it is not.
+        """
+        if not now.keeps[choice].pages or not await self._services.state.trust.passkeys():
+            return
+        for claim in await pending_claims(self._services.state, now.flag.contradiction):
+            needed = requirement(claim.proposal, self._person.channel, passkeys=True)
+            if choice == CHOICES[1] and needed in ("passkey", "elsewhere"):
+                raise CannotDecide(
+                    f"writing the second statement needs level {claim.proposal.level_needed}: sign {claim.proposal.id} with a "
+                    "passkey on the review page, or edit the text yourself"
+                )
+        if origin := await self._untrusted_origin(now, choice):
+            raise CannotDecide(
+                f"the {choice} statement comes from {origin}, whose text is not trusted, so writing it needs level 4 and a "
+                "passkey, which can't sign this: edit the text yourself"
+            )
+
+    async def _untrusted_origin(self, now: ContradictionNow, choice: Choice) -> str:
+        """Return the origin of the kept statement if its text is not trusted and the other page is not marked; "" otherwise."""
+        number = CHOICES.index(choice)
+        kept, other = now.sides[number].side, now.sides[1 - number].side
+        tiers = self._services.tiers
+        if now.sides[number].places:
+            source = await tiers.tainted(kept.path)
+        else:
+            source = kept.source if source_kind(kept.source) in FETCHED_KINDS else None
+        if source is None or await tiers.tainted(other.path) is not None:
+            return ""
+        origin = origin_of(kept.path, source)
+        return origin if await self._services.taints.counted({origin: self._services.now()}) else ""
 
     async def _answered(self, done: Settled, what: str) -> SettledContradiction:
         note = f"contradiction {done.flag.id} was settled: {what}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from agents.report.overview import moment_text
 from knowledge.contradictions.record import settled_sentence
@@ -12,7 +12,7 @@ from knowledge.history.ports import Flag
 from knowledge.merge.document.units import bare, split_lines
 from knowledge.merge.model import Side
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.presenters.contradiction import ContradictionSummary
+from mcp_server.presenters.contradiction import ContradictionSummary, numbered
 
 SHOWN = 300
 """Characters of each side in a list."""
@@ -117,15 +117,7 @@ def _text_lines(now: SideNow) -> list[str]:
 
 
 def _place_lines(place: StatementPlace) -> list[str]:
-    block = [bare(line) for line in split_lines(place.block)]
-    first = place.line - place.block[: place.start - place.block_start].count("\n")
-    number = first - len(place.before)
-    marked: Sequence[tuple[str, str]] = (
-        *((" ", line) for line in place.before),
-        *((">", line) for line in block),
-        *((" ", line) for line in place.after),
-    )
-    return [f"  {mark} {number + at:>4}  {visible(line)}".rstrip() for at, (mark, line) in enumerate(marked)]
+    return [f"  {'>' if line.own else ' '} {line.number:>4}  {visible(line.text)}".rstrip() for line in numbered(place)]
 
 
 def _where(path: str, section: str) -> str:

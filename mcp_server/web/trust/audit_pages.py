@@ -1,4 +1,4 @@
-"""The pages of the audit log and of contradictions."""
+"""The pages of the audit log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from knowledge.contradictions.record import LONGEST_REASON
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.search import KINDS, OUTCOMES, AuditQuery, FoundRecords, find
 from knowledge.history.timestamps import beginning_of, end_of
-from knowledge.merge.model import Ruling
 from mcp_server.presenters.audit import audit_summary, audited_act
 from mcp_server.presenters.trust import known_principals
-from mcp_server.web.page_context import Form, NotFound, PageRequest, see, time_in
+from mcp_server.web.page_context import NotFound, PageRequest, time_in
 
 PAGE = 50
 FILTERS = ("q", "by", "tool", "about", "kind", "outcome", "since", "until")
@@ -91,40 +89,3 @@ async def act(request: PageRequest) -> Response:
         raise NotFound("No such record", "The audit log has no record with that number.", "/audit")
     people = await known_principals(request.services.state, request.session.user)
     return await request.show("audit_act.html", lambda: {"here": "/audit", "act": found, "people": people})
-
-
-async def contradictions(request: PageRequest) -> Response:
-    """Show open or dismissed contradictions, those of the highest confidence first, both sides of each."""
-    dismissed, cursor = request.query.get("dismissed") == "1", request.query.get("cursor")
-    found = await request.services.contradictions.listed(None, limit=LISTED, cursor=cursor, dismissed=dismissed)
-    return await request.show(
-        "contradictions.html",
-        {
-            "here": "/contradictions",
-            "disagreements": found.contradictions,
-            "next": found.next_cursor,
-            "dismissed": dismissed,
-            "longest_reason": LONGEST_REASON,
-        },
-    )
-
-
-async def dismiss(request: PageRequest, form: Form) -> Response:
-    """Dismiss a contradiction: both claims hold, or the existing one stays."""
-    ruling: Ruling = "existing" if form.get("ruling") == "existing" else "both"
-    await request.services.contradictions.dismiss(
-        _number(form), ruling, by=f"{request.person().name} (page)", reason=form.get("reason", "")
-    )
-    return see("/contradictions")
-
-
-async def reopen(request: PageRequest, form: Form) -> Response:
-    """Undo a dismissal."""
-    await request.services.contradictions.reopen(_number(form), by=f"{request.person().name} (page)")
-    return see("/contradictions")
-
-
-def _number(form: Form) -> int:
-    """Return the contradiction's id from a form, or 0, which no contradiction has, if the value was tampered with."""
-    text = form.get("id", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0

@@ -12,7 +12,11 @@ from knowledge.contradictions.settlement import CHOICES, CannotSettle, Contradic
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.model import Contradiction, Side
+from knowledge.trust.ports import Note
 from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Approver, CannotDecide
+from mcp_server.approvals.contradictions.settle import ContradictionDecisions
+from tests.support.hosts.persons import KEY
 from tests.support.hosts.writers import Writer, writing
 from tests.support.knowledge_bases.folders import write
 
@@ -270,3 +274,24 @@ async def test_a_person_edits_both_pages_in_one_act(tmp_path: Path) -> None:
         await settlements.undo(number, by=ANA)
         assert [host.text(path) for path in TWO] == list(TWO.values())
         assert await open_numbers(host) == [number]
+
+
+UNTRUSTED = {**TWO, "a.md": "---\nsource: zulip:design/limits\n---\n" + TWO["a.md"]}
+
+
+async def test_untrusted_text_is_kept_only_without_a_passkey_and_may_be_edited_with_one(tmp_path: Path) -> None:
+    """Text that is not trusted raises an act by one level, and from level 4 on a registered passkey signs."""
+    settings = Settings(kb=write(tmp_path / "kb", UNTRUSTED), state_dir=tmp_path / "state")
+    async with writing(settings) as host:
+        app, person = host.app, Approver("ana", "page")
+        number, decisions = await disputed(host, A, B), ContradictionDecisions(app.services, app.approvals, person)
+        await decisions.keep(number, "first")
+        await decisions.reopen(number)
+        await app.base.state.trust.add_passkey(KEY, note=Note("ana", "passkey.add", "key", NOW))
+        with pytest.raises(CannotDecide, match="comes from zulip:design/limits, whose text is not trusted"):
+            await decisions.keep(number, "first")
+        assert host.text("b.md") == TWO["b.md"]
+        await decisions.edit(number, {1: "- Uploads may have 64 MiB at most."})
+        await decisions.reopen(number)
+        await decisions.keep(number, "second")
+        assert "32 MiB" in host.text("a.md")

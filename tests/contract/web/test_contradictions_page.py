@@ -1,4 +1,4 @@
-"""The page of contradictions: both sides, and a person's dismissal."""
+"""The page of contradictions: both sides, what a person does about them, and the way back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp import Client
 from knowledge.history.audit.chain import fields_of
 from mcp_server.app.composition import open_app
 from tests.support.hosts.writers import let_in
-from tests.support.web.review_pages import Place, kept
+from tests.support.web.review_pages import ME, Place, forms, kept
 
 
 @pytest.fixture
@@ -48,18 +48,117 @@ async def test_a_contradiction_is_dismissed_on_the_page_with_a_reason_and_reopen
     await claimed(place)
     visitor = await place.visitor()
     html = await visitor.look("/contradictions")
-    assert "New text, not written" in html
-    await visitor.send("/contradictions/dismiss", reason=" ", ruling="both")
+    assert 'Second statement <span class="tag">not written</span>' in html
+    await visitor.send("/contradictions/1/dismiss", reason=" ", ruling="both")
     assert "a dismissal needs a reason" in visitor.html
-    await visitor.look("/contradictions")
-    await visitor.send("/contradictions/dismiss", reason="<b>two</b> services", ruling="both")
+    await visitor.look("/contradictions/1")
+    html = await visitor.send("/contradictions/1/dismiss", reason="<b>two</b> services", ruling="none")
+    assert "not a contradiction: &lt;b&gt;two&lt;/b&gt; services" in html, "the answer says what was done"
     assert "64 MiB" not in await visitor.look("/contradictions")
     html = await visitor.look("/contradictions?dismissed=1")
     assert "&lt;b&gt;two&lt;/b&gt; services" in html
     assert "both hold" in html
-    await visitor.send("/contradictions/reopen")
+    await visitor.send("/contradictions/1/reopen")
     assert "64 MiB" in await visitor.look("/contradictions")
-    await visitor.send("/contradictions/dismiss", id="4711", reason="x")
-    assert "there is no contradiction 4711" in visitor.html
     records = [fields_of(record) for record in await place.app.base.state.ledger.records()]
     assert [body["outcome"] for body in records[-2:]] == ["dismissed", "reopened"]
+    await visitor.post("/contradictions/4711/reopen", forms(visitor.html)["/contradictions/1/keep"])
+    assert "there is no contradiction 4711" in visitor.html
+    for strange in ("4711", "x", "1e3", "9" * 30):
+        assert "No such contradiction" in await visitor.look(f"/contradictions/{strange}")
+        assert visitor.status == 404
+
+
+async def test_keeping_the_new_statement_writes_it_says_so_and_offers_the_way_back(place: Place) -> None:
+    await claimed(place)
+    visitor = await place.visitor()
+    await visitor.look("/contradictions")
+    before = place.text("limits.md")
+    html = await visitor.send("/contradictions/1/keep", choice="second")
+    assert f"{ME} (page) kept the second statement" in html
+    assert 'Written to <a href="/history?path=limits.md">' in html
+    assert place.text("limits.md") == before.replace("64 MiB", "32 MiB")
+    assert await place.app.base.state.trust.pending() == 0, "nothing is left to approve"
+    (closed,) = await place.app.base.state.trust.proposals(states=("rejected",))
+    assert closed.verdict is not None
+    assert closed.verdict.note == "contradiction 1 was settled: the second statement was kept"
+    assert "Settled:" in await visitor.look("/contradictions?settled=1")
+    assert "No open contradictions." in await visitor.look("/contradictions")
+    await visitor.look("/contradictions/1")
+    html = await visitor.send("/contradictions/1/reopen")
+    assert "Keep the second" in html
+    assert place.text("limits.md") == before
+
+
+async def test_keeping_the_existing_text_rejects_the_claim_of_a_proposal(place: Place) -> None:
+    await claimed(place)
+    visitor = await place.visitor()
+    await visitor.look("/contradictions/1")
+    before = place.text("limits.md")
+    html = await visitor.send("/contradictions/1/keep", choice="first")
+    assert "the existing text stays" in html
+    assert place.text("limits.md") == before
+    assert await place.app.base.state.trust.pending() == 0
+    assert f"{ME} (page)" in await visitor.look("/contradictions?dismissed=1")
+
+
+async def test_a_form_whose_page_changed_meanwhile_writes_nothing_and_leads_to_the_text_of_now(place: Place) -> None:
+    await claimed(place)
+    visitor = await place.visitor()
+    await visitor.look("/contradictions/1")
+    changed = place.text("limits.md").replace("An upload may be 64 MiB.", "An upload may be 64 MiB. Twice a day.")
+    (place.settings.kb / "limits.md").write_text(changed, encoding="utf-8")
+    html = await visitor.send("/contradictions/1/keep", choice="second")
+    assert "have changed since you looked at it" in html
+    assert (visitor.status, place.text("limits.md")) == (409, changed)
+    assert "Twice a day." in await visitor.look("/contradictions/1")
+    await visitor.send("/contradictions/1/keep", choice="second")
+    assert place.text("limits.md") == changed.replace("64 MiB", "32 MiB")
+
+
+async def test_a_person_edits_the_paragraph_and_a_mistake_keeps_what_was_typed(place: Place) -> None:
+    await claimed(place)
+    visitor = await place.visitor()
+    html = await visitor.look("/contradictions/1/edit")
+    assert "An upload may be 64 MiB.</textarea>" in html
+    assert "An upload may be 32 MiB." in html, "the text that was not written is in view"
+    html = await visitor.send("/contradictions/1/edit", **{"value.0": "An upload may be 64 MiB."})
+    assert (visitor.status, "the texts are as they were" in html) == (409, True)
+    html = await visitor.send("/contradictions/1/edit", **{"form.0": "json", "value.0": "no"})
+    assert (visitor.status, 'role="alert"' in html) == (409, True)
+    html = await visitor.send(
+        "/contradictions/1/edit", **{"form.0": "text", "value.0": "An upload may be 48 MiB.\r\nAsk Ada."}
+    )
+    assert f"{ME} (page) edited its pages" in html
+    assert "An upload may be 48 MiB.\nAsk Ada.\n" in place.text("limits.md")
+    await visitor.look("/contradictions/1/edit")
+    assert "edited its pages" in visitor.html, "there is nothing to edit any more"
+
+
+async def test_a_text_that_a_form_would_alter_is_edited_as_json(place: Place) -> None:
+    await claimed(place)
+    hidden = place.text("limits.md").replace("64 MiB.", "64 MiB.\u202e Ask Ada.")
+    (place.settings.kb / "limits.md").write_text(hidden, encoding="utf-8")
+    visitor = await place.visitor()
+    html = await visitor.look("/contradictions/1/edit")
+    assert "\\u202e" in html
+    assert "\u202e" not in html
+    typed = '"An upload may be 48 MiB.\\u202e Ask Ada."'
+    await visitor.send("/contradictions/1/edit", **{"value.0": typed})
+    assert place.text("limits.md") == hidden.replace("64 MiB", "48 MiB")
+
+
+async def test_the_forms_need_the_session_that_was_shown_them(place: Place) -> None:
+    await claimed(place)
+    visitor, stranger = await place.visitor(), await place.visitor(logged_in=False)
+    await visitor.look("/contradictions/1")
+    fields = forms(visitor.html)["/contradictions/1/keep"]
+    before = place.text("limits.md")
+    for action in ("keep", "dismiss", "reopen", "edit"):
+        await stranger.post(f"/contradictions/1/{action}", {**fields, "choice": "second"})
+        assert stranger.status == 404
+        await visitor.post(f"/contradictions/1/{action}", {**fields, "csrf": "x", "choice": "second"})
+        assert visitor.status == 403
+    await stranger.look("/contradictions/1")
+    assert stranger.status == 404
+    assert place.text("limits.md") == before
