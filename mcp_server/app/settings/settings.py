@@ -522,6 +522,16 @@ class Settings:
         default=(),
         shown="none; `knowledge-forge trust places` adds and lists others",
     )
+    exclude: tuple[str, ...] = setting(
+        "FORGE_EXCLUDE",
+        values.names,
+        (
+            "Comma-separated folders and pages, with `*` for any characters, that are not your own, such as "
+            "`templates,archive/*`. `doctor` doesn't check them, as with `exclude` in an `_index.md`."
+        ),
+        default=(),
+        shown="none",
+    )
     json: bool = False
     file: Path | None = None
     """The `forge.toml` that was read."""

@@ -6,15 +6,13 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from rich.markup import escape
-from rich.table import Table
 
 from agents.engine.work.markdown import counted
 from knowledge.errors import EmbedderUnavailable, KnowledgeError, size_in_words
@@ -32,15 +30,19 @@ from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.model import day_examined, model_examined
-from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
+from mcp_server.cli.doctor.page_problems import CheckedPages, PageProblem, look_through
+from mcp_server.cli.doctor.repairs import Repair, RepairOutcome, carried_out, repairs_for
 from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
 from mcp_server.cli.doctor.search_use import ranking, use
 from mcp_server.cli.doctor.services import services_examined
+from mcp_server.cli.doctor.view import print_findings, repair_lines
 from mcp_server.cli.search.index_update import stale
 from mcp_server.cli.server.state import size_text
-from mcp_server.cli.terminal.console import progress_bars, stdout_console
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.console import progress_bars
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.output import print_json
+from mcp_server.cli.terminal.options import WronglyAsked
+from mcp_server.cli.terminal.output import ask_yes_no, print_json, say
 from mcp_server.gate.host_registration import digest
 from mcp_server.models.locations import summaries_in
 from mcp_server.runs.locations import runs_in
@@ -54,45 +56,113 @@ LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20
+NEEDS_APPROVAL = 3
 UNDER_WAY = timedelta(minutes=2)
 """At this age an act in another service has ended, whether or not it succeeded."""
 
 OnProgress = Callable[[int, int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What was found, in the order in which a person would ask, and what can be fixed."""
+
+    findings: Sequence[DoctorFinding]
+    repairs: Sequence[Repair] = ()
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: this verb has no arguments."""
-    del parser
+    """Add this verb's arguments."""
+    parser.add_argument("--verbose", action="store_true", help="name every page, and every service that is not set up")
+    parser.add_argument("--fix", action="store_true", help="show what can be fixed, and fix it after you agree")
+    parser.add_argument("--yes", action="store_true", help="with --fix: don't ask")
 
 
-def run(_args: argparse.Namespace, settings: Settings) -> int:
-    """Print what was found; exit code 1 if something must be fixed."""
-    with progress_bars("reading the pages", shown=not settings.json) as (on_progress,):
-        findings = anyio.run(examine, settings, on_progress)
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print what was found, and with `--fix` mend it; exit code 1 if something must be fixed, 3 if a repair needs approval."""
+    if args.yes and not args.fix:
+        raise WronglyAsked("--yes belongs to --fix")
+    checkup = _checkup(settings, fix=args.fix)
+    if not settings.json:
+        print_findings(checkup.findings, verbose=args.verbose)
+    if args.fix:
+        return _fix(args, settings, checkup)
     if settings.json:
-        print_json([asdict(finding) for finding in findings])
+        print_json([asdict(finding) for finding in checkup.findings])
+    return _code(checkup.findings)
+
+
+def _code(findings: Sequence[DoctorFinding]) -> int:
+    return 1 if any(finding.health == "bad" for finding in findings) else 0
+
+
+def _checkup(settings: Settings, *, fix: bool) -> Checkup:
+    with progress_bars("reading the pages", shown=not settings.json) as (on_progress,):
+        return anyio.run(partial(_examined, settings, on_progress, fix=fix))
+
+
+def _fix(args: argparse.Namespace, settings: Settings, checkup: Checkup) -> int:
+    """Show the repairs, ask, carry them out, and check again."""
+    if not settings.json:
+        for line in repair_lines(checkup.repairs):
+            print(line)
+    outcomes: Sequence[RepairOutcome] = ()
+    if checkup.repairs and (args.yes or (not settings.json and _agrees(len(checkup.repairs)))):
+        outcomes = anyio.run(carried_out, settings, checkup.repairs)
+        checkup = replace(_checkup(settings, fix=False), repairs=checkup.repairs)
+    elif checkup.repairs and not settings.json:
+        say("nothing was changed" if keyboard.is_terminal() else "nothing was changed; --yes fixes this without asking")
+    if settings.json:
+        print_json({"findings": list(map(asdict, checkup.findings)), "repairs": _repair_fields(checkup, outcomes)})
     else:
-        _show(findings)
-    return 1 if any(f.health == "bad" for f in findings) else 0
+        for repair, outcome in zip(checkup.repairs, outcomes, strict=False):
+            print(f"{outcome.word}: {visible(repair.sentence)} ({visible(outcome.outcome)})")
+    if any(outcome.waits for outcome in outcomes):
+        return NEEDS_APPROVAL
+    if len(outcomes) < len(checkup.repairs) or not all(outcome.done for outcome in outcomes):
+        return 1
+    return _code(checkup.findings)
+
+
+def _agrees(count: int) -> bool:
+    question = f"fix {'it' if count == 1 else f'all {count}'}?"
+    return bool(ask_yes_no(question, stdin_is_tty=keyboard.is_terminal()))
+
+
+def _repair_fields(checkup: Checkup, outcomes: Sequence[RepairOutcome]) -> list[dict[str, object]]:
+    told = [asdict(outcome) for outcome in outcomes] or [{"done": False, "outcome": "", "waits": False}] * len(
+        checkup.repairs
+    )
+    return [
+        {"what": repair.what, "path": repair.page.path if repair.page else "", "sentence": repair.sentence, **outcome}
+        for repair, outcome in zip(checkup.repairs, told, strict=True)
+    ]
 
 
 async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[DoctorFinding]:
     """Return the findings, in the order in which a person would ask."""
+    return list((await _examined(settings, on_progress)).findings)
+
+
+async def _examined(settings: Settings, on_progress: OnProgress, *, fix: bool = False) -> Checkup:
+    """Return the findings, and with `fix` what can be mended."""
     python = ".".join(str(part) for part in sys.version_info[:3])
     program = ok("program", f"knowledge-forge {VERSION} on Python {python}")
-    findings = [program, _file(settings), *(note("setting", text) for text in settings.notes)]
+    findings, repairs = [program, _file(settings), *(note("setting", text) for text in settings.notes)], list[Repair]()
     try:
         vault = Vault.open(settings.kb)
-        pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress))
+        pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress, excluded=settings.exclude))
     except KnowledgeError as error:
-        return [*findings, bad("pages", str(error), "name the folder that holds the Markdown with --kb")]
-    findings.append(_pages(vault.root, pages))
+        return Checkup([*findings, bad("pages", str(error), "name the folder that holds the Markdown with --kb")])
+    findings += _pages(vault.root, pages)
     try:
-        findings += await _opened(settings, pages)
+        async with open_base(settings) as base:
+            findings += await _opened(base, settings, pages)
+            repairs += await repairs_for(base, pages) if fix else []
     except KnowledgeError as error:
         what = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
         findings.append(bad(what, str(error), "checks that depend on it were skipped"))
-    return [*findings, *_watching()]
+    return Checkup([*findings, *_watching()], repairs)
 
 
 def _file(settings: Settings) -> DoctorFinding:
@@ -104,45 +174,63 @@ def _file(settings: Settings) -> DoctorFinding:
     return ok("settings", found if place is None else f"{found} ({place})")
 
 
-def _pages(root: Path, pages: CheckedPages) -> DoctorFinding:
+def _pages(root: Path, pages: CheckedPages) -> list[DoctorFinding]:
+    """Return the findings on the person's own pages. `unsummarised` ones are no fault, so they are ok."""
     if not pages.count and not pages.problems:
-        return bad("pages", f"{root} holds no Markdown", "name another folder with --kb")
-    if not pages.problems:
-        return ok("pages", f"{pages.count} in {root}")
+        return [bad("pages", f"{root} holds no Markdown", "name another folder with --kb")]
+    found = f"{pages.count} in {root}" + (
+        f"; {pages.excluded} of them are excluded from this check" if pages.excluded else ""
+    )
     odd = len(pages.problems) + pages.more
-    return note("pages", f"{pages.count} in {root}; skipped or unusual: {odd}", pages=pages.problems)
+    findings = [
+        note("pages", f"{found}; skipped or unusual: {odd}", pages=pages.problems) if odd else ok("pages", found)
+    ]
+    if pages.links:
+        lost = f"{counted(len(pages.links), 'link')} {'leads' if len(pages.links) == 1 else 'lead'} nowhere"
+        mend = "knowledge-forge doctor --fix repairs those that can mean only one page"
+        findings.append(note("links", lost, mend if pages.repairs else "", pages=pages.links))
+    if pages.unsummarised:
+        bare = (
+            f"{counted(len(pages.unsummarised), 'page')} {'has' if len(pages.unsummarised) == 1 else 'have'} no summary"
+        )
+        pages_of = tuple(
+            PageProblem(path, "no summary", "add `summary:` to its front matter") for path in pages.unsummarised
+        )
+        findings.append(
+            DoctorFinding("summaries", "ok", f"{bare}, so maps show a sentence of the text", pages=pages_of)
+        )
+    return findings
 
 
-async def _opened(settings: Settings, pages: CheckedPages) -> list[DoctorFinding]:
-    async with open_base(settings) as base:
-        looks: dict[str, Callable[[], Awaitable[DoctorFinding | None]]] = {
-            "state": partial(_state, base),
-            "size": partial(_size, base),
-            "folder": partial(_folder, base.state_dir),
-            "record": partial(_record, base),
-            "hosts": partial(_hosts, base),
-            "enrolment": partial(_enrolment, base, settings.enrolment),
-            "proposals": partial(_proposals, base),
-            "outbox": partial(_outbox, base),
-            "journeys": partial(_journeys, base),
-            "runs": partial(_runs, base),
-            "day": partial(day_examined, base.state, settings),
-            "agents": partial(_agents, base),
-            "review": partial(_review, base),
-            "passkeys": partial(_passkeys, base),
-            "places": partial(_places, base, settings.trusted_places),
-            "index": partial(_index, base, pages),
-            "coverage": partial(_coverage, base),
-            "maps": partial(map_lines, base, settings),
-            "indexing": partial(_indexing, base),
-            "engines": partial(_engines, base),
-            "vectors": partial(_vectors, base),
-            "search": partial(_search, base),
-            "ranking": partial(ranking, base),
-            "use": partial(use, base, settings),
-        }
-        found = [await _safely(what, look) for what, look in looks.items()]
-        services = await services_examined(settings)
+async def _opened(base: KnowledgeBase, settings: Settings, pages: CheckedPages) -> list[DoctorFinding]:
+    looks: dict[str, Callable[[], Awaitable[DoctorFinding | None]]] = {
+        "state": partial(_state, base),
+        "size": partial(_size, base),
+        "folder": partial(_folder, base.state_dir),
+        "record": partial(_record, base),
+        "hosts": partial(_hosts, base),
+        "enrolment": partial(_enrolment, base, settings.enrolment),
+        "proposals": partial(_proposals, base),
+        "outbox": partial(_outbox, base),
+        "journeys": partial(_journeys, base),
+        "runs": partial(_runs, base),
+        "day": partial(day_examined, base.state, settings),
+        "agents": partial(_agents, base),
+        "review": partial(_review, base),
+        "passkeys": partial(_passkeys, base),
+        "places": partial(_places, base, settings.trusted_places),
+        "index": partial(_index, base, pages),
+        "coverage": partial(_coverage, base),
+        "maps": partial(map_lines, base, settings),
+        "indexing": partial(_indexing, base),
+        "engines": partial(_engines, base),
+        "vectors": partial(_vectors, base),
+        "search": partial(_search, base),
+        "ranking": partial(ranking, base),
+        "use": partial(use, base, settings),
+    }
+    found = [await _safely(what, look) for what, look in looks.items()]
+    services = await services_examined(settings)
     return [*(finding for finding in found if finding is not None), *services, *await model_examined(settings)]
 
 
@@ -410,6 +498,8 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
 
 
 async def _search(base: KnowledgeBase) -> DoctorFinding:
+    if not (await base.index.progress()).done:
+        return note("search", "no page is indexed yet, so nothing can be found", "knowledge-forge index")
     answer = await base.finder.search("knowledge", limit=1)
     if not answer.hits:
         return note("search", "a test search finds nothing", "knowledge-forge index")
@@ -424,16 +514,3 @@ def _watching() -> list[DoctorFinding]:
         return []
     found = f"the system allows {limit} watched folders"
     return [note("watching", found, "raise fs.inotify.max_user_watches for large knowledge bases")]
-
-
-def _show(findings: list[DoctorFinding]) -> None:
-    colours = {"ok": "green", "note": "yellow", "bad": "red"}
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for f in findings:
-        lines = [escape(f.found)] + ([f"[dim]-> {escape(f.mend)}[/]"] if f.mend else [])
-        for page in f.pages[:MOST_SHOWN]:
-            lines += [f"{escape(page.path or '.')}: {escape(page.reason)}", f"  [dim]-> {escape(page.mend)}[/]"]
-        if len(f.pages) > MOST_SHOWN:
-            lines.append(f"and {len(f.pages) - MOST_SHOWN} more (--json lists them)")
-        table.add_row(f"[{colours[f.health]}]{f.health}[/]", f"[bold]{f.what}[/]", "\n".join(lines))
-    stdout_console().print(table)

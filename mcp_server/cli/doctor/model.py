@@ -68,7 +68,8 @@ async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding |
 def _unset(settings: Settings) -> DoctorFinding:
     missing = missing_for_model({name: getattr(settings, name) for name in Settings.__slots__})
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {HOW}"
-    return note(WHAT, "no language model is configured, so agent_run is not listed", mend)
+    found = "no language model is configured, so agent_run is not listed"
+    return DoctorFinding(WHAT, "note", found, mend, unused=True)
 
 
 async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]]) -> list[DoctorFinding]:

@@ -1,15 +1,21 @@
-"""Check the pages themselves: which are skipped or unusual, why, and how to fix each."""
+"""Check a person's own pages: which are skipped or unusual, which links lead nowhere, why, and how to fix each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import unified_diff
+from typing import NamedTuple
 
 from knowledge.errors import KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.pages.document import parse
 from knowledge.pages.vault import Vault, printable
+from mcp_server.cli.doctor.own_pages import OwnPages
+from mcp_server.cli.doctor.page_repairs import LostPageNames, broken_links, quoted, relinked
 
 PROGRESS_EVERY = 50
+MOST_MEANT = 3
+LEADS_NOWHERE = "a link leads nowhere"
 _MENDS = (  # by words in the reason; the first that fits counts
     ("never closed", "close it with a line of --- below its last key"),
     ("is TOML", "write it as YAML between lines of ---"),
@@ -36,45 +42,151 @@ class PageProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class PageRepair:
+    """A page with its text as it is and as it would be repaired; `changes` are sentences."""
+
+    path: str
+    revision: str
+    before: str
+    text: str
+    changes: tuple[str, ...]
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The changed lines, as a diff without context."""
+        pair = self.before.splitlines(), self.text.splitlines()
+        return [line for line in unified_diff(*pair, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedPages:
-    """The number of pages, those that can't be read, and the problems found; `more` problems were only counted."""
+    """The number of pages, those that can't be read, and the problems found; `more` problems were only counted.
+
+    `links` are the links that lead nowhere, `unsummarised` pages without a summary of their own. `excluded` pages are not
+    the person's own and were not checked. `repairs` are the changes with only one reading.
+    """
 
     count: int
     unreadable: frozenset[str]
     problems: tuple[PageProblem, ...]
     more: int
+    links: tuple[PageProblem, ...] = ()
+    unsummarised: tuple[str, ...] = ()
+    excluded: int = 0
+    repairs: tuple[PageRepair, ...] = ()
 
 
-def look_through(vault: Vault, on_progress: Callable[[int, int], None]) -> CheckedPages:
-    """Read and parse every page; call `on_progress(done, total)` now and then. Blocks for about a millisecond per page.
+def look_through(
+    vault: Vault, on_progress: Callable[[int, int], None], *, excluded: Sequence[str] = ()
+) -> CheckedPages:
+    """Read and parse every page; call `on_progress(done, total)` now and then. Blocks for about two milliseconds per page.
 
     Raises:
         VaultUnavailable: the folder is gone.
     """
     paths = sorted(found.path for found in vault.scan())
-    problems = [_problem(left_out.path, left_out.reason) for left_out in vault.problems]
-    more = vault.problem_count - len(problems)
-    unreadable = set()
+    left_out, uncounted = vault.problems, vault.problem_count - len(vault.problems)
+    own = OwnPages.of(vault, paths, excluded)
+    problems = [_problem(one.path, one.reason) for one in left_out if one.path in own]
+    unreadable, pages = set[str](), dict[str, _Known]()
     for number, path in enumerate(paths):
         if number % PROGRESS_EVERY == 0:
-            on_progress(number, len(paths))
+            on_progress(number, 2 * len(paths))
         try:
-            found = _odd(vault, path)
+            known = _known(vault, path)
         except VaultUnavailable:
             raise
         except KnowledgeError as error:
             unreadable.add(path)
-            found = [str(error).removeprefix(f"{path} ")]
-        problems.extend(_problem(path, reason) for reason in found)
-    on_progress(len(paths), len(paths))
-    return CheckedPages(len(paths), frozenset(unreadable), tuple(problems), more)
+            if path in own:
+                problems.append(_problem(path, str(error).removeprefix(f"{path} ")))
+            continue
+        if known is not None:
+            pages[path] = known
+    checked = {path: known for path, known in pages.items() if path in own}
+    links, repairs = _links_and_repairs(
+        vault, pages, checked, lambda done: on_progress(len(paths) + done, 2 * len(paths))
+    )
+    on_progress(2 * len(paths), 2 * len(paths))
+    return CheckedPages(
+        count=len(paths),
+        unreadable=frozenset(unreadable),
+        problems=(*problems, *(_problem(path, one) for path, known in checked.items() for one in known.problems)),
+        more=uncounted,
+        links=tuple(links),
+        unsummarised=tuple(path for path, known in checked.items() if not known.summarised),
+        excluded=sum(path not in own for path in paths),
+        repairs=tuple(repairs),
+    )
 
 
-def _odd(vault: Vault, path: str) -> Sequence[str]:
+class _Known(NamedTuple):
+    """What the first pass keeps of a page: its text would take too much memory."""
+
+    aliases: tuple[str, ...]
+    problems: tuple[str, ...]
+    summarised: bool
+
+
+def _known(vault: Vault, path: str) -> _Known | None:
+    """Return what is kept of the page; None if it was deleted since the scan."""
     try:
-        return parse(path, vault.read(path).raw).problems
+        document = parse(path, vault.read(path).raw)
     except NoSuchPath:
-        return ()  # deleted since the scan
+        return None
+    summarised = any(document.metadata.get(key) for key in ("summary", "description"))
+    return _Known(document.aliases, document.problems, summarised)
+
+
+def _links_and_repairs(
+    vault: Vault, pages: Mapping[str, _Known], checked: Mapping[str, _Known], on_page: Callable[[int], None]
+) -> tuple[list[PageProblem], list[PageRepair]]:
+    """Return the links of the checked pages that lead nowhere, and the repairs with only one reading."""
+    names = LostPageNames((path, known.aliases) for path, known in pages.items())
+    seen = dict[str, bool]()
+
+    def exists(path: str) -> bool:
+        if path not in pages and path not in seen:
+            seen[path] = _is_there(vault, path)
+        return path in pages or seen[path]
+
+    problems, repairs = list[PageProblem](), list[PageRepair]()
+    for number, path in enumerate(checked):
+        if number % PROGRESS_EVERY == 0:
+            on_page(number)
+        try:
+            file = vault.read(path)
+            text = file.raw.decode("utf-8")
+        except VaultUnavailable:
+            raise
+        except (KnowledgeError, UnicodeDecodeError):
+            continue  # it has a finding of its own, and no repair has only one reading
+        broken = broken_links(path, text, exists, names)
+        problems += [PageProblem(path, LEADS_NOWHERE, f"{one.written}: {_meant(one.candidates)}") for one in broken]
+        changes = [f"link {one.written} to {one.candidates[0]}" for one in broken if len(one.candidates) == 1]
+        linked = relinked(path, text, broken, exists)
+        repaired = quoted(linked)
+        if repaired != linked:
+            changes.append("put quotes around the front matter values that hold a colon")
+        if repaired != text:
+            repairs.append(PageRepair(path, file.revision, text, repaired, tuple(changes)))
+    return problems, repairs
+
+
+def _is_there(vault: Vault, path: str) -> bool:
+    try:
+        vault.resolve(path)
+    except NoSuchPath:
+        return False
+    except KnowledgeError:
+        return True  # outside or hidden: not ours to judge
+    return True
+
+
+def _meant(candidates: Sequence[str]) -> str:
+    if not candidates:
+        return "no page has this name"
+    return f"it may mean {' or '.join(candidates[:MOST_MEANT])}"
 
 
 def _problem(path: str, reason: str) -> PageProblem:

@@ -21,6 +21,8 @@ class DoctorFinding:
     found: str
     mend: str = ""
     pages: Sequence[PageProblem] = ()
+    unused: bool = False
+    """Nobody has set this up, which is no problem."""
 
     def __post_init__(self) -> None:
         # Settings and errors may quote an address with a password, even where a folder or a name belongs.

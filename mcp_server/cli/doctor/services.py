@@ -68,7 +68,8 @@ def _unset(service: str, settings: Settings) -> DoctorFinding:
     its = SERVICE_VARIABLES[service]
     found = f"{its.title} is not configured{'' if len(missing) == len(its.required) else ' completely'}"
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {its.key_source}"
-    return note(service, f"{found}, so its tools are not listed", mend)
+    unused = len(missing) == len(its.required)
+    return DoctorFinding(service, "note", f"{found}, so its tools are not listed", mend, unused=unused)
 
 
 def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:

@@ -405,7 +405,11 @@ def test_the_doctor_lists_parsing_problems_and_their_repair(ann: Person) -> None
     assert done.returncode == 0
     assert "latin.md: not valid UTF-8" in done.stdout
     assert "save the file as UTF-8" in done.stdout
-    assert "and 6 more" in done.stdout
+    told = " ".join(done.stdout.split())
+    assert "25 pages: the front matter that line 1 opens is never closed" in told
+    assert "p00.md, p01.md, p02.md, … (all with --verbose)" in told
+    assert "p24.md" not in told
+    assert "p24.md" in ann.here("doctor", "--verbose").stdout
     found = next(f for f in ann.json("doctor") if f["what"] == "pages")
     assert [page["path"] for page in found["pages"]] == sorted(["latin.md", *broken])
     assert all(page["reason"] and page["mend"] for page in found["pages"])

@@ -1,0 +1,117 @@
+"""Repairs of pages that have only one reading: a link whose page is elsewhere, and a front matter value without quotes. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from knowledge.merge.document.link_spans import LinkSpan, links_in
+from knowledge.merge.document.links import resolve, update_links
+from knowledge.pages.front_matter import read_front_matter
+from knowledge.pages.links import LinkTargets
+from knowledge.pages.paths import is_markdown, joined, parent, without_suffix
+from knowledge.state.document_names import name_key
+
+GENERIC = frozenset({"_index", "index", "readme"})
+"""File names that many folders have: a page of that name elsewhere is another page."""
+_PLAIN_VALUE = re.compile(r"([A-Za-z_][\w -]{0,63}?)([ \t]*:[ \t]+)([^\s\"'\[{&*|>!%@`#][^\n]*?)([ \t]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLink:
+    """A link that leads nowhere: its path as written, where a page is missing, and the pages that it may have meant."""
+
+    written: str
+    missing: str
+    candidates: Sequence[str]
+
+
+class LostPageNames:
+    """The pages of a knowledge base by the names that a lost link may have used: file name and aliases."""
+
+    def __init__(self, pages: Iterable[tuple[str, Sequence[str]]]) -> None:
+        self._pages: defaultdict[str, set[str]] = defaultdict(set)
+        for path, aliases in pages:
+            for name in (_stem(path), *aliases):
+                self._pages[name_key(name)].add(path)
+
+    def called(self, missing: str) -> Sequence[str]:
+        """Return the pages that have the name of the missing one, sorted; none if many folders have a page of that name."""
+        name = name_key(_stem(missing))
+        return [] if name in GENERIC else sorted(self._pages.get(name, ()))
+
+
+def broken_links(page: str, text: str, exists: Callable[[str], bool], names: LostPageNames) -> list[BrokenLink]:
+    """Return the links of `page` to missing pages or files, each once.
+
+    A wiki link that is only a name may name a page that is still to be written, and a link that leaves the folder isn't ours to check.
+    """
+    if "[" not in text and "href" not in text:
+        return []
+    targets, found = LinkTargets(exists), dict[str, BrokenLink]()
+    for link in links_in(text):
+        if link.path in found or (link.wiki and "/" not in link.path) or resolve(page, link, targets) is not None:
+            continue
+        if missing := _missing(page, link):
+            found[link.path] = BrokenLink(link.path, missing, [one for one in names.called(missing) if one != page])
+    return list(found.values())
+
+
+def relinked(page: str, text: str, links: Iterable[BrokenLink], exists: Callable[[str], bool]) -> str:
+    """Return the text with each broken link that has exactly one candidate leading there; its form is kept."""
+    for link in links:
+        if len(link.candidates) == 1:
+            # As if the missing page had been there and had just moved.
+            lost = link.missing if is_markdown(link.missing) else f"{link.missing}.md"
+            names = LinkTargets(partial(_exists_or_is, exists, lost))
+            text = update_links(text, page=page, moves={lost: link.candidates[0]}, names=names)
+    return text
+
+
+def _exists_or_is(exists: Callable[[str], bool], lost: str, path: str) -> bool:
+    return path == lost or exists(path)
+
+
+def quoted(text: str) -> str:
+    """Return the text with quotes around the front matter values that break its YAML; unchanged if that isn't the only reading.
+
+    The only reading is the one that pages with broken YAML get anyway: each `key: value` line by itself.
+    """
+    written = text.split("\n")
+    lines = [line.removesuffix("\r") for line in written]
+    before = read_front_matter(lines)
+    if "broken YAML" not in before.problem:
+        return text
+    mended, changed = [*lines], dict[str, str]()
+    for number in range(1, before.body - 1):
+        pair = _PLAIN_VALUE.match(lines[number])
+        if pair and (": " in pair[3] or pair[3].endswith(":") or " #" in pair[3]):
+            mended[number] = f"{pair[1]}{pair[2]}{json.dumps(pair[3], ensure_ascii=False)}{pair[4]}"
+            changed[pair[1]] = pair[3]
+    after = read_front_matter(mended)
+    same = before.metadata.keys() <= after.metadata.keys() and changed.items() <= after.metadata.items()
+    if after.problem or not same:
+        return text
+    return "\n".join(new + old[len(line) :] for new, line, old in zip(mended, lines, written, strict=True))
+
+
+def _missing(page: str, link: LinkSpan) -> str | None:
+    """Return the path at which the link expects its target; None if it is outside, or hidden."""
+    path = link.path.strip()
+    if not path:
+        return None
+    expected = joined("" if link.wiki or path.startswith("/") else parent(page), path)
+    # Editors find an attachment by its name alone, wherever it is.
+    if "/" not in path and "." in path and not is_markdown(path):
+        return None
+    if expected is None or any(part.startswith(".") for part in expected.split("/")):
+        return None
+    return expected
+
+
+def _stem(path: str) -> str:
+    return without_suffix(path.rpartition("/")[2])

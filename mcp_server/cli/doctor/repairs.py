@@ -1,0 +1,160 @@
+"""What `doctor --fix` can mend: caches, leftovers of killed processes, and slips on pages that have only one reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+import anyio.to_thread
+
+from agents.engine.work.markdown import counted
+from knowledge.errors import EngineUnavailable, KnowledgeError
+from knowledge.index.indexing_service import TTL_S
+from knowledge.writing.files.file_set import FileSet
+from knowledge.writing.files.recovery import ORPHANED_S
+from mcp_server.app.factories.writer import recovery_of
+from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.app import acting, opened_app
+from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
+from mcp_server.cli.doctor.page_problems import CheckedPages, PageRepair
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease, other_process, stale, up_to_date
+from mcp_server.gate.caller import Call
+from mcp_server.gate.dispatch import CallFailed, UnknownTool
+
+if TYPE_CHECKING:
+    from mcp_server.app.composition import App
+    from mcp_server.gate.host_registration import Principal
+
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One thing that can be mended without a guess. `page` has the new text, for a repair of a page."""
+
+    what: Literal["index", "rebuild", "acts", "files", "page"]
+    sentence: str
+    page: PageRepair | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOutcome:
+    """What became of a repair: `done`, or the reason why not. With `waits`, it is a proposal that needs approval."""
+
+    done: bool
+    outcome: str
+    waits: bool = False
+
+    @property
+    def word(self) -> str:
+        """What became of it in one or two words."""
+        return "fixed" if self.done else "needs approval" if self.waits else "not fixed"
+
+
+async def repairs_for(base: KnowledgeBase, pages: CheckedPages) -> list[Repair]:
+    """Return what can be mended now, in the order in which it is done: pages last, because their checks ask the index."""
+    found = [await _index_repair(base, pages), await _acts_repair(base), await _files_repair(base)]
+    on_pages = [Repair("page", f"{page.path}: {'; '.join(page.changes)}", page) for page in pages.repairs]
+    return [*(repair for repair in found if repair is not None), *on_pages]
+
+
+async def _index_repair(base: KnowledgeBase, pages: CheckedPages) -> Repair | None:
+    """Return how to complete the index; None if it is complete, or a running process does that."""
+    if await base.index.check():
+        return Repair("rebuild", "rebuild the damaged index from the pages")
+    if await other_process(base):
+        return None
+    late, its = await stale(base, besides=pages.unreadable), await coverage(base.index)
+    lacking = [f"index {counted(late, 'new or changed page')}"] if late else []
+    if its.embedded < its.chunks or await base.index.renewal() is not None:
+        lacking.append(f"make the vectors of {counted(its.chunks - its.embedded, 'passage')}")
+    try:
+        behind = [one.name for one in await engine_reports(base.index, await base.engines()) if one.behind]
+    except EngineUnavailable:
+        behind = []
+    if behind and not late:
+        lacking.append(f"bring {', '.join(behind)} up to date")
+    return Repair("index", " and ".join(lacking)) if lacking else None
+
+
+async def _acts_repair(base: KnowledgeBase) -> Repair | None:
+    left = [one for one in await base.state.ledger.intents() if (utc_now() - one.at).total_seconds() > ORPHANED_S]
+    touched = sorted({change.path for intent in left for change in intent.entry.changes})
+    acts = counted(len(left), "change")
+    return (
+        Repair("acts", f"finish or drop {acts} that a killed process left half done: {named(touched)}")
+        if left
+        else None
+    )
+
+
+async def _files_repair(base: KnowledgeBase) -> Repair | None:
+    in_use = {change.staged for one in await base.state.ledger.intents() for change in one.entry.changes}
+    before = utc_now().timestamp() - ORPHANED_S
+    orphans = await anyio.to_thread.run_sync(lambda: list(FileSet(base.vault).orphans(before=before)))
+    left = sorted(f"{one.folder}/{one.name}".lstrip("/") for one in orphans if one.name not in in_use)
+    sentence = f"remove {counted(len(left), 'temporary file')} of interrupted writes; their text is kept in the history"
+    return Repair("files", f"{sentence}: {named(left)}") if left else None
+
+
+def named(paths: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Return the first paths as a list that says if there are more."""
+    return ", ".join(paths[:most]) + (", …" if len(paths) > most else "")
+
+
+async def carried_out(settings: Settings, repairs: Sequence[Repair]) -> list[RepairOutcome]:
+    """Carry the repairs out, one after the other, and return what became of each."""
+    async with opened_app(settings) as app:
+        who = await acting(app.base.state, settings)
+        return [await _carried_out(app, who, repair) for repair in repairs]
+
+
+async def _carried_out(app: App, who: Principal, repair: Repair) -> RepairOutcome:
+    try:
+        if repair.page is not None:
+            return await _on_page(app, who, repair.page)
+        if repair.what in ("index", "rebuild"):
+            return await _indexed(app.base, anew=repair.what == "rebuild")
+        recovery = recovery_of(app.base.vault, app.base.state, app.base.locks, utc_now)
+        count = await (recovery.finish_all() if repair.what == "acts" else recovery.sweep(older_than_s=ORPHANED_S))
+    except KnowledgeError as error:
+        return RepairOutcome(done=False, outcome=str(error))
+    return RepairOutcome(done=count > 0, outcome="done" if count else "another process has done it, or is at it now")
+
+
+async def _indexed(base: KnowledgeBase, *, anew: bool) -> RepairOutcome:
+    async with held_lease(base, wait_s=TTL_S + 1.0, or_once=None if anew else up_to_date(base)) as lease:
+        if lease is None:
+            keeps = await other_process(base)
+            return RepairOutcome(
+                done=not anew, outcome=f"{keeps or 'another process'} keeps the index and completes it"
+            )
+        update = await bring_up_to_date(base, lease, anew=anew, vectors=True)
+    if update.waiting:
+        return RepairOutcome(done=False, outcome=update.waiting)
+    return RepairOutcome(done=True, outcome=f"{counted(update.changed, 'page')} indexed")
+
+
+async def _on_page(app: App, who: Principal, page: PageRepair) -> RepairOutcome:
+    """Save the repaired text through the gate, as `who`: it is merged, recorded and can be taken back like any edit."""
+    arguments = {
+        "path": page.path,
+        "content": page.text,
+        "section": "*",
+        "base_revision": page.revision,
+        "intent": "doctor --fix: " + "; ".join(page.changes)[:200],
+    }
+    try:
+        outcome = await app.gate.dispatch("kb_merge", arguments, Call(who))
+    except UnknownTool:
+        return RepairOutcome(done=False, outcome="pages can't be changed here (FORGE_READ_ONLY, FORGE_TOOLSETS)")
+    if isinstance(outcome, CallFailed):
+        return RepairOutcome(done=False, outcome=outcome.why)
+    status, proposal = str(outcome.content["status"]), outcome.content.get("proposal") or {}
+    if status == "proposed":
+        how = f"knowledge-forge review --show {proposal.get('id', '')}"
+        return RepairOutcome(done=False, outcome=how, waits=True)
+    return RepairOutcome(done=status in ("done", "unchanged"), outcome=f"{status}, as {who.id}")

@@ -1,0 +1,89 @@
+"""Repairs of pages: only what has exactly one reading is changed, and nothing else of the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_server.cli.doctor.own_pages import OwnPages
+from mcp_server.cli.doctor.page_repairs import LostPageNames, broken_links, quoted, relinked
+
+PAGES = {"new/rollback.md": (), "a/plan.md": (), "b/plan.md": (), "renamed.md": ("deployment",), "guides/README.md": ()}
+NAMES = LostPageNames(PAGES.items())
+
+
+def exists(path: str) -> bool:
+    return path in PAGES or any(page.startswith(f"{path}/") for page in PAGES)
+
+
+def repaired(text: str, page: str = "start.md") -> str:
+    return relinked(page, text, broken_links(page, text, exists, NAMES), exists)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[how](old/rollback.md#steps)", "[how](new/rollback.md#steps)"),
+        ("![[old/rollback|how]]", "![[new/rollback|how]]"),
+        ("[how](</old/rollback.md> 'title')", "[how](</new/rollback.md> 'title')"),
+        ("[it](deployment.md)", "[it](renamed.md)"),  # the page kept its old name as an alias
+        ("[r]: old/rollback\n\nsee [r]", "[r]: new/rollback\n\nsee [r]"),
+    ],
+)
+def test_a_link_whose_page_is_elsewhere_under_that_name_leads_there(before: str, after: str) -> None:
+    assert repaired(before) == after
+
+
+def test_a_relative_link_stays_relative() -> None:
+    assert repaired("[how](../old/rollback.md)", page="guides/x.md") == "[how](../new/rollback.md)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[plan](old/plan.md)",  # two pages have this name
+        "[guide](old/README.md)",  # many folders have one
+        "[gone](gone.md)",
+        "[[To be written]]",
+        "[out](../../src/main.py)",
+        "![shot](shot.png)",  # editors find it anywhere
+        "[web](https://example.org/rollback.md)",
+        "`[how](old/rollback.md)`",
+    ],
+)
+def test_a_link_that_could_mean_several_pages_or_none_stays(text: str) -> None:
+    assert repaired(text) == text
+
+
+def test_each_broken_link_names_the_pages_that_it_may_mean() -> None:
+    (broken,) = broken_links("start.md", "[plan](old/plan.md) and [again](old/plan.md)", exists, NAMES)
+    assert (broken.written, broken.candidates) == ("old/plan.md", ["a/plan.md", "b/plan.md"])
+
+
+def test_a_value_with_a_colon_is_quoted_and_every_other_line_stays() -> None:
+    before = '---\ntitle: Plan: the "second"\ntags: [a, b]\nsummary: fine\n---\n# Plan\n\nA: b: c\n'
+    assert quoted(before) == before.replace('Plan: the "second"', r'"Plan: the \"second\""')
+    windows = before.replace("\n", "\r\n")
+    assert quoted(windows) == quoted(before).replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntitle: fine\n---\n",
+        "---\ntitle: [a: b\n---\n",  # a list that is never closed
+        "---\ntitle: a: b\n  more: c\n bad\n---\n",
+        "---\ntitle: a: b\nnever closed\n",
+        "title: a: b\n",
+    ],
+)
+def test_front_matter_that_is_sound_or_broken_in_another_way_stays(text: str) -> None:
+    assert quoted(text) == text
+
+
+def test_own_pages_are_without_templates_and_without_what_is_excluded() -> None:
+    own = OwnPages([("", ("archive", "drafts/*.tmp.md")), ("team", ("minutes",))])
+    assert "notes.md" in own
+    assert "archive.md" in own
+    assert "minutes/a.md" in own
+    for path in ("_templates/a.md", "x/_templates/a.md", "archive/deep/a.md", "drafts/a.tmp.md", "team/minutes/a.md"):
+        assert path not in own
