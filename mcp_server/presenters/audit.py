@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from knowledge.history.acts import lines_changed
 from knowledge.history.audit.chain import START, digest_of, fields_of
 from knowledge.history.audit.search import changes_of, pages_of, record_at
 from knowledge.history.ports import AuditRecord, Ledger
@@ -69,6 +69,11 @@ class AuditedAct:
     facts: Sequence[ActFact]
     files: Sequence[ActFile] = field(default=())
     left_out: int = 0
+
+    @property
+    def changes_pages(self) -> bool:
+        """Whether it left files different from before."""
+        return any(file.before != file.after or file.moved_from for file in self.files)
 
     @property
     def chain_sentence(self) -> str:
@@ -148,17 +153,15 @@ def _files(fields: Mapping[str, Any]) -> Iterator[ActFile]:
 
 
 async def _counted(ledger: Ledger, file: ActFile) -> ActFile:
-    if file.before == file.after:
-        return ActFile(file.path, file.effect, file.before, file.after, file.moved_from, 0, 0)
-    sides = []
-    for revision in (file.before, file.after):
-        raw = b"" if revision is None else await ledger.content(file.path, revision)
-        if raw is None:
-            return file
-        sides.append(Counter(raw.splitlines()))
-    old, new = sides
-    added, removed = (new - old).total(), (old - new).total()
-    return ActFile(file.path, file.effect, file.before, file.after, file.moved_from, added, removed)
+    """Return the file with its lines counted, if its bytes before and after are still kept."""
+    before, after = [
+        None if revision is None else await ledger.content(file.path, revision)
+        for revision in (file.before, file.after)
+    ]
+    if (file.before and before is None) or (file.after and after is None):
+        return file
+    added, removed = lines_changed(before, after)
+    return replace(file, added=added, removed=removed)
 
 
 def _facts(fields: Mapping[str, Any]) -> Iterator[ActFact]:

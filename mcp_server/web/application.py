@@ -26,6 +26,7 @@ from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.contradictions import pages as contradictions
 from mcp_server.web.history import pages as history
+from mcp_server.web.history import undo_pages as undo
 from mcp_server.web.journeys import pages as journeys
 from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
@@ -112,6 +113,8 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/history", reads(history.timeline)),
         Route("/history/lines", reads(history.lines)),
         Route("/diff", reads(history.difference)),
+        Route("/undo", reads(undo.rehearsal)),
+        Route("/undo", acts(undo.undo, "/history"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
         Route("/audit/{id}", reads(records.act)),
         Route("/contradictions", reads(contradictions.listed)),

@@ -11,12 +11,14 @@ from urllib.parse import urlencode
 import anyio.to_thread
 from starlette.responses import PlainTextResponse, Response
 
-from knowledge.errors import BadCursor, KnowledgeError
+from knowledge.errors import BadCursor, KnowledgeError, NoSuchChange
 from knowledge.history.page_history import LinesOfOrigin
 from knowledge.history.ports import Revision
-from knowledge.history.timeline.timeline import ChangedPage
+from knowledge.history.timeline.timeline import Change, ChangedPage
 from knowledge.history.timestamps import beginning_of, end_of
 from knowledge.merge.unified_diff import unified_diff
+from knowledge.writing.undo.past_act import UNDO
+from mcp_server.presenters.change import OUTSIDE, author, effect
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.presenters.trust import known_principals
 from mcp_server.web.page_context import NotFound, PageRequest, time_in
@@ -32,8 +34,6 @@ MOST_RUNS, MOST_CHARACTERS = 200, 100_000
 """How much of a page's text is shown at once with its origins; the rest is one click further."""
 NOW, NONE = "now", "none"
 """In addresses, the page as its file is, and no page, where a revision could be."""
-EDITOR = "editor"
-"""The filter for changes made outside the server."""
 UNLIMITED = 10**9
 SLOW = 300_000
 """Characters from which on a comparison is made in another process."""
@@ -51,16 +51,16 @@ async def timeline(request: PageRequest) -> Response:
     """Show the changes of the knowledge base, of a folder, or of one page, newest first, by day."""
     asked = {name: request.query.get(name, "").strip()[:LONGEST_FILTER] for name in FILTERS}
     people = await known_principals(request.services.state, request.session.user)
-    common = {"here": "/history", "asked": asked, "people": people, "editor": EDITOR}
+    common = {"here": "/history", "asked": asked, "people": people, "outside": OUTSIDE}
     empty = {"days": (), "is_page": False, "exists": False, "path": "", "older": "", "options": (), "kept": ""}
-    empty |= {"left": 0, "filtered": False}
+    empty |= {"left": 0, "filtered": False, "undone": None, "undo_all": ""}
     left = 0
     try:
         if "cursor" not in request.query:
             left = (await request.services.outside_changes.record()).left
         found = await request.services.timeline.changes(
             asked["path"],
-            who="" if asked["who"] == EDITOR else asked["who"] or None,
+            who="" if asked["who"] == OUTSIDE else asked["who"] or None,
             since=time_in(asked["since"], beginning_of),
             until=time_in(asked["until"], end_of),
             limit=PAGE,
@@ -74,10 +74,21 @@ async def timeline(request: PageRequest) -> Response:
     older = urlencode({**kept, "cursor": found.next_cursor}) if found.next_cursor else ""
     values = {"days": days, "is_page": found.is_page, "path": found.path, "older": older, "problem": "", "left": left}
     values["filtered"] = any(name in kept for name in FILTERS if name != "path" or not found.is_page)
+    values["undone"] = await _undone(request)
+    everything = {"host": asked["who"], "since": asked["since"]}
+    by_host = bool(asked["who"] and asked["since"]) and asked["who"] != OUTSIDE
+    values["undo_all"] = urlencode(everything) if by_host else ""
     values |= await _of_page(request, found.path) if found.is_page else {"options": (), "exists": False}
-    return await request.show(
-        "history.html", lambda: {**common, **values, "kept": urlencode(kept), "diff_of": diff_address}
-    )
+    return await request.show("history.html", lambda: {**common, **values, "kept": urlencode(kept), **_WORDS})
+
+
+async def _undone(request: PageRequest) -> Change | None:
+    """Return the undo that was just done; None if the address names something else."""
+    try:
+        change = await request.services.timeline.change(request.query.get("undone", ""))
+    except NoSuchChange:
+        return None
+    return change if change.tool == UNDO else None
 
 
 async def _of_page(request: PageRequest, path: str) -> dict[str, Any]:
@@ -154,6 +165,10 @@ async def difference(request: PageRequest) -> Response:
 def diff_address(page: ChangedPage) -> str:
     """Return the address of the difference that a change made to a page."""
     return "/diff?" + urlencode({"path": page.path, "from": page.before or NONE, "to": page.after or NONE})
+
+
+_WORDS = {"diff_of": diff_address, "author": author, "effect": effect}
+"""The functions with which the template puts a change into words."""
 
 
 async def _options(request: PageRequest, path: str) -> list[RevisionOption]:

@@ -130,6 +130,11 @@ async def test_one_act_has_a_page_with_everything_about_it(place: Place) -> None
         f"Record {moved - 2}",
     ):
         assert told in html
+    created = await visitor.look(f"/audit/{moved - 1}")
+    assert '<span class="plus">+3</span>' in created
+    diff = re.search(r'href="(/diff[^"]+)"', created)
+    assert diff is not None
+    assert "It takes four minutes." in await visitor.look(diff.group(1).replace("&amp;", "&"))
     assert "moved from <bdi>notes/tea.md</bdi>" in await visitor.look(f"/audit/{moved}")
     assert "zulip:design/merge" in await visitor.look(f"/audit/{await seq_of(place, 'zulip_send_message')}")
     assert "2.0 -&gt; 4.0" in await visitor.look(f"/audit/{await seq_of(place, 'trust.grant')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -10,9 +11,12 @@ from urllib.parse import urlencode
 
 import pytest
 
+from knowledge.trust.ports import Note
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.web.history import pages
 from tests.support.hosts.writers import writing
-from tests.support.web.review_pages import ME, PAGE, Place, forms, kept
+from tests.support.web.passkeys import SoftPasskey
+from tests.support.web.review_pages import ME, PAGE, Place, Visitor, forms, kept
 
 TEA = "# Tea\n\nIt takes four minutes.\n\nThe pot is blue.\n"
 
@@ -52,14 +56,14 @@ async def test_the_timeline_tells_by_day_who_changed_what_also_in_an_editor(plac
     html = await visitor.look("/history")
     assert re.search(r'<h2 id="d(\d{4}-\d\d-\d\d)"><time datetime="\1">', html)
     outside, deploy, seen, moved, edited, created = told(html)
-    assert outside.startswith("Outside the server")
-    assert "edited kitchen/tea.md +1 \N{MINUS SIGN}1" in outside
-    assert f"edited {PAGE} +1" in deploy
-    assert "moved kitchen/tea.md from notes/tea.md" in moved
-    assert "edited notes/tea.md +3 \N{MINUS SIGN}1" in edited
+    assert outside.startswith("outside the server")
+    assert "kitchen/tea.md +1 \N{MINUS SIGN}1" in outside
+    assert f"{PAGE} +1 \N{MINUS SIGN}1" in deploy
+    assert "kitchen/tea.md moved from notes/tea.md" in moved
+    assert "notes/tea.md +3 \N{MINUS SIGN}1" in edited
     assert f"{ME}@laptop" in created
-    assert "note the &lt;i&gt;tea&lt;/i&gt; created notes/tea.md +5" in created
-    assert f"first seen: {PAGE}" in seen, "as it was before the first change"
+    assert "note the &lt;i&gt;tea&lt;/i&gt; notes/tea.md created +5" in created
+    assert f"{PAGE} first seen" in seen, "as it was before the first change"
 
 
 async def test_the_timeline_is_filtered_by_host_editor_folder_page_and_time(place: Place) -> None:
@@ -71,7 +75,7 @@ async def test_the_timeline_is_filtered_by_host_editor_folder_page_and_time(plac
         return len(told(await visitor.look(f"/history?{urlencode(asked)}")))
 
     assert await count(who="laptop") == await count(who=f"{ME}@laptop") == 4
-    assert await count(who="editor") == 2
+    assert await count(who="outside") == 2
     assert await count(path="guides") == 2
     assert await count(path="kitchen/tea.md") == await count(path="kitchen/tea.md", since=str(today)) == 4
     assert await count(until=str(today - timedelta(days=1))) == 0
@@ -93,7 +97,7 @@ async def test_older_changes_are_one_click_further_under_the_same_filters(
     assert older is not None
     second = told(await visitor.look(older.group(1).replace("&amp;", "&")))
     assert (len(first), len(second)) == (3, 1)
-    assert "created notes/tea.md" in second[0]
+    assert "notes/tea.md created" in second[0]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ async def test_a_former_name_of_a_page_and_a_removed_page_can_be_compared_too(pl
     await visitor.look("/history")
     (place.settings.kb / "kitchen/tea.md").unlink()
     html = await visitor.look("/history?path=kitchen/tea.md")
-    assert "removed kitchen/tea.md" in told(html)[0]
+    assert "kitchen/tea.md removed" in told(html)[0]
     assert "/history/lines" not in html
     assert "The pot is green." in await visitor.look(diffs(html)[0])
     assert "This page was removed" in await visitor.look("/history/lines?path=kitchen/tea.md")
@@ -204,10 +208,167 @@ async def test_a_long_page_is_shown_in_parts_that_are_the_whole(place: Place, mo
     assert "".join("".join(texts).split()) == "".join(place.text("long.md").split())
 
 
+# --- undo -------------------------------------------------------------------------------------------------------------
+
+
+async def test_one_change_is_rehearsed_undone_and_taken_back_again_while_later_ones_stay(place: Place) -> None:
+    await days_work(place)
+    visitor = await place.visitor()
+    await visitor.look("/history")
+    await follow(visitor, "kitchen/tea.md", entry="notes/tea.md +3")
+    assert "<del>five</del>" in visitor.html
+    assert "five" in place.text("kitchen/tea.md"), "nothing has changed yet"
+    html = await visitor.send("/undo")
+    assert place.text("kitchen/tea.md") == TEA.replace("blue", "green"), "the later edit stays, at the later place"
+    assert "<strong>Done:</strong> undo change" in html
+    assert "1 page changed" in html
+    again = re.search(r'href="(/undo[^"]+)">Take this back', html)
+    assert again is not None
+    assert "<ins>five</ins>" in await visitor.look(again.group(1))
+    await visitor.send("/undo")
+    assert "five minutes" in place.text("kitchen/tea.md")
+    assert "The lid is lost." in place.text("kitchen/tea.md")
+    assert "took back" in told(visitor.html)[0]
+
+
+async def test_only_an_undo_is_reported_as_done(place: Place) -> None:
+    await days_work(place)
+    visitor = await place.visitor()
+    for change in ("3", "e1", "999", "<b>"):
+        html = await visitor.look(f"/history?{urlencode({'undone': change})}")
+        assert visitor.status == 200
+        assert "Take this back" not in html
+
+
+async def test_an_edit_made_outside_and_a_move_are_undone_too(place: Place) -> None:
+    await days_work(place)
+    visitor = await place.visitor()
+    await visitor.look("/history")
+    await follow(visitor, "kitchen/tea.md", entry="kitchen/tea.md +1")
+    await visitor.send("/undo")
+    assert "blue" in place.text("kitchen/tea.md")
+    await follow(visitor, "notes/tea.md", entry="moved from notes/tea.md")
+    assert "This needs level 4" in visitor.html
+    await visitor.send("/undo")
+    assert "five" in place.text("notes/tea.md")
+    assert not (place.settings.kb / "kitchen/tea.md").exists()
+
+
+async def test_everything_a_host_did_is_undone_as_one_act_after_a_rehearsal(place: Place) -> None:
+    today = place.app.services.now().date()
+    before = place.text()
+    await days_work(place)
+    visitor = await place.visitor()
+    html = await visitor.look(f"/history?who=laptop&since={today}")
+    everything = re.search(r'href="(/undo\?[^"]+)">Undo everything by', html)
+    assert everything is not None
+    html = await visitor.look(everything.group(1).replace("&amp;", "&"))
+    assert "Undo 4 changes by <bdi>laptop</bdi>" in html
+    assert place.text() != before
+    await visitor.send("/undo")
+    assert place.text() == before
+    assert "green" in place.text("notes/tea.md"), "a page that somebody edited since does not go away"
+    assert "the parts in conflict stayed as they were" in visitor.html
+    html = await visitor.look(everything.group(1).replace("&amp;", "&"))
+    assert len(re.findall("/audit/", html)) < 4, "what is undone already is left out"
+
+
+async def test_where_something_changed_again_both_sides_are_offered_and_the_chosen_one_is_written(place: Place) -> None:
+    await days_work(place)
+    async with writing(place.settings, host="phone") as host:
+        changed = place.text().replace("sixty", "ninety")
+        await host.merge(PAGE, changed, base_revision=await host.revision(PAGE))
+    visitor = await place.visitor()
+    await visitor.look("/history?who=laptop")
+    await follow(visitor, PAGE, entry=f"{PAGE} +1")
+    assert "forty seconds" in visitor.html
+    assert "ninety seconds" in visitor.html
+    assert "Nothing, as all of it was changed again since." in visitor.html
+    asked = {**forms(visitor.html)["/undo"], "take-0": "before"}
+    html = await visitor.look(f"/undo?{urlencode(asked)}")
+    assert "<del>ninety</del>" in html
+    assert "Every conflict is decided." in html
+    await visitor.send("/undo")
+    assert "forty seconds" in place.text()
+
+
+async def test_what_was_not_shown_is_not_done(place: Place) -> None:
+    await days_work(place)
+    visitor = await place.visitor()
+    await visitor.look("/history")
+    await follow(visitor, PAGE, entry=f"{PAGE} +1")
+    changed = place.text().replace("every week", "every day")
+    async with writing(place.settings, host="phone") as host:
+        await host.merge(PAGE, changed.replace("sixty", "ninety"), base_revision=await host.revision(PAGE))
+    await visitor.send("/undo")
+    assert "ninety" in place.text()
+    assert visitor.status == 409
+    for digest in ("", "0" * 64):
+        fields = {**forms(await visitor.look("/history"))["/logout"], "change": "3", "digest": digest}
+        await visitor.post("/undo", fields)
+        assert visitor.status == 409
+    assert "ninety" in place.text()
+
+
+async def test_with_a_passkey_an_undo_of_level_4_becomes_a_proposal_to_sign(place: Place) -> None:
+    await days_work(place)
+    key = SoftPasskey()
+    await place.app.base.state.trust.add_passkey(key.enrolled, note=Note(ME, "passkey.add", key.name, utc_now()))
+    visitor = await place.visitor()
+    await visitor.look("/history")
+    await follow(visitor, "kitchen/tea.md", entry="moved from notes/tea.md")
+    assert "sign it with your passkey" in visitor.html
+    await visitor.send("/undo")
+    assert (place.settings.kb / "kitchen/tea.md").exists(), "nothing is done before the signature"
+    (waiting,) = await place.app.base.state.trust.proposals(states=("pending",))
+    assertion = key.assertion(bytes.fromhex(waiting.hash), place.address)
+    await visitor.send(f"/proposals/{waiting.id}/approve", assertion=json.dumps(assertion))
+    assert (await place.proposal(waiting.id)).state == "executed"
+    assert (place.settings.kb / "notes/tea.md").exists()
+    assert not (place.settings.kb / "kitchen/tea.md").exists()
+
+
+async def test_a_form_without_the_token_of_its_session_undoes_nothing(place: Place) -> None:
+    await days_work(place)
+    visitor = await place.visitor()
+    await visitor.look("/history")
+    await follow(visitor, PAGE, entry=f"{PAGE} +1")
+    fields = {**forms(visitor.html)["/undo"], "csrf": "x"}
+    await visitor.post("/undo", fields)
+    assert visitor.status == 403
+    assert "sixty" in place.text()
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        ({}, 200, "Undo what a host did"),
+        ({"change": "999"}, 404, "999"),
+        ({"change": "<script>"}, 404, "&lt;script&gt;"),
+        ({"host": "laptop", "since": "soon"}, 422, "is not a date or time"),
+        ({"host": "nobody", "since": "2026-01-01"}, 422, "has changed nothing since then"),
+    ],
+)
+async def test_an_undo_of_nothing_is_said_in_words(place: Place, asked: dict[str, str], status: int, says: str) -> None:
+    visitor = await place.visitor()
+    html = await visitor.look(f"/undo?{urlencode(asked)}")
+    assert (visitor.status, "<script>" in html) == (status, False)
+    assert says in html
+
+
+async def follow(visitor: Visitor, path: str, *, entry: str) -> None:
+    """Open the rehearsal of the newest change whose entry says this; it is about a page at `path`."""
+    entries = re.findall(r"<li id=.*?</li>", visitor.html, re.DOTALL)
+    (found, *_) = [one for one, words in zip(entries, told(visitor.html), strict=True) if entry in words]
+    link = re.search(r'href="(/undo[^"]+)"', found)
+    assert link is not None
+    assert path in await visitor.look(link.group(1).replace("&amp;", "&"))
+
+
 async def test_a_stranger_sees_no_history(place: Place) -> None:
     await days_work(place)
     stranger = await place.visitor(logged_in=False)
-    for path in ("/history", f"/history?path={PAGE}", f"/history/lines?path={PAGE}", f"/diff?path={PAGE}"):
+    for path in ("/history", "/undo", f"/history?path={PAGE}", f"/history/lines?path={PAGE}", f"/diff?path={PAGE}"):
         html = await stranger.look(path)
         assert stranger.status == 404
         assert PAGE not in html

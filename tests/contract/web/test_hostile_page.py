@@ -149,6 +149,10 @@ async def parts_of(visitor: Visitor, paths: list[str]) -> set[tuple[str, str]]:
     return seen.parts
 
 
+MORE = ("/trust/host", "/undo", "/diff", "/history/lines")
+"""Pages that are not in the navigation and take parameters."""
+
+
 async def everything(place: Place, visitor: Visitor, text: str, name: str) -> set[tuple[str, str]]:
     """Put the text wherever a host or a reader may, and return the resulting pages."""
     waiting = await place.propose(new=f"sixty {text}", intent=text[:500])
@@ -158,10 +162,11 @@ async def everything(place: Place, visitor: Visitor, text: str, name: str) -> se
     for id_ in (waiting.id, page["proposal"]["id"]):
         paths += [f"/proposals/{id_}{end}" for end in ("", "?layout=inline", "?whole=1", "/edit")]
     held = await parts_of(visitor, paths)
-    filters = ("by", "tool", "about", "outcome", "since", "until", "who", "path", "from", "to", "line", "as")
-    given = dict.fromkeys(("q", "before", "state", "cursor", "principal", "layout", "at", *filters), text)
+    filters = ("by", "tool", "about", "outcome", "since", "until", "who", "path", "from", "to", "line", "change")
+    choices = ("host", "undone", "path-0", "take-0")
+    given = dict.fromkeys(("q", "before", "state", "cursor", "principal", "layout", "at", *filters, *choices), text)
     asked = "&".join(f"{key}={quote(value)}" for key, value in given.items())
-    held |= await parts_of(visitor, [f"{path}?{asked}" for path in (*paths, "/trust/host") if "?" not in path])
+    held |= await parts_of(visitor, [f"{path}?{asked}" for path in (*paths, *MORE) if "?" not in path])
     await visitor.look(f"/proposals/{waiting.id}")
     await visitor.send(f"/proposals/{waiting.id}/reject", note=text[:500])
     end, _ = await place.app.base.state.ledger.chain_end()

@@ -47,6 +47,8 @@ class _Forms(HTMLParser):
         held = dict(attrs)
         if tag == "form":
             self._fields = self.found.setdefault(str(held.get("action")), {})
+        elif held.get("type") == "radio" and "checked" not in held:
+            return
         elif self._fields is not None and tag == "input" and held.get("name"):
             self._fields[str(held["name"])] = held.get("value") or ""
         elif self._fields is not None and tag == "textarea":
