@@ -74,7 +74,16 @@ def page_app(page_context: PageContext) -> ASGIApp:
 
     An unknown address and a request without a session get the same answer, so that a stranger can't find out what exists.
     """
-    routes = [
+    app = Starlette(routes=page_routes(), exception_handlers={404: _not_found, 405: _not_found, 500: _failed})
+    # A redirect would tell a stranger that the address exists.
+    app.router.redirect_slashes = False
+    app.state.page_context = page_context
+    return Guard(app, page_context.port, page_context.public_url)
+
+
+def page_routes() -> list[Route]:
+    """Return all addresses of the page."""
+    return [
         Route("/", reads(proposals.pending)),
         Route("/login", login, methods=["POST"]),
         Route("/login/{secret}", invitation),
@@ -129,11 +138,6 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/passkeys", acts(keys.add, "/passkeys"), methods=["POST"]),
         Route("/passkeys/remove", acts(keys.remove, "/passkeys"), methods=["POST"]),
     ]
-    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found, 500: _failed})
-    # A redirect would tell a stranger that the address exists.
-    app.router.redirect_slashes = False
-    app.state.page_context = page_context
-    return Guard(app, page_context.port, page_context.public_url)
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:

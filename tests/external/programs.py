@@ -45,6 +45,14 @@ def node_program(name: str) -> list[str]:
     return [str(node), str(script)]
 
 
+def node_file(path: str) -> str:
+    """Return the text of a file of an npm package, such as `axe-core/axe.min.js`."""
+    file = FOLDER / "node_modules" / path
+    if not file.exists():
+        unavailable(str(file.relative_to(ROOT)))
+    return file.read_text(encoding="utf-8")
+
+
 def run(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
     """Run `command` from the checkout's root and return its output."""
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
