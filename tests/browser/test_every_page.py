@@ -72,6 +72,8 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
                 "/diff": f"/diff?path={PAGE}&from={change.before}&to={change.revision}",
                 "/audit/{id}": f"/audit/{act.seq}",
                 "/contradictions/{id}": f"/contradictions/{flag.id}",
+                "/contradictions/{id}/edit": f"/contradictions/{flag.id}/edit",
+                "/undo": f"/undo?change={change.seq}",
             },
         )
 
