@@ -212,9 +212,49 @@ class NewerDatabase(StorageError):
     """A newer version of the program has migrated this database."""
 
     def __init__(self, path: str, found: int, known: int, other: str = "another state directory") -> None:
-        self.path = path
+        self.path, self.found = path, found
         super().__init__(
             f"{path} has schema {found}, this program knows up to {known}; upgrade knowledge-forge, or name {other}"
+        )
+
+
+class StateMoved(StorageError):
+    """The state that was in this database was moved to another one, which is used instead."""
+
+    def __init__(self, place: str, other: str) -> None:
+        self.place, self.other = place, other
+        super().__init__(
+            f"the state in {place} was moved to {other or 'another database'}; set FORGE_DATABASE_URL and FORGE_DATABASE_SCHEMA to "
+            "that database, or unset both if it is a file; `knowledge-forge state move` moves it back"
+        )
+
+
+class MoveUnfinished(StorageError):
+    """A state is being moved into this database, or such a move was interrupted."""
+
+    def __init__(self, place: str, other: str) -> None:
+        self.place, self.other = place, other
+        super().__init__(
+            f"{place} is the target of a move from {other} that has not finished; with the settings of {other}, run "
+            "`knowledge-forge state move` again, which says which of the two is in use and finishes the move"
+        )
+
+
+class MoveRefused(StorageError):
+    """A state can't be moved, backed up or restored like this. Nothing was changed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; nothing was changed")
+
+
+class StateInUse(StorageError):
+    """Other processes use a state database that must be moved or replaced. Nothing was changed."""
+
+    def __init__(self, place: str, users: Sequence[str]) -> None:
+        self.place, self.users = place, tuple(users)
+        who = f": {', '.join(users)}" if users else ""
+        super().__init__(
+            f"{place} is in use{who}; stop the hosts and servers that use it, and try again; nothing was changed"
         )
 
 

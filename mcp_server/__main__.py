@@ -73,7 +73,7 @@ VERBS: Mapping[str, Verb] = {
     "runs": Verb("runs", "list, follow, answer, resume and cancel such runs"),
     "journeys": Verb("journeys", "list journeys, decide, fork, export and measure them"),
     "audit": Verb("trust", "verify and show the audit log"),
-    "state": Verb("server", "show what uses space in the state database, and free it"),
+    "state": Verb("server", "show the state database and its size; move, save, restore and compact it"),
     "doctor": Verb("doctor", "check configuration, services and index, and say how to fix problems"),
     "reference": Verb("server", "print the reference of tools or settings, made from the declarations"),
 }

@@ -6,8 +6,8 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -165,8 +165,15 @@ async def _state(settings: Settings, root: Path, folder: Path) -> StateStore:
     """Open the state store: a file, or a schema in the PostgreSQL database of the settings."""
     if settings.database_url is None:
         return await SqliteStateStore.open(folder / STATE_FILE)
-    try:
+    with needing_psycopg():
         return await shared_database.open_state(settings.database_url, settings.database_schema or default_schema(root))
+
+
+@contextmanager
+def needing_psycopg() -> Iterator[None]:
+    """Say how to install the client of PostgreSQL if the block cannot load it."""
+    try:
+        yield
     except ImportError as error:
         remedy = "pip install 'knowledge-forge[postgres]'"
         raise DatabaseRefused("PostgreSQL", f"psycopg cannot be loaded ({error})", remedy) from error

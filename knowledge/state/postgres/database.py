@@ -32,6 +32,7 @@ from knowledge.errors import (
 )
 from knowledge.history.timestamps import EARLIEST, LATEST, within_reach
 from knowledge.state.tables import Arguments
+from knowledge.state.transfer.marks import unusable
 from knowledge.wire.addresses import shown_address
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # its warnings are about errors that our callers get
@@ -183,8 +184,7 @@ class PostgresAddress:
         if state in ("42P01", "3F000", "42883"):
             return DatabaseUnavailable(self.place, "its tables no longer exist; was the schema dropped?")
         if state == OVERTAKEN:
-            found, known = map(int, reason.split())
-            return NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
+            return self._overtaken(*map(int, reason.split()))
         # Cancelled by `statement_timeout`, or a lock was not free in time.
         if state in ("57014", "55P03"):
             return DatabaseUnavailable(self.place, WAITED)
@@ -201,6 +201,10 @@ class PostgresAddress:
         if writing and (not state or state[:2] in _LOST_STATES or state in _LOST_STATES):
             return OutcomeUnknown(self.place, reason)
         return DatabaseUnavailable(self.place, reason)
+
+    def _overtaken(self, found: int, known: int) -> KnowledgeError:
+        newer = NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
+        return unusable(self.place, found, "") or newer
 
     def _said(self, error: Error | OSError) -> str:
         """Return the message of libpq or the server on one line, without secrets."""

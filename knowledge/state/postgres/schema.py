@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from psycopg.errors import UndefinedColumn
 
 from knowledge.errors import DatabaseRefused, ForeignDatabase, NewerDatabase
+from knowledge.state.transfer.marks import MARK_LEASE, unusable
 
 if TYPE_CHECKING:
     from knowledge.state.postgres.database import Connection
@@ -120,6 +121,10 @@ class PostgresSchema:
         if application != APPLICATION:
             raise ForeignDatabase(place, "the schema belongs to another program", OTHER)
         if version > len(migrations()):
+            cursor = await connection.execute(self.sql("SELECT holder FROM forge.lease WHERE name = %s"), (MARK_LEASE,))
+            row = await cursor.fetchone()
+            if marked := unusable(place, int(version), row[0] if row else ""):
+                raise marked
             raise NewerDatabase(place, version, len(migrations()), "another schema with FORGE_DATABASE_SCHEMA")
         return int(version)
 

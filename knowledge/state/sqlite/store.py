@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import anyio
 import anyio.to_thread
 import apsw
 
-from knowledge.errors import CorruptDatabase, StorageError
+from knowledge.errors import CorruptDatabase, NewerDatabase, StorageError
 from knowledge.state.ports import StateSize
 from knowledge.state.sql_store import SqlStateStore
 from knowledge.state.sqlite import space
-from knowledge.state.sqlite.database import Database, SqliteSchema, load_schema
+from knowledge.state.sqlite.database import Database, SqliteSchema, load_schema, user_version
 from knowledge.state.sqlite.tables import SqliteTables
+from knowledge.state.transfer.marks import MARK_LEASE, unusable
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 LOOK_S = 0.08
@@ -102,7 +104,10 @@ class SqliteStateStore(SqlStateStore):
 
 def _opened(path: Path, schema: SqliteSchema, engine: str | None) -> Database:
     """Return the database after a quick check, because damage should show at the start, not at a later decision about trust."""
-    database = Database.open(path, schema, engine=engine)
+    try:
+        database = Database.open(path, schema, engine=engine)
+    except NewerDatabase as error:
+        raise _marked(path) or error from error
     try:
         found = database.query("PRAGMA quick_check(1)")
     except StorageError:
@@ -112,3 +117,11 @@ def _opened(path: Path, schema: SqliteSchema, engine: str | None) -> Database:
         database.close()
         raise CorruptDatabase(str(path), "its pages contradict each other")
     return database
+
+
+def _marked(path: Path) -> StorageError | None:
+    """Return the error for a state that was moved away or has not arrived, or None for another schema that is too new."""
+    with suppress(apsw.Error), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        rows = connection.execute("SELECT holder FROM lease WHERE name = ?", (MARK_LEASE,)).fetchall()
+        return unusable(str(path), user_version(connection), str(rows[0][0]) if rows else "")
+    return None

@@ -1,4 +1,4 @@
-"""`state`: show what uses space in the state database, and make it smaller."""
+"""`state`: show what uses space in the state database, make it smaller, move it, save and restore it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.knowledge_base import holder_name, open_state
 from mcp_server.app.retention import Passed, Retention
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.state import backup, move
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_actions
 from mcp_server.cli.terminal.output import print_answer
@@ -38,7 +39,11 @@ class Compacted:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    add_actions(parser, ACTIONS, default="show")["compact"].add_argument(
+    actions = add_actions(parser, ACTIONS, default="show")
+    move.arguments(actions["move"])
+    backup.backup_arguments(actions["backup"])
+    backup.restore_arguments(actions["restore"])
+    actions["compact"].add_argument(
         "--rewrite",
         action="store_true",
         help="rewrite the whole file, which can take long; stop the servers first, because they can't write meanwhile",
@@ -129,5 +134,8 @@ def _compacted_lines(done: Compacted) -> list[str]:
 ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace, Settings], Awaitable[int]]]] = {
     "show": ("show what uses space, by kind and by who stored it (the default)", _show),
     "compact": ("shorten texts past their retention, and free space", _compact),
+    "move": ("move the whole state to PostgreSQL, or back to the file", move.run),
+    "backup": ("save the whole state in one file, also while servers run", backup.backup),
+    "restore": ("replace the state by a saved one", backup.restore),
 }
 """The actions with their help texts."""

@@ -132,6 +132,9 @@ VERBS: dict[str, list[list[str]]] = {
     "audit show": [["1"], ["2"], ["3"], ["4"], ["5"], ["1", "--json"], [ACTS]],
     "state show": [[], ["--json"]],
     "state compact": [[]],
+    "state move": [[ACTS, "--dry-run"], [f"postgresql://{ACTS}@x/y", "--yes"]],
+    "state backup": [[f"no{ACTS}folder/file"]],
+    "state restore": [[f"no{ACTS}file", "--yes"]],
     "doctor": [[], ["--json"]],
     "reference": [[ACTS]],
 }

@@ -37,6 +37,7 @@ COMPOSITION = {
     "mcp_server.app.factories.endpoint_embedder",
     "mcp_server.app.factories.keywords",
     "mcp_server.app.factories.postgres",
+    "mcp_server.app.factories.whole_state",
     "mcp_server.app.factories.embedder",
     "mcp_server.app.factories.reranker",
     "mcp_server.app.factories.engines",

@@ -1,0 +1,143 @@
+"""Opens whole state databases, to move, save and restore them: the one of the settings, or one that a person names."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+
+from knowledge.errors import MoveRefused, MoveUnfinished, StateMoved
+from knowledge.pages.vault import Vault
+from knowledge.state.locations import default_schema, state_dir_for
+from knowledge.state.sqlite.store import SqliteStateStore
+from knowledge.state.transfer.move import Contents, OnStep, copy
+from knowledge.state.transfer.ports import WholeState
+from knowledge.state.transfer.sqlite_state import SqliteWholeState
+from mcp_server.app.knowledge_base import STATE_FILE, needing_psycopg
+from mcp_server.app.settings.settings import Settings
+from mcp_server.late_module import LateModule
+
+if TYPE_CHECKING:
+    from mcp_server.app.factories import postgres as shared_database
+else:
+    shared_database = LateModule("mcp_server.app.factories.postgres")
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlace:
+    """Where a state is: in `file`, or if there is a `url`, in that schema of its database."""
+
+    file: Path
+    url: str | None
+    schema: str
+
+    async def exists(self) -> bool:
+        """Return whether there is a database, which may be empty. Nothing is created."""
+        if self.url is None:
+            return self.file.exists()
+        with needing_psycopg():
+            return await shared_database.has_state(self.url, self.schema)
+
+    @asynccontextmanager
+    async def opened(self, *, marked: bool = False) -> AsyncIterator[WholeState]:
+        """Yield the state, created or migrated if necessary. That it was moved, or has not arrived, is no error if it may be `marked`.
+
+        Raises:
+            StateMoved, MoveUnfinished, StorageError: as opening the store.
+        """
+        with suppress(*((StateMoved, MoveUnfinished) if marked else ())):
+            await self._migrate()
+        state: WholeState = SqliteWholeState(self.file)
+        if self.url is not None:
+            state = shared_database.whole_state(self.url, self.schema)
+        try:
+            yield state
+        finally:
+            await state.close()
+
+    async def _migrate(self) -> None:
+        if self.url is None:
+            await (await SqliteStateStore.open(self.file)).close()
+            return
+        with needing_psycopg():
+            await (await shared_database.open_state(self.url, self.schema)).close()
+
+
+def state_place(settings: Settings) -> StatePlace:
+    """Return where the state of these settings is."""
+    root = Vault.open(settings.kb).root
+    folder = state_dir_for(root, settings.state_dir)
+    return StatePlace(folder / STATE_FILE, settings.database_url, settings.database_schema or default_schema(root))
+
+
+async def save(state: WholeState, file: Path, root: Path, on_step: OnStep = lambda _: None) -> Contents:
+    """Save the state, whose transaction has begun, as an SQLite file of one part; the file appears when it is complete.
+
+    Raises:
+        MoveRefused: there is such a file, or it would be in the knowledge base at `root`.
+    """
+    _require_new(file, root)
+    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
+    try:
+        saved = StatePlace(part, None, "")
+        async with saved.opened() as target:
+            await target.begin(alone=True)
+            held = await copy(state, target, on_step)
+            await target.commit()
+        # Without a write-ahead log a copy of the one file is a copy of everything.
+        with closing(apsw.Connection(str(part))) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE").fetchall()
+        on_step("backup written")
+        os.replace(part, file)  # noqa: PTH105 - the folder's entry is what matters
+    finally:
+        for left in part.parent.glob(f"{part.name}*"):
+            left.unlink(missing_ok=True)
+    return held
+
+
+def _require_new(file: Path, root: Path) -> None:
+    if file.is_relative_to(root):
+        raise MoveRefused(
+            f"{file} is inside the knowledge base {root}, where a model may edit files; name a file elsewhere"
+        )
+    if file.exists() or file.is_symlink():
+        raise MoveRefused(f"{file} exists already; name another file")
+    if not file.parent.is_dir():
+        raise MoveRefused(f"there is no folder {file.parent}; create it first")
+
+
+@asynccontextmanager
+async def opened_backup(file: Path, folder: Path) -> AsyncIterator[WholeState]:
+    """Yield the state in a backup, or in a copied `state.db` with its log, from a migrated copy in `folder`.
+
+    Raises:
+        MoveRefused: there is no such file.
+        StorageError: it is not a state of this program, or damaged.
+    """
+    unpacked = _unpacked(file, folder)
+    try:
+        async with StatePlace(unpacked / STATE_FILE, None, "").opened() as state:
+            await state.begin(alone=True)
+            yield state
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def _unpacked(file: Path, folder: Path) -> Path:
+    """Return a new private folder in `folder` with a copy of the file and of its log."""
+    if not file.is_file():
+        raise MoveRefused(f"there is no file {file}")
+    unpacked = folder / f"restore-{secrets.token_hex(4)}"
+    unpacked.mkdir(mode=0o700)
+    for suffix in ("", "-wal"):
+        part = file.with_name(file.name + suffix)
+        if part.exists():
+            shutil.copyfile(part, unpacked / f"{STATE_FILE}{suffix}")
+    return unpacked

@@ -1,0 +1,1 @@
+"""Verbs that move, save and restore the state of a knowledge base."""

@@ -1,0 +1,82 @@
+"""`state backup FILE` and `state restore FILE`: save the whole state in one file, and replace it by a saved one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from knowledge.pages.vault import Vault
+from knowledge.state.transfer.move import contents, copy
+from mcp_server.app.factories.whole_state import opened_backup, save, state_place
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.state.contents import chain_line, contents_fields, show_contents
+from mcp_server.cli.state.move import add_consent, agreed
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.output import print_json, say
+
+
+def backup_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `state backup`."""
+    parser.add_argument("file", metavar="FILE", type=_file, help="the file to write; it must not exist yet")
+
+
+def restore_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `state restore`."""
+    parser.add_argument(
+        "file", metavar="FILE", type=_file, help="a file that `state backup` wrote, or a copy of state.db"
+    )
+    add_consent(parser, "show what the file and the state have, and replace nothing")
+
+
+async def backup(args: argparse.Namespace, settings: Settings) -> int:
+    """Save the state as it is at this moment; servers may go on writing."""
+    place, root = state_place(settings), Vault.open(settings.kb).root
+    async with place.opened() as state:
+        await state.begin(alone=False)
+        saved = await save(state, args.file, root)
+        where = state.place
+    if settings.json:
+        print_json(
+            {
+                "from": where,
+                "to": str(args.file),
+                "size_bytes": args.file.stat().st_size,
+                "saved": contents_fields(saved),
+            }
+        )
+        return 0
+    print(f"Saved {sum(saved.rows.values()):,} rows of {visible(where)} to {visible(str(args.file))}")
+    print(chain_line(saved))
+    say("The Markdown files are not in it: back them up as well.")
+    return 0
+
+
+async def restore(args: argparse.Namespace, settings: Settings) -> int:
+    """Replace the state by the saved one; what was there is saved beside it first. Exit code 1 if the person says no."""
+    place, root = state_place(settings), Vault.open(settings.kb).root
+    kept: Path | None = None
+    async with opened_backup(args.file, place.file.parent) as saved, place.opened() as state:
+        await state.begin(alone=True)
+        found, there, arrived = await contents(saved), await contents(state), None
+        if not args.dry_run:
+            if not there.nothing:
+                what = f"replace the state in {visible(state.place)}, and save what is there now in a file beside it"
+                if not agreed(args, what):
+                    return 1
+                kept = place.file.with_name(f"before-restore-{utc_now():%Y%m%dT%H%M%S%fZ}.db")
+                await save(state, kept, root)
+            arrived = await copy(saved, state)
+            await state.commit()
+        facts = {"restored": arrived is not None, "kept": kept and str(kept)}
+        states = {"saved": found, "before": there, "after": arrived}
+        show_contents(facts, states, source=str(args.file), target=state.place, as_json=settings.json)
+    if kept:
+        say(
+            f"The state that was there is saved in {visible(str(kept))}; `knowledge-forge state restore` brings it back."
+        )
+    return 0
+
+
+def _file(text: str) -> Path:
+    return Path(text).expanduser().absolute()
