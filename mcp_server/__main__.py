@@ -61,6 +61,8 @@ VERBS: Mapping[str, Verb] = {
     "read": Verb("search", "read a page from the terminal"),
     "map": Verb("search", "show the map in the terminal"),
     "history": Verb("history", "list what changed, who changed it and why"),
+    "new": Verb("history", "write a new page in your editor, or from a file"),
+    "edit": Verb("history", "change a page in your editor; what others wrote meanwhile is merged"),
     "diff": Verb("history", "show what changed in a page, or compare two of its states"),
     "check": Verb("contradictions", "find contradictions between pages"),
     "contradictions": Verb("contradictions", "list contradictions, and dismiss those that are not"),

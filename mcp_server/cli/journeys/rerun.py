@@ -9,8 +9,8 @@ from typing import Any
 from agents.engine.progress.rerun import RepeatedStep, RerunOutcome, RerunStep, check_fork, repeat, steps_after
 from agents.engine.runner import AT_VERSION, FORK_OF
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.journeys.lead import LocalHost, local_host
 from mcp_server.cli.journeys.view import at_version
+from mcp_server.cli.local_host import LocalHost, local_host
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import integer, nonempty

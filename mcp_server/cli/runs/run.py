@@ -9,7 +9,7 @@ import anyio
 from agents.loop.errors import DaySpent
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import acting
-from mcp_server.cli.journeys.lead import NotDone
+from mcp_server.cli.local_host import NotDone
 from mcp_server.cli.runs.lead import add_provider, leading, until_signalled
 from mcp_server.cli.terminal.input import text_of
 from mcp_server.cli.terminal.options import WronglyAsked, integer, nonempty
