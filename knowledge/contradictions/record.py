@@ -216,18 +216,17 @@ def one_line(text: str) -> str:
 
 
 def settled_sentence(flag: Flag) -> str:
-    """Return how a settled contradiction ended, and by whom, in a few words."""
+    """Return how a settled contradiction ended, and by whom, in a few words without the time."""
     end = flag.settlement
     if end is None:
         return "its pages no longer say both, or a person has decided on it"
-    word = {
+    return {
         "first": f"{end.by} kept the first statement",
         "second": f"{end.by} kept the second statement",
         "edited": f"{end.by} edited its pages",
         "approved": f"{end.by or 'a person'} approved the new statement",
         "changed": "a page no longer has one of the statements",
     }[end.how]
-    return f"{word} ({_iso(end.at)})"
 
 
 def disagreement(flag: Flag) -> Disagreement:

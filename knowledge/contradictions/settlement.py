@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import anyio.to_thread
@@ -268,7 +269,13 @@ class Settlements:
             MergeRequest(actor, path, text, USER, WHOLE_PAGE, revisions[path], intent=intent)
             for path, text in pages.items()
         ]
-        plan = await self._writer.plan_edits(requests, _adopting(kept) if kept else None)
+        # Two people may settle at the same time: who keeps the first statement must not find that somebody has rewritten it.
+        premises = {
+            side.side.path: partial(_says, side.side)
+            for side in now.sides
+            if side.places and side.side.path not in pages
+        }
+        plan = await self._writer.plan_edits(requests, _adopting(kept) if kept else None, premises)
         if plan.stakes.configures or plan.stakes.unmarks:
             raise CannotSettle(
                 f"contradiction {flag.id} can't be settled here, because this would change the server's configuration or remove "
@@ -276,8 +283,10 @@ class Settlements:
             )
         done, record = await self._writer.edit(plan)
         if record is None:
-            late = next((merged.path for merged in done if merged.status != "done"), done[0].path)
-            raise CannotSettle(f"{late} was changed in the same place meanwhile; look at contradiction {flag.id} again")
+            late = [merged.path for merged in done if merged.status != "done"] or sorted(premises)
+            raise CannotSettle(
+                f"{' or '.join(late)} was changed in the same place meanwhile; look at contradiction {flag.id} again"
+            )
         await self._ledger.settle([flag.id], Settlement(how, by, self._now(), what[:LONGEST_REASON]))
         diff = "\n".join(merged.diff for merged in done)
         return Settled(await self._contradictions.found(flag.id), diff, tuple(pages), record)
@@ -433,6 +442,11 @@ def _adopting(kept: tuple[bytes, Side]) -> Callable[[Origin], Origin]:
         )
 
     return adopt
+
+
+def _says(side: Side, raw: bytes) -> bool:
+    """Return whether a page still has the statement."""
+    return bool(places_of(raw.decode("utf-8", "replace"), side))
 
 
 def _prefix(flag: Flag) -> str:

@@ -209,13 +209,16 @@ class Writer:
         return WritePlan(request, act, names, stakes, rehearsed, rehearsed.work.result, effect)
 
     async def plan_edits(
-        self, requests: Sequence[MergeRequest], adopt: Callable[[Origin], Origin] | None = None
+        self,
+        requests: Sequence[MergeRequest],
+        adopt: Callable[[Origin], Origin] | None = None,
+        premises: Mapping[str, Callable[[bytes], bool]] | None = None,
     ) -> WritePlan[MergeRequest, Sequence[Merged]]:
         """Return the effect that a person's edits of different existing pages, made as one act, would have now.
 
-        `adopt` is as in `MergeActs.edits`.
+        `adopt` and `premises` are as in `MergeActs.edits`.
         """
-        act = self._merging.edits(requests, adopt)
+        act = self._merging.edits(requests, adopt, premises)
         names = [request.path for request in requests]
         rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=False)
         answers = [outcome.merged for outcome in rehearsed.work.result]

@@ -89,18 +89,23 @@ class MergeActs:
         return PageAct(request.actor, (request.path,), work, intent=request.intent)
 
     def edits(
-        self, requests: Sequence[MergeRequest], adopt: Callable[[Origin], Origin] | None = None
+        self,
+        requests: Sequence[MergeRequest],
+        adopt: Callable[[Origin], Origin] | None = None,
+        premises: Mapping[str, Callable[[bytes], bool]] | None = None,
     ) -> PageAct[Sequence[MergeOutcome]]:
         """Return the act of making these edits of different pages: all of them, or none if one can't be made as a whole.
 
-        `adopt` returns the origin to record in place of each origin of a page after its edit.
+        `adopt` returns the origin to record in place of each origin of a page after its edit. `premises` are other pages that the
+        edits rest on: under their locks, each is still as its function demands, or nothing is written.
         """
         acts = [self.act(request) for request in requests]
 
         async def work(contents: Contents) -> ActWork[Sequence[MergeOutcome]]:
             works = [await act.work(contents) for act in acts]
             outcomes = [one.result for one in works]
-            if any(outcome.merged.status != "done" for outcome in outcomes):
+            hold = all(premise(contents[path] or b"") for path, premise in (premises or {}).items())
+            if not hold or any(outcome.merged.status != "done" for outcome in outcomes):
                 return ActWork({}, outcomes)
             return ActWork(
                 contents={path: raw for one in works for path, raw in one.contents.items()},
@@ -112,8 +117,8 @@ class MergeActs:
                 },
             )
 
-        paths = tuple(request.path for request in requests)
-        return PageAct(requests[0].actor, paths, work, intent=requests[0].intent)
+        paths = dict.fromkeys((*(request.path for request in requests), *(premises or {})))
+        return PageAct(requests[0].actor, tuple(paths), work, intent=requests[0].intent)
 
     async def undecided(
         self, request: MergeRequest, raw: bytes, verified: Sequence[str], similarity: Similarity

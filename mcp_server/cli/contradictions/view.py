@@ -85,7 +85,8 @@ def choices_lines(summary: ContradictionSummary) -> list[str]:
 def _end_lines(flag: Flag) -> list[str]:
     if flag.settled_at is not None:
         why = flag.settlement.reason if flag.settlement else ""
-        return [visible(f"settled: {settled_sentence(flag)}" + (f": {why}" if why else ""))]
+        told = f"settled {moment_text(flag.settled_at)}: {settled_sentence(flag)}"
+        return [visible(told + (f": {why}" if why else ""))]
     if flag.dismissal is not None:
         word = "both hold" if flag.dismissal.ruling == "both" else "the existing claim stays"
         return [visible(f"{flag.dismissal.by}, {moment_text(flag.dismissal.at)}: {word}: {flag.dismissal.reason}")]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import pytest
 
 from knowledge.contradictions.record import NotOpen
-from knowledge.contradictions.settlement import CHOICES, CannotSettle, ContradictionNow
+from knowledge.contradictions.settlement import CHOICES, CannotSettle, Choice, ContradictionNow
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.model import Contradiction, Side
@@ -274,6 +276,27 @@ async def test_a_person_edits_both_pages_in_one_act(tmp_path: Path) -> None:
         await settlements.undo(number, by=ANA)
         assert [host.text(path) for path in TWO] == list(TWO.values())
         assert await open_numbers(host) == [number]
+
+
+async def test_of_two_people_who_keep_different_sides_at_the_same_time_one_settles_it(tmp_path: Path) -> None:
+    settings = Settings(kb=write(tmp_path / "kb", TWO), state_dir=tmp_path / "state")
+    async with writing(settings) as host:
+        number, settlements = await disputed(host, A, B), host.app.services.settlements
+        refused: list[str] = []
+
+        async def keep(choice: Choice) -> None:
+            try:
+                await settlements.keep(number, choice, by=ANA)
+            except (CannotSettle, NotOpen) as error:
+                refused.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            for choice in CHOICES:
+                tasks.start_soon(keep, choice)
+        assert len(refused) == 1
+        said = [re.findall(r"\d+ MiB", host.text(path)) for path in TWO]
+        assert said in ([["64 MiB"], ["64 MiB"]], [["32 MiB"], ["32 MiB"]])
+        assert await open_numbers(host) == []
 
 
 UNTRUSTED = {**TWO, "a.md": "---\nsource: zulip:design/limits\n---\n" + TWO["a.md"]}

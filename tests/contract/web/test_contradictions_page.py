@@ -162,3 +162,33 @@ async def test_the_forms_need_the_session_that_was_shown_them(place: Place) -> N
     await stranger.look("/contradictions/1")
     assert stranger.status == 404
     assert place.text("limits.md") == before
+
+
+async def test_the_same_contradiction_from_two_hosts_is_one_entry_that_names_both(place: Place) -> None:
+    """Decision 56: the same effect is the same question, whoever asks and from whichever source."""
+    await claimed(place)
+    allowed = await let_in(place.settings, "laptop", 4)
+    async with open_app(allowed, indexing=False) as app, Client(app.server) as other:
+        read = (await other.call_tool("kb_read", {"path": "limits.md"})).structured_content or {}
+        claim = {"path": "limits.md", "content": "An upload may be 32 MiB.\n", "source": "plane:KB-12"}
+        asked = await other.call_tool("kb_merge", {**claim, "base_revision": read["revision"]})
+    proposal = (asked.structured_content or {})["proposal"]["id"]
+    # Somebody edits the page meanwhile: what is shown is against the page of now.
+    (place.settings.kb / "limits.md").write_text(
+        "# Limits\n\nNew first line.\n\nAn upload may be 64 MiB.\n", encoding="utf-8"
+    )
+    visitor = await place.visitor()
+    html = await visitor.look("/contradictions")
+    assert html.count('<article class="disagreement">') == 1
+    assert html.count("proposal to write the second") == 1
+    for told in (f"reported by <bdi>{ME}@writer</bdi>", f"also reported by <bdi>{ME}@laptop</bdi>"):
+        assert html.count(told) == 1
+    assert "Rewrites the first statement in limits.md, line 5." in html
+    html = await visitor.look("/contradictions/1")
+    assert '<span class="no" role="cell">5</span>' in html
+    await visitor.send("/contradictions/1/keep", choice="second")
+    assert place.text("limits.md") == "# Limits\n\nNew first line.\n\nAn upload may be 32 MiB.\n"
+    assert await place.app.base.state.trust.pending() == 0
+    async with open_app(allowed, indexing=False) as app, Client(app.server) as other:
+        answer = await other.call_tool("proposal_status", {"proposal_id": proposal})
+        assert "contradiction 1 was settled: the second statement was kept" in str(answer.content)
