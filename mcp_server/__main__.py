@@ -37,6 +37,7 @@ from knowledge.errors import KnowledgeError
 from mcp_server import VERSION
 from mcp_server.app.settings.loader import BadSetting, load
 from mcp_server.app.settings.settings import BY_FIELD
+from mcp_server.cli.terminal.commands import as_commands, remember
 from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.options import Parser, WronglyAsked, add_common
 from mcp_server.cli.terminal.output import log_to_stderr
@@ -111,6 +112,7 @@ def _dispatch(arguments: list[str]) -> int:
     add_common(parser)
     module.arguments(parser)
     parsed = parser.parse_args([*common, *rest[1:]])
+    remember(parsed)
     # A server's log needs the cause of a failure; a person at a terminal needs only the sentence.
     log_to_stderr(tracebacks=verb == "serve")
     flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
@@ -150,7 +152,7 @@ def _explained(error: BaseException) -> int:
         _say(str(cause))
         return USAGE_ERROR
     if isinstance(cause, KnowledgeError):
-        _say(str(cause))
+        _say(as_commands(str(cause)))
         return COULD_NOT
     if isinstance(cause, OSError):
         _say(f"the operating system refused: {str(cause) or type(cause).__name__}")

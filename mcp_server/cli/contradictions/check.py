@@ -16,12 +16,14 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.contradictions.contradictions import MOST_LISTED, as_json
 from mcp_server.cli.contradictions.view import list_lines
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
+from mcp_server.cli.search.freshness import IndexState, add_freshness, freshened, index_fields, patience
 from mcp_server.cli.terminal.console import progress_bars
 from mcp_server.cli.terminal.options import integer
 from mcp_server.cli.terminal.output import print_json, say
 
-OPEN = 1
+OPEN = INCOMPLETE = 1
+WAIT_S = 600.0
+"""How long to index before checking, at most: comparing all pages takes minutes, too."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,17 +32,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
+    add_freshness(parser, wait_s=WAIT_S)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Check, and list the open contradictions there, the most certain first; exit code 1 if there are any."""
-    report, found, more_found = anyio.run(_check, args, settings)
+    """Check, and list the open contradictions there, the most certain first; exit code 1 if any is open or pages were missing."""
+    report, found, more_found, state = anyio.run(_check, args, settings)
     if settings.json:
         listed = [as_json(disagreement(flag)) for flag in found]
-        print_json(
-            {"pages": report.pages, "skipped": report.skipped, "new": len(report.found), "contradictions": listed}
-        )
-        return OPEN if found else 0
+        counts = {"pages": report.pages, "skipped": report.skipped, "new": len(report.found)}
+        print_json({**counts, "contradictions": listed, **index_fields(state)})
+        return _code(found, state)
     for line in list_lines(found):
         print(line)
     for path in report.skipped:
@@ -49,18 +51,22 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if found:
         more = f"these are the first {args.limit}, --limit shows more; " if more_found else ""
         print(f"{more}to settle one: knowledge-forge contradictions show ID")
-    return OPEN if found else 0
+    for remark in state.remarks:
+        say(f"knowledge-forge: {remark}")
+    if not state.complete:
+        print("contradictions with the missing pages may exist: this is no verdict on all pages")
+    return _code(found, state)
 
 
-async def _check(args: argparse.Namespace, settings: Settings) -> tuple[SweepReport, Sequence[Flag], bool]:
+def _code(found: Sequence[Flag], state: IndexState) -> int:
+    return OPEN if found else 0 if state.complete else INCOMPLETE
+
+
+async def _check(args: argparse.Namespace, settings: Settings) -> tuple[SweepReport, Sequence[Flag], bool, IndexState]:
     place = clean_path(args.path) if args.path else ""
     async with opened_app(settings) as app:
-        async with held_lease(app.base) as lease:
-            if lease is None:
-                say("another process is indexing; contradictions of pages that are not indexed yet may be missed")
-            else:
-                await bring_up_to_date(app.base, lease)
+        state = await freshened(app.base, patience(args), by_words=True)
         with progress_bars("comparing pages", shown=not settings.json) as (on_page,):
             report = await app.services.load_writing().sweep.check(place, on_page=on_page)
         found, cursor = await app.services.contradictions.flags(place, limit=args.limit, cursor=None)
-    return report, found, cursor is not None
+    return report, found, cursor is not None, state

@@ -24,6 +24,7 @@ from mcp_server.cli.search.index_update import (
     indexing_bars,
     other_process,
 )
+from mcp_server.cli.terminal.commands import command
 from mcp_server.cli.terminal.options import seconds
 from mcp_server.cli.terminal.output import say
 
@@ -31,7 +32,6 @@ WAIT_S = 10.0
 """The longest that a question waits for the index, by default: 5,000 new pages are indexed in this time."""
 FEW = 200
 """Up to this number of changed pages, each is read to find out whether it can be indexed at all."""
-FINISH = "knowledge-forge index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,18 @@ class IndexState:
     def remarks(self) -> Sequence[str]:
         """What a person should know, in sentences; none if the index has everything."""
         lacks = [] if self.complete else [f"{self.lacks} ({self.why}); `{self.finish}` completes it"]
-        left_out = f"{counted(self.left_out, 'page')} can't be indexed; `knowledge-forge doctor` says why"
+        left_out = f"{counted(self.left_out, 'page')} can't be indexed; `{command('doctor')}` says why"
         return [*lacks, left_out] if self.left_out else lacks
 
 
-def add_freshness(parser: argparse.ArgumentParser) -> None:
+def add_freshness(parser: argparse.ArgumentParser, *, wait_s: float = WAIT_S) -> None:
     """Add the options that limit how long a verb waits for the index."""
     parser.add_argument(
         "--wait",
         type=seconds,
-        default=WAIT_S,
+        default=wait_s,
         metavar="SECONDS",
-        help=f"how long to wait while changed pages are indexed (default: {WAIT_S:g})",
+        help=f"how long to wait while changed pages are indexed (default: {wait_s:g})",
     )
     parser.add_argument("--no-index", action="store_true", help="don't index and don't wait, only say what is missing")
 
@@ -94,7 +94,7 @@ async def fresh_base(
     """
     with indexing_bars(shown=not settings.json) as (on_progress, _):
         async with open_base(settings, on_progress=on_progress) as base:
-            state = await _freshened(base, wait_s, on_progress, by_words=by_words)
+            state = await freshened(base, wait_s, by_words=by_words, on_progress=on_progress)
             if told and not settings.json:
                 for sentence in state.remarks:
                     say(f"knowledge-forge: {sentence}")
@@ -106,7 +106,10 @@ def index_fields(state: IndexState) -> dict[str, object]:
     return {"index": asdict(state)}
 
 
-async def _freshened(base: KnowledgeBase, wait_s: float, on_progress: OnProgress, *, by_words: bool) -> IndexState:
+async def freshened(
+    base: KnowledgeBase, wait_s: float, *, by_words: bool, on_progress: OnProgress = lambda _: None
+) -> IndexState:
+    """Bring the index up to date as far as `wait_s` allows, and return what it still lacks."""
     late, unusable = await _late(base)
     behind = by_words and await _words_are_behind(base)
     why = "nothing was indexed for this answer"
@@ -117,7 +120,9 @@ async def _freshened(base: KnowledgeBase, wait_s: float, on_progress: OnProgress
     pages = (await base.index.progress()).done
     if not late and not behind:
         return IndexState(complete=True, pages=pages, left_out=len(unusable))
-    return IndexState(complete=False, pages=pages, left_out=len(unusable), waiting=len(late), why=why, finish=FINISH)
+    return IndexState(
+        complete=False, pages=pages, left_out=len(unusable), waiting=len(late), why=why, finish=command("index")
+    )
 
 
 async def _updated(

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from knowledge.search.answers import SearchAnswer
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.freshness import IndexState, add_freshness, fresh_base, index_fields, patience
+from mcp_server.cli.terminal.commands import as_commands
 from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import WronglyAsked, integer
 from mcp_server.cli.terminal.output import print_json
@@ -118,6 +119,8 @@ def _show(answer: SearchAnswer, verdict: Mapping[str, str]) -> None:
             console.print(Padding(f"[dim]{escape(tidy(line, 400))}[/]", (0, 0, 0, 2)))
     for line in _reading(explained):
         console.print(f"[dim]{escape(tidy(line, 400))}[/]")
-    console.print(f"[dim]{verdict['level']}: {escape(verdict['reason'])}. Next: {escape(verdict['next'])}[/]")
+    console.print(
+        f"[dim]{verdict['level']}: {escape(verdict['reason'])}. Next: {escape(as_commands(verdict['next']))}[/]"
+    )
     if answer.note:
         console.print(f"[yellow]{escape(answer.note)}[/]")

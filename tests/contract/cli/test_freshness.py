@@ -66,12 +66,13 @@ def test_while_pages_are_missing_there_is_no_verdict_and_the_answer_says_what_co
     write(ann.kb, OKAPI)
     anyio.run(_hold_the_lease, ann)
     done = ann.here("search", "rhinoceros", "--wait", "0.1")
-    assert "Next: knowledge-forge index" in " ".join(done.stdout.split())
+    finish = f"knowledge-forge index --kb {ann.kb} --state-dir {ann.state}"
+    assert f"Next: {finish}" in " ".join(done.stdout.split())
     assert "unknown:" in done.stdout
     assert "lost" not in done.stdout
     assert done.stderr == (
         "knowledge-forge: 1 page changed and is not in the index yet (process 4711 is indexing); "
-        "`knowledge-forge index` completes it\n"
+        f"`{finish}` completes it\n"
     )
     found = ann.json("search", "rhinoceros", "--no-index")
     assert found["scent"]["level"] == "unknown"
@@ -81,7 +82,7 @@ def test_while_pages_are_missing_there_is_no_verdict_and_the_answer_says_what_co
         "left_out": 0,
         "waiting": 1,
         "why": "nothing was indexed for this answer",
-        "finish": "knowledge-forge index",
+        "finish": finish,
     }
 
 
@@ -110,7 +111,7 @@ def test_a_page_that_cannot_be_read_is_named_and_not_waited_for(ann: Person) -> 
     (ann.kb / "okapi.md").chmod(0)
     anyio.run(_hold_the_lease, ann)
     done = ann.here("search", "router", "--wait", "1")
-    assert done.stderr == "knowledge-forge: 1 page can't be indexed; `knowledge-forge doctor` says why\n"
+    assert done.stderr.startswith("knowledge-forge: 1 page can't be indexed; `knowledge-forge doctor --kb ")
 
 
 def test_a_wait_that_is_too_short_keeps_what_was_indexed(ann: Person) -> None:
@@ -179,3 +180,14 @@ def test_a_missing_word_index_is_a_reason_too() -> None:
     assert state.remarks == [
         "the index of words is behind the pages (process 7 is indexing); `knowledge-forge index` completes it"
     ]
+
+
+def test_check_is_no_verdict_while_pages_are_missing(ann: Person) -> None:
+    ann.here("index")
+    write(ann.kb, OKAPI)
+    anyio.run(_hold_the_lease, ann)
+    done = ann.here("check", "--wait", "0.1")
+    assert done.returncode == 1
+    assert "this is no verdict on all pages" in done.stdout
+    assert "1 page changed and is not in the index yet (process 4711 is indexing)" in done.stderr
+    assert ann.json("check", "--no-index")["index"]["waiting"] == 1
