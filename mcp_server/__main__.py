@@ -61,7 +61,7 @@ VERBS: Mapping[str, Verb] = {
     "eval": Verb("search", "measure search quality with queries whose answers you know"),
     "read": Verb("search", "read a page from the terminal"),
     "map": Verb("search", "show the map in the terminal"),
-    "history": Verb("history", "list what changed, who changed it and why"),
+    "history": Verb("history", "list what changed, who changed it and why; --lines: who wrote each line"),
     "new": Verb("history", "write a new page in your editor, or from a file"),
     "edit": Verb("history", "change a page in your editor; what others wrote meanwhile is merged"),
     "diff": Verb("history", "show what changed in a page, or compare two of its states"),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from knowledge.contradictions.settlement import Settlements
     from knowledge.history.page_history import PageHistory
     from knowledge.history.timeline.comparison import Comparisons
+    from knowledge.history.timeline.line_authors import LineAuthors
     from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
     from knowledge.search.reading_ledger import ReadingLedger
@@ -134,6 +135,10 @@ class HasWriting(Protocol):
     @property
     def comparisons(self) -> Comparisons:
         """Any two states of a page."""
+
+    @property
+    def line_authors(self) -> LineAuthors:
+        """Who wrote each line of a page, and why."""
 
     @property
     def outside_changes(self) -> OutsideChanges:

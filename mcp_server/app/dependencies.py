@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from knowledge.contradictions.settlement import Settlements
     from knowledge.history.page_history import PageHistory
     from knowledge.history.timeline.comparison import Comparisons
+    from knowledge.history.timeline.line_authors import LineAuthors
     from knowledge.history.timeline.timeline import Timeline
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
@@ -114,6 +115,11 @@ class Services:
     def comparisons(self) -> Comparisons:
         """Any two states of a page."""
         return self.load_writing().comparisons
+
+    @property
+    def line_authors(self) -> LineAuthors:
+        """Who wrote each line of a page, and why."""
+        return self.load_writing().line_authors
 
     @property
     def outside_changes(self) -> OutsideChanges:

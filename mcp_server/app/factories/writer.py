@@ -17,6 +17,7 @@ from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import PastStates
 from knowledge.history.ports import Ledger
 from knowledge.history.timeline.comparison import Comparisons
+from knowledge.history.timeline.line_authors import LineAuthors
 from knowledge.history.timeline.timeline import Timeline
 from knowledge.index.ports import KeywordIndex
 from knowledge.offload import StepRunner
@@ -58,6 +59,7 @@ class Writing:
     page_history: PageHistory
     timeline: Timeline
     comparisons: Comparisons
+    line_authors: LineAuthors
     outside_changes: OutsideChanges
     contradictions: Contradictions
     settlements: Settlements
@@ -116,6 +118,7 @@ def writing_on(parts: WriterBasis) -> Writing:
     outside = OutsideChanges(parts.vault, parts.ledger, acts.note_outside)
     timeline = Timeline(parts.ledger, parts.tiers)
     comparisons = Comparisons(parts.vault, parts.ledger, timeline)
+    authors = LineAuthors(parts.ledger, page_history)
     undo = Undo(parts.vault, parts.ledger, parts.tiers, writer, parts.now)
     settlements = Settlements(
         vault=parts.vault,
@@ -126,7 +129,18 @@ def writing_on(parts: WriterBasis) -> Writing:
         now=parts.now,
     )
     return Writing(
-        writer, undo, page_history, timeline, comparisons, outside, contradictions, settlements, sweep, acts, elsewhere
+        writer,
+        undo,
+        page_history,
+        timeline,
+        comparisons,
+        authors,
+        outside,
+        contradictions,
+        settlements,
+        sweep,
+        acts,
+        elsewhere,
     )
 
 

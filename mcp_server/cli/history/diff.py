@@ -14,8 +14,8 @@ from knowledge.history.timestamps import utc_text
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.pages.vault import REVISION_DIGITS
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.history.diff_view import print_diff
 from mcp_server.cli.history.records import up_to_date
+from mcp_server.cli.history.view.diff_view import print_diff
 from mcp_server.cli.terminal import times
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, nonempty

@@ -1,4 +1,4 @@
-"""`history [PATH]`: list the changes of a page, a folder or everything."""
+"""`history [PATH]`: list the changes of a page, a folder or everything; `--lines` shows who wrote each line of a page, and why."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import anyio
 
+from knowledge.history.timeline.line_authors import AuthoredPage
 from knowledge.history.timeline.timeline import Change, Changes
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.history.records import up_to_date
+from mcp_server.cli.history.view.lines_view import page_fields, page_lines
 from mcp_server.cli.terminal import times
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import integer, nonempty
+from mcp_server.cli.terminal.options import WronglyAsked, integer, nonempty
 from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.presenters.change import OUTSIDE, author, change_fields, effect, notes
 
@@ -41,6 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until", metavar="TIME", type=times.until, help="only changes before then; a day counts whole"
     )
+    parser.add_argument("--lines", action="store_true", help="show who wrote each line of the page, when and why")
     parser.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
@@ -48,6 +51,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """List the changes, newest first; exit code 1 if there are none."""
+    if args.lines:
+        return _lines(args, settings)
     found = anyio.run(_changes, args, settings)
     if settings.json:
         print_json([change_fields(change) for change in found.changes])
@@ -68,6 +73,25 @@ async def _changes(args: argparse.Namespace, settings: Settings) -> Changes:
             until=args.until,
             limit=args.limit,
         )
+
+
+def _lines(args: argparse.Namespace, settings: Settings) -> int:
+    if not args.path or args.host or args.since or args.until:
+        raise WronglyAsked("--lines shows one page as it is now: history PATH --lines")
+    page = anyio.run(_authors, args, settings)
+    if settings.json:
+        print_json(page_fields(page))
+    elif page.revision is None:
+        say(visible(f"{page.path} was removed; knowledge-forge history {page.path} says who removed it"))
+    else:
+        for line in page_lines(page):
+            print(line)
+    return 0 if page.runs else NOTHING
+
+
+async def _authors(args: argparse.Namespace, settings: Settings) -> AuthoredPage:
+    async with up_to_date(settings) as app:
+        return await app.services.line_authors.of(args.path)
 
 
 def _listing(found: Changes) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_server.cli.history.diff_view import print_diff
+from mcp_server.cli.history.view.diff_view import print_diff
 from tests.contract.cli.test_history import PAGES, TEA, edits, listed, moves
 from tests.support.hosts.persons import Person
 from tests.support.knowledge_bases.folders import write

@@ -139,3 +139,67 @@ def test_hostile_reasons_and_names_do_not_act_on_the_terminal(ann: Person) -> No
     assert "\x1b" not in out
     assert "\u202e" not in out
     assert "⟦U+001B⟧" in out
+
+
+# --- who wrote each line ----------------------------------------------------------------------------------------------
+
+
+def authors(ann: Person, path: str) -> dict[str, tuple[str, str | None, str]]:
+    """Return who wrote each line, in which change, and from which source."""
+    page = json.loads(ann.here("history", path, "--lines", "--json").stdout)
+    return {line: (run["by"], run["change"], run["source"]) for run in page["runs"] for line in run["lines"]}
+
+
+def test_each_line_names_the_change_that_brought_it(ann: Person) -> None:
+    edits(ann, "drinks/tea.md", "3 minutes", "4 minutes", host="laptop", intent="measured again")
+    page = ann.kb / "drinks/tea.md"
+    page.write_text(page.read_text() + "\nSugar is there.\n")
+    edits(ann, "drinks/tea.md", "No milk.", "Some milk.", host="phone")
+    found = authors(ann, "drinks/tea.md")
+    newest, by_editor, measured, begin = (change["id"] for change in listed(ann, "drinks/tea.md"))
+    assert found["It takes 4 minutes."][:2] == (f"{ME}@laptop", measured)
+    assert found["Some milk."][:2] == (f"{ME}@phone", newest)
+    assert found["Sugar is there."][:2] == ("", by_editor)
+    assert found["# Tea"][:2] == ("", begin)
+    out = ann.here("history", "drinks/tea.md", "--lines").stdout
+    assert f"{ME}@laptop: measured again\n   3  It takes 4 minutes.\n" in out
+    shown = [line.split(None, 1)[1:] for line in out.splitlines() if line.startswith(" ")]
+    assert ["".join(line) for line in shown] == page.read_text().splitlines()
+
+
+def test_the_source_of_a_line_is_named(ann: Person) -> None:
+    async def merge() -> None:
+        async with writing(ann.settings, host="laptop") as client:
+            base = await client.revision("drinks/tea.md")
+            await client.merge(
+                "drinks/tea.md",
+                "Green tea needs 80 degrees.",
+                source="decision:tea/7",
+                section="Tea",
+                base_revision=base,
+            )
+
+    asyncio.run(merge())
+    assert authors(ann, "drinks/tea.md")["Green tea needs 80 degrees."][2] == "decision:tea/7"
+    assert "source decision:tea/7" in ann.here("history", "drinks/tea.md", "--lines").stdout
+
+
+def test_a_page_that_nobody_changed_has_lines_without_an_author(ann: Person) -> None:
+    done = ann.here("history", "start.md", "--lines")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "not on record")
+    assert set(authors(ann, "start.md").values()) == {("", None, "unknown")}
+
+
+def test_a_removed_page_has_no_lines(ann: Person) -> None:
+    edits(ann, "drinks/tea.md", "3 minutes", "4 minutes")
+    (ann.kb / "drinks/tea.md").unlink()
+    done = ann.here("history", "drinks/tea.md", "--lines")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "drinks/tea.md was removed; knowledge-forge history drinks/tea.md says who removed it" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--lines"], ["start.md", "--lines", "--host", "laptop"]])
+def test_lines_are_those_of_one_page(ann: Person, words: list[str]) -> None:
+    done = ann.here("history", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--lines shows one page as it is now" in done.stderr

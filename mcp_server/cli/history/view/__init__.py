@@ -1,0 +1,1 @@
+"""Histories as text for a terminal, and as JSON."""
