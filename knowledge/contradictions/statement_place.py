@@ -19,6 +19,7 @@ _MARKER = re.compile(r"[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ 
 _ENDS = (".", "!", "?", ":", ";", "\u3002", "\uff01", "\uff1f")
 _PROSE: tuple[UnitKind, ...] = ("paragraph", "item", "quote", "row")
 _WIKI = re.compile(r"\[\[[^\[\]]*\]\]")
+_TO_A_HEADING = re.compile(r"\]\(\s*<?#")
 _REFERENCE = re.compile(r"\[[^\[\]]*\](?:\[[^\[\]]*\]|(?!\())")
 
 
@@ -73,6 +74,8 @@ def places_of(text: str, side: Side) -> list[StatementPlace]:
             continue
         for match in wanted.finditer(unit.text):
             begin, end = _without_marker(unit.text, match.start()), match.end()
+            if begin >= end:  # it is only the mark of an item
+                continue
             begin, end, whole = _sentences_around(unit, begin, end)
             found.append(
                 _place(unit, number, lines, start=start, begin=begin, end=end, whole=whole and not is_cut(side))
@@ -211,7 +214,7 @@ def _without_marker(text: str, start: int) -> int:
 
 def _leads_elsewhere(text: str, *, same_folder: bool) -> bool:
     """Return whether a link or footnote of `text` would lead elsewhere in another page, in the same folder or not."""
-    if _REFERENCE.search(_WIKI.sub("", text)):
+    if _REFERENCE.search(_WIKI.sub("", text)) or _TO_A_HEADING.search(text):
         return True
     relative = [target for target, wiki in link_targets(without_code(text)) if not wiki and not target.startswith("/")]
-    return any(target.startswith("#") or not same_folder for target in relative)
+    return bool(relative) and not same_folder
