@@ -19,7 +19,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("path", type=nonempty, metavar="PAGE", help="the page: path, title or alias")
     parser.add_argument("--section", type=nonempty, metavar="HEADING", help="a heading, or 'A > B'")
-    parser.add_argument("--outline", action="store_true", help="only the outline of a long page")
+    parser.add_argument(
+        "--outline",
+        action="store_true",
+        help="first the outline, then the beginning of a long page",
+    )
     add_freshness(parser)
 
 

@@ -119,8 +119,8 @@ def _show(answer: SearchAnswer, verdict: Mapping[str, str]) -> None:
             console.print(Padding(f"[dim]{escape(tidy(line, 400))}[/]", (0, 0, 0, 2)))
     for line in _reading(explained):
         console.print(f"[dim]{escape(tidy(line, 400))}[/]")
-    console.print(
-        f"[dim]{verdict['level']}: {escape(verdict['reason'])}. Next: {escape(as_commands(verdict['next']))}[/]"
-    )
+    then = escape(as_commands(verdict["next"]))
+    # The terminal wraps the line itself, so that the command can be copied.
+    console.print(f"[dim]{verdict['level']}: {escape(verdict['reason'])}. Next: {then}[/]", soft_wrap=True)
     if answer.note:
         console.print(f"[yellow]{escape(answer.note)}[/]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import sys
 from contextlib import suppress
 
 import anyio
@@ -12,6 +13,7 @@ import anyio
 from knowledge.errors import StorageError
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.output import say
 
 YOUNG = 50_000
 """Number of new objects after which Python looks for reference cycles, of which there are hardly any. With Python's
@@ -31,6 +33,10 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
     if settings.file is not None:
         logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
+    if settings.http is None and sys.stdin is not None and sys.stdin.isatty():
+        say(
+            f"serving {settings.kb} over stdio, as an MCP host starts it; nothing is to be typed here, and Ctrl-C stops it"
+        )
     gc.set_threshold(YOUNG)
     return_freed_memory()
     anyio.run(_serve, settings)

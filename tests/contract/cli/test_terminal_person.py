@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -104,3 +105,10 @@ def test_a_host_that_an_older_version_named_terminal_does_not_pass_as_the_person
             await identify(state, ME, "an old secret")
 
     ann.asked(named)
+
+
+def test_serve_typed_at_a_terminal_says_what_it_does(ann: RunPerson) -> None:
+    with ann.at("serve") as screen:
+        screen.until(f"serving {ann.kb} over stdio", "Ctrl-C stops it")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.left() == 130
