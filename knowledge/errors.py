@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -245,6 +246,19 @@ class MoveRefused(StorageError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}; nothing was changed")
+
+
+class UndecidedState(StorageError):
+    """A knowledge base without a state looks like one that was moved, whose state is named after its old path."""
+
+    def __init__(self, root: str, candidates: Sequence[str]) -> None:
+        self.root, self.candidates = root, tuple(candidates)
+        kb = shlex.quote(root)
+        super().__init__(
+            f"{root} has no state yet, and looks like a knowledge base that was moved from {'; or '.join(candidates)}. "
+            f"To keep that state (history, hosts, trust): knowledge-forge state adopt --kb {kb}. "
+            f"To start with an empty one: knowledge-forge state new --kb {kb}. Nothing was changed"
+        )
 
 
 class StateInUse(StorageError):

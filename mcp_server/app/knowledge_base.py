@@ -21,6 +21,8 @@ from knowledge.history.past_states import PastStates
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from knowledge.state.locations import INDEXING_LEASE, default_schema, indexing_lease, is_default, state_dir_for
+from knowledge.state.moved_folder.former_states import require_decided
+from knowledge.state.moved_folder.record import read_record, record_folder
 from knowledge.state.ports import Progress, StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.locks.page_locks import Locks, PageLocks
@@ -154,11 +156,30 @@ async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
         VaultUnavailable, StorageError: as `open_base`.
     """
     vault = Vault.open(settings.kb)
-    state = await _state(settings, vault.root, state_dir_for(vault.root, settings.state_dir))
+    state = await _state(settings, vault.root, state_folder(vault.root, settings))
     try:
         yield state
     finally:
         await state.close()
+
+
+def state_folder(root: Path, settings: Settings) -> Path:
+    """Return the state folder of the knowledge base at the resolved `root`, and record in it whose it is.
+
+    Raises:
+        UndecidedState: the knowledge base looks like one that was moved, and nobody has decided which state it has.
+        UnsafeStateDirectory: as `state_dir_for`.
+    """
+    named = settings.state_dir.expanduser().resolve() if settings.state_dir else None
+    by_default = named is None or is_default(named, root)
+    if by_default:
+        require_decided(root)
+    folder = state_dir_for(root, settings.state_dir)
+    record = read_record(folder)
+    if record and not by_default and record.path != root and record.is_folder(record.path):
+        logger.warning("the state in %s is also that of %s; each knowledge base needs its own", folder, record.root)
+    record_folder(folder, root)
+    return folder
 
 
 async def _state(settings: Settings, root: Path, folder: Path) -> StateStore:
@@ -166,7 +187,13 @@ async def _state(settings: Settings, root: Path, folder: Path) -> StateStore:
     if settings.database_url is None:
         return await SqliteStateStore.open(folder / STATE_FILE)
     with needing_psycopg():
-        return await shared_database.open_state(settings.database_url, settings.database_schema or default_schema(root))
+        return await shared_database.open_state(settings.database_url, schema_name(root, folder, settings))
+
+
+def schema_name(root: Path, folder: Path, settings: Settings) -> str:
+    """Return the name of the schema in PostgreSQL; a moved knowledge base keeps its default one."""
+    record = read_record(folder)
+    return settings.database_schema or (record and record.schema) or default_schema(root)
 
 
 @contextmanager
@@ -198,7 +225,7 @@ async def open_base(
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
     """
     vault = Vault.open(settings.kb)
-    folder = state_dir_for(vault.root, settings.state_dir)
+    folder = state_folder(vault.root, settings)
     async with AsyncExitStack() as stack:
         state = await _state(settings, vault.root, folder)
         stack.push_async_callback(state.close)
@@ -316,7 +343,7 @@ def models_below(folder: Path, root: Path) -> Path:
 def models_folder(settings: Settings) -> Path:
     """Return where models are stored that a person provides or that are downloaded."""
     root = Vault.open(settings.kb).root
-    return models_below(state_dir_for(root, settings.state_dir), root)
+    return models_below(state_folder(root, settings), root)
 
 
 def utc_now() -> datetime:

@@ -15,12 +15,11 @@ import apsw
 
 from knowledge.errors import MoveRefused, MoveUnfinished, StateMoved
 from knowledge.pages.vault import Vault
-from knowledge.state.locations import default_schema, state_dir_for
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.state.transfer.move import Contents, OnStep, copy
 from knowledge.state.transfer.ports import WholeState
 from knowledge.state.transfer.sqlite_state import SqliteWholeState
-from mcp_server.app.knowledge_base import STATE_FILE, needing_psycopg
+from mcp_server.app.knowledge_base import STATE_FILE, needing_psycopg, schema_name, state_folder
 from mcp_server.app.settings.settings import Settings
 from mcp_server.late_module import LateModule
 
@@ -73,8 +72,8 @@ class StatePlace:
 def state_place(settings: Settings) -> StatePlace:
     """Return where the state of these settings is."""
     root = Vault.open(settings.kb).root
-    folder = state_dir_for(root, settings.state_dir)
-    return StatePlace(folder / STATE_FILE, settings.database_url, settings.database_schema or default_schema(root))
+    folder = state_folder(root, settings)
+    return StatePlace(folder / STATE_FILE, settings.database_url, schema_name(root, folder, settings))
 
 
 async def save(state: WholeState, file: Path, root: Path, on_step: OnStep = lambda _: None) -> Contents:

@@ -33,8 +33,7 @@ from knowledge.search.ranking.weights import RankingWeights
 from knowledge.search.use.events import UseCounts
 from knowledge.search.use.store import UseStore
 from knowledge.search.use.stored_weights import WeightsRecord, reset, store, stored_record
-from knowledge.state.locations import state_dir_for
-from mcp_server.app.knowledge_base import KnowledgeBase, open_base, utc_now
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base, state_folder, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import indexing_bars, update_to_measure
 from mcp_server.cli.terminal import keyboard
@@ -259,7 +258,7 @@ async def _forget(settings: Settings) -> int:
 
 
 def _state_dir(settings: Settings) -> Path:
-    return state_dir_for(Vault.open(settings.kb).root, settings.state_dir)
+    return state_folder(Vault.open(settings.kb).root, settings)
 
 
 def _as_json(report: UseReport, settings: Settings, *, applied: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.knowledge_base import holder_name, open_state
 from mcp_server.app.retention import Passed, Retention
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.state import backup, move
+from mcp_server.cli.state import adopt, backup, move
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_actions
 from mcp_server.cli.terminal.output import print_answer
@@ -43,6 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     move.arguments(actions["move"])
     backup.backup_arguments(actions["backup"])
     backup.restore_arguments(actions["restore"])
+    adopt.adopt_arguments(actions["adopt"])
     actions["compact"].add_argument(
         "--rewrite",
         action="store_true",
@@ -137,5 +138,7 @@ ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace, Settings], Awaita
     "move": ("move the whole state to PostgreSQL, or back to the file", move.run),
     "backup": ("save the whole state in one file, also while servers run", backup.backup),
     "restore": ("replace the state by a saved one", backup.restore),
+    "adopt": ("keep the state of a knowledge base whose folder was moved or renamed", adopt.run_adopt),
+    "new": ("begin with an empty state, although the folder looks like a moved one", adopt.run_new),
 }
 """The actions with their help texts."""

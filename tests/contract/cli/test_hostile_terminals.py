@@ -135,6 +135,8 @@ VERBS: dict[str, list[list[str]]] = {
     "state move": [[ACTS, "--dry-run"], [f"postgresql://{ACTS}@x/y", "--yes"]],
     "state backup": [[f"no{ACTS}folder/file"]],
     "state restore": [[f"no{ACTS}file", "--yes"]],
+    "state adopt": [[f"no{ACTS}folder", "--yes"]],
+    "state new": [[]],
     "doctor": [[], ["--json"]],
     "reference": [[ACTS]],
 }
