@@ -36,9 +36,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-BACK_S = 0.2
-"""A page that is missing for this long was removed."""
-
 
 class _Leftovers(ExitStack):
     """The work that remains after an act: removing staged files, and recording saves that it displaced for a moment."""
@@ -115,10 +112,6 @@ class Transaction:
         """
         async with self._writing((path,)) as leftovers:
             found = (await self._accounted((path,), leftovers, self._patience()))[path]
-            if found.raw is None:
-                # Some editors remove a file for a moment to save it.
-                await anyio.sleep(BACK_S)
-                found = (await self._accounted((path,), leftovers, self._patience()))[path]
             if found.raw is None:
                 await self._ledger.removed(path, at=self._now())
             elif path in leftovers.new_to_history and found.status is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 
+import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, StorageError
@@ -15,6 +16,8 @@ from knowledge.history.ports import Ledger, Revision
 from knowledge.history.timestamps import micros
 from knowledge.pages.vault import Scanned, Vault
 
+BACK_S = 0.2
+"""A page that is missing for this long was removed: some editors remove a file for a moment to save it."""
 MOST_RECORDED = 500
 """Pages that one call records; each takes some milliseconds. After a whole folder was copied in, there may be thousands."""
 
@@ -69,9 +72,13 @@ class OutsideChanges:
         begun = await self._ledger.begun()
         if begun is None:
             return []
-        return await anyio.to_thread.run_sync(self._compare, newest, begun)
+        changed, missing = await anyio.to_thread.run_sync(self._compare, newest, begun)
+        if missing:
+            await anyio.sleep(BACK_S)
+        return [*changed, *(path for path in missing if self._is_gone(path))]
 
-    def _compare(self, newest: dict[str, Revision], begun: datetime) -> Sequence[str]:
+    def _compare(self, newest: dict[str, Revision], begun: datetime) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the pages that changed, those that changed last first, and those that are missing."""
         begun_ns = micros(begun) * 1_000
         there = {page.path: page for page in self._vault.scan()}
         new = [page for page in there.values() if page.path not in newest and page.stamp.mtime_ns > begun_ns]
@@ -80,7 +87,7 @@ class OutsideChanges:
         by_time = sorted([*new, *edited], key=attrgetter("changed_ns"), reverse=True)
         # A page that a scan leaves out may be a second link to another one, or in a folder that cannot be listed.
         gone = [path for path, line in newest.items() if line.revision is not None and path not in there]
-        return [page.path for page in by_time] + sorted(path for path in gone if self._is_gone(path))
+        return [page.path for page in by_time], sorted(path for path in gone if self._is_gone(path))
 
     def _revision(self, page: Scanned) -> str | None:
         """Return the revision of the page, which is only read if it has changed since; None if it can't be read."""
