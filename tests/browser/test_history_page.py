@@ -14,7 +14,9 @@ from knowledge.errors import KnowledgeError
 from mcp_server.web.text.sanitize import marks
 from tests.browser.chromium import executable
 from tests.browser.payloads import LONG, PAYLOADS
+from tests.browser.test_every_page import AXE
 from tests.browser.test_review_page import LOOKS, contrast, looking
+from tests.external.programs import node_file
 from tests.support.hosts.writers import writing
 from tests.support.web.review_pages import PAGE, Place
 
@@ -129,10 +131,23 @@ async def paths_of(place: Place) -> Sequence[tuple[str, str]]:
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 768, 1440])
-async def test_every_page_of_history_fits_and_can_be_read(tmp_path: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "light"),
+        (1440, "dark"),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in ((360, "dark"), (768, "light"), (768, "dark"), (1440, "light"))
+        ),
+    ],
+)
+async def test_every_page_of_history_fits_can_be_read_and_has_no_barrier(
+    tmp_path: Path, width: int, scheme: str
+) -> None:
+    """With filters, conflicts and mistakes, which `test_every_page.py` does not show."""
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    axe = node_file("axe-core/axe.min.js")
     async with looking(tmp_path, **options) as (place, person):
         await days_work(place)
         await person.go("/history")
@@ -140,6 +155,8 @@ async def test_every_page_of_history_fits_and_can_be_read(tmp_path: Path, width:
             await person.go(path)
             assert (await person.page.evaluate(LOOKS))["width"] <= 0, path
             assert await contrast(person) >= 4.5, path
+            await person.page.evaluate(axe)
+            assert await person.page.evaluate(AXE) == [], path
             await person.picture(f"{width}-{scheme}-{name}")
 
 

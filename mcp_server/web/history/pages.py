@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 import anyio.to_thread
 from starlette.responses import PlainTextResponse, Response
 
-from knowledge.errors import BadCursor, KnowledgeError, NoSuchChange
-from knowledge.history.page_history import LinesOfOrigin
+from knowledge.errors import BadCursor, KnowledgeError, NoSuchChange, UnknownRevision
 from knowledge.history.ports import Revision
+from knowledge.history.timeline.comparison import Comparison, NoSuchState, PageState
+from knowledge.history.timeline.line_authors import AuthoredLines
 from knowledge.history.timeline.timeline import Change, ChangedPage
 from knowledge.history.timestamps import beginning_of, end_of
 from knowledge.merge.unified_diff import unified_diff
@@ -100,27 +101,24 @@ async def _of_page(request: PageRequest, path: str) -> dict[str, Any]:
 
 async def lines(request: PageRequest) -> Response:
     """Show a page's text, and for each line who wrote it."""
-    history = request.services.page_history
-    path, raw, revision = await history.present(request.query.get("path", ""))
-    if raw is None:
-        raise NotFound(
-            "This page was removed", f"{path} no longer exists. Its history says who removed it.", "/history"
-        )
-    runs = await history.written_by(path, raw)
+    page = await request.services.line_authors.of(request.query.get("path", ""))
+    if page.revision is None:
+        why = f"{page.path} no longer exists. Its history says who removed it."
+        raise NotFound("This page was removed", why, "/history?" + urlencode({"path": page.path}))
     start = request.number("line") or 1
-    shown = _as_many_as_fit([run for run in runs if run.first >= start])
-    rest = [run.first for run in runs if shown and run.first > shown[-1].first]
+    shown = _as_many_as_fit([run for run in page.runs if run.first >= start])
+    later = [run.first for run in page.runs if shown and run.first > shown[-1].first]
     return await request.show(
         "lines.html",
-        lambda: {"here": "/history", "path": path, "revision": revision, "runs": shown, "next": rest[0] if rest else 0},
+        lambda: {"here": "/history", "page": page, "runs": shown, "next": later[0] if later else 0, "author": author},
     )
 
 
-def _as_many_as_fit(runs: Sequence[LinesOfOrigin]) -> list[LinesOfOrigin]:
-    shown: list[LinesOfOrigin] = []
+def _as_many_as_fit(runs: Sequence[AuthoredLines]) -> list[AuthoredLines]:
+    shown: list[AuthoredLines] = []
     characters = 0
     for run in runs[:MOST_RUNS]:
-        characters += len(run.text)
+        characters += sum(map(len, run.lines))
         if shown and characters > MOST_CHARACTERS:
             break
         shown.append(run)
@@ -128,43 +126,70 @@ def _as_many_as_fit(runs: Sequence[LinesOfOrigin]) -> list[LinesOfOrigin]:
 
 
 async def difference(request: PageRequest) -> Response:
-    """Show the difference between two revisions of a page, word by word; with `as=text` as a unified diff."""
-    asked = request.query.get("path", "")
-    path, raw, present = await request.services.page_history.present(asked)
-    options = await _options(request, path)
-    after = request.query.get("to") or NOW
-    before = request.query.get("from") or _before(options, present if after == NOW else after)
-    old = await _content(request, (asked, path), before, raw)
-    new = await _content(request, (asked, path), after, raw)
+    """Show what a change did to a page, or the difference between two revisions, word by word; with `as=text` as a unified diff."""
+    name = request.query.get("path", "")
+    try:
+        found = await _comparison(request, name)
+    except (NoSuchState, UnknownRevision) as error:
+        raise NotFound("No such revision", str(error), "/history?" + urlencode({"path": name})) from None
+    path = found.path
+    old, new = ((state.raw or b"").decode("utf-8", "replace") for state in (found.before, found.after))
     diff = await _compared(request, old, new, path)
     if request.query.get("as") == "text":
         return PlainTextResponse(diff)
     layout: Layout = "inline" if request.query.get("layout") == "inline" else "split"
     whole = request.query.get("whole") == "1" and len(diff) <= WHOLE_AT_ONCE
     showing = DiffOptions(whole=whole, layout=layout)
-    shown = {"path": path, "from": before, "to": after}
+    before, after = found.before.revision or NONE, found.after.revision or NONE
+    after = NOW if request.query.get("to") == NOW else after
+    address = {"path": path, "change": found.change} if found.change else {"path": path, "from": before, "to": after}
+    options = await _options(request, path)
 
     def values() -> Mapping[str, Any]:
-        file = files_of([ChangedFile(path, "", "", diff, sent=False)], {}, showing)[0]
         return {
             "here": "/history",
             "path": path,
-            "file": file,
+            "change": found.change,
+            "file": files_of([ChangedFile(path, "", "", diff, sent=False)], {}, showing)[0],
             "showing": showing,
             "options": options,
             "before": before,
             "after": after,
-            "heads": (_name(before), _name(after)),
-            "address": "/diff?" + urlencode(shown),
+            "heads": (_state_name(found.before), "Now" if after == NOW else _state_name(found.after)),
+            "address": "/diff?" + urlencode(address),
             "shorter": len(diff) <= WHOLE_AT_ONCE,
         }
 
     return await request.show("difference.html", values)
 
 
-def diff_address(page: ChangedPage) -> str:
+async def _comparison(request: PageRequest, name: str) -> Comparison:
+    """Return the two states that the address names; without any, those before and after the page's newest change.
+
+    Raises:
+        NoSuchState, UnknownRevision: the page never was in one of them, or it is no longer kept.
+    """
+    comparisons, query = request.services.comparisons, request.query
+    before, after = query.get("from", ""), query.get("to", "")
+    if query.get("change") or not (before or after):
+        return await comparisons.change(name, query.get("change", ""))
+    after = after or NOW
+    if not before:
+        path, _, present = await request.services.page_history.present(name)
+        before = _before(await _options(request, path), present if after == NOW else after)
+    nothing = PageState(None, None)
+    sides = [side for side in (before, after) if side != NONE] or [NOW]
+    found = await comparisons.between(name, sides[0], sides[-1])
+    return replace(
+        found,
+        before=nothing if before == NONE else found.before,
+        after=nothing if after == NONE else found.after,
+    )
+
+
+def diff_address(change: Change, page: ChangedPage) -> str:
     """Return the address of the difference that a change made to a page."""
-    return "/diff?" + urlencode({"path": page.path, "from": page.before or NONE, "to": page.after or NONE})
+    return "/diff?" + urlencode({"path": page.path, "change": change.id})
 
 
 _WORDS = {"diff_of": diff_address, "author": author, "effect": effect}
@@ -191,18 +216,6 @@ def _before(options: Sequence[RevisionOption], revision: str | None) -> str:
     return revisions[later] if later < len(revisions) else NONE
 
 
-async def _content(request: PageRequest, names: tuple[str, str], revision: str, present: bytes | None) -> str:
-    """Return the text of the page at that revision. `names` are the path that was asked for, and the one that the page has now."""
-    if revision in (NOW, NONE):
-        return (present or b"").decode("utf-8", "replace") if revision == NOW else ""
-    for path in dict.fromkeys(names):
-        raw = await request.services.state.ledger.content(path, revision)
-        if raw is not None:
-            return raw.decode("utf-8", "replace")
-    back = "/history?" + urlencode({"path": names[1]})
-    raise NotFound("No such revision", f"{names[1]} has no revision {revision}, or it is no longer kept.", back)
-
-
 async def _compared(request: PageRequest, old: str, new: str, path: str) -> str:
     sides = (old, new, path)
     if len(old) + len(new) > SLOW:
@@ -215,5 +228,8 @@ def _diff(sides: tuple[str, str, str]) -> str:
     return unified_diff(old, new, path, context=3, most_characters=UNLIMITED, longest_line=UNLIMITED)
 
 
-def _name(revision: str) -> str:
-    return {NOW: "Now", NONE: "No page"}.get(revision, revision)
+def _state_name(state: PageState) -> str:
+    """Return what to call a state above its side of the difference."""
+    if state.revision is None:
+        return "No page"
+    return state.revision if state.at is None else f"{state.at:%Y-%m-%d %H:%M}, {state.revision}"

@@ -123,11 +123,10 @@ async def test_each_change_leads_to_its_diff_and_its_record(place: Place) -> Non
     await days_work(place)
     visitor = await place.visitor()
     html = await visitor.look("/history")
-    (edited,) = [link for link in diffs(html) if "notes%2Ftea" in link and "from=none" not in link]
+    edited, created = [link for link in diffs(html) if "notes%2Ftea" in link]
     shown = await visitor.look(edited)
     assert "<del>four</del>" in shown
     assert "<ins>five</ins>" in shown
-    created = next(link for link in diffs(html) if "from=none" in link)
     assert "It takes four minutes." in await visitor.look(created)
     record = re.search(r'href="(/audit/\d+)"', html)
     assert record is not None
@@ -150,7 +149,9 @@ async def test_any_two_revisions_are_compared_word_by_word_in_both_layouts(place
     assert re.findall(r"<del>(\w+)</del>", back) == ["green"]
     same = await visitor.look(f"/diff?{urlencode({**between, 'from': newest, 'to': 'now'})}")
     assert "The two revisions are the same." in same
-    assert "<del>blue</del>" in await visitor.look("/diff?path=kitchen/tea.md"), "with what was before"
+    assert "<del>blue</del>" in await visitor.look("/diff?path=kitchen/tea.md"), "the newest change"
+    assert "<del>blue</del>" in await visitor.look("/diff?path=kitchen/tea.md&to=now"), "with what was before"
+    assert "The pot is blue." in await visitor.look(f"/diff?path=kitchen/tea.md&from=none&to={first}")
     text = await visitor.look(f"/diff?{urlencode({**between, 'as': 'text'})}")
     assert "-It takes four minutes.\n+It takes five minutes." in text
 
@@ -184,14 +185,25 @@ async def test_each_line_of_a_page_says_who_wrote_it_from_which_source(place: Pl
         await host.merge("notes/tea.md", TEA, source="plane:KB-7")
     async with writing(place.settings, host="phone") as host:
         more = TEA + "\nThe lid is <b>lost</b>.\n"
-        await host.merge("notes/tea.md", more, base_revision=await host.revision("notes/tea.md"))
+        base = await host.revision("notes/tea.md")
+        await host.merge("notes/tea.md", more, base_revision=base, intent="the lid")
     visitor = await place.visitor()
     html = await visitor.look("/history/lines?path=notes/tea.md")
-    runs = [" ".join(re.sub(r"<[^>]*>", " ", run).split()) for run in re.findall(r"<li>\s*<p.*?</li>", html, re.DOTALL)]
-    assert any(f"{ME}@laptop source plane:KB-7" in run and "It takes four minutes." in run for run in runs)
+    runs = [
+        " ".join(re.sub(r"<[^>]*>", " ", run).split()) for run in re.findall(r"<li>\s*<div.*?</li>", html, re.DOTALL)
+    ]
+    assert any(f"{ME}@laptop" in run and "source plane:KB-7" in run and "It takes four minutes." in run for run in runs)
     (last,) = [run for run in runs if "&lt;b&gt;lost&lt;/b&gt;" in run]
-    assert f"line 11 {ME}@phone source user" in last
+    assert f"line 11 {ME}@phone" in last
+    assert "the lid" in last, "why"
     assert "lost" in await visitor.look(diffs(html)[-1])
+    page = place.settings.kb / "notes/tea.md"
+    page.write_text(
+        page.read_text(encoding="utf-8").replace("The pot is blue.", "Nobody has seen the pot."), encoding="utf-8"
+    )
+    await visitor.look("/history")
+    html = await visitor.look("/history/lines?path=notes/tea.md")
+    assert re.search(r"outside the server(?:(?!</li>).)*Nobody has seen the pot", html, re.DOTALL)
 
 
 async def test_a_long_page_is_shown_in_parts_that_are_the_whole(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
