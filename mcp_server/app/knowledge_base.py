@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import anyio
 
 from knowledge.errors import DatabaseRefused
+from knowledge.extras import install_command
 from knowledge.history.past_states import PastStates
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
@@ -202,8 +203,9 @@ def needing_psycopg() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        remedy = "pip install 'knowledge-forge[postgres]'"
-        raise DatabaseRefused("PostgreSQL", f"psycopg cannot be loaded ({error})", remedy) from error
+        raise DatabaseRefused(
+            "PostgreSQL", f"psycopg cannot be loaded ({error})", install_command("postgres")
+        ) from error
 
 
 @asynccontextmanager

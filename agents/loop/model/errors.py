@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from agents.errors import AgentError
 from agents.loop.model.ports import ModelUsage
+from knowledge.extras import install_command
 
 LONGEST_NAME = 80
 
@@ -32,9 +33,7 @@ class NotInstalled(ProviderError):
 
     def __init__(self, provider: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(
-            provider, f"{provider} needs a package; install it with pip install 'knowledge-forge[{extra}]'"
-        )
+        super().__init__(provider, f"{provider} needs a package; install it with {install_command(extra)}")
 
 
 class BadSurroundings(ProviderError):

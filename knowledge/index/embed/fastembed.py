@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
+from knowledge.extras import install_command
 from knowledge.index.embed.identity import finds_across, known_multilingual
 from knowledge.index.embed.transformer import PoliteThreads, batches_of
 from knowledge.private_files import private_folder
 
-INSTALL = "pip install 'knowledge-forge[fastembed]'"
 BATCH = 32
 BATCH_CHARACTERS = 2_000
 """Characters, padding included, that go through the model together: about 512 tokens. With batches of 32 texts in their
@@ -80,7 +80,7 @@ class FastembedModel:
         try:
             from fastembed import TextEmbedding
         except ImportError as error:
-            raise self.unavailable(f"fastembed cannot be loaded ({error})", INSTALL) from error
+            raise self.unavailable(f"fastembed cannot be loaded ({error})", install_command("fastembed")) from error
         known = {str(described["model"]): described for described in TextEmbedding.list_supported_models()}
         described = next((known[model] for model in known if model.casefold() == self._model.casefold()), None)
         if described is None:

@@ -10,10 +10,10 @@ from typing import Protocol
 import anyio.to_thread
 
 from knowledge.errors import RerankerUnavailable
+from knowledge.extras import install_command
 from knowledge.index.embed.transformer import PoliteThreads
 from knowledge.private_files import private_folder
 
-INSTALL = "pip install 'knowledge-forge[fastembed]'"
 BATCH = 4
 
 
@@ -52,7 +52,9 @@ class FastembedReranker:
         try:
             from fastembed.rerank.cross_encoder import TextCrossEncoder
         except ImportError as error:
-            raise RerankerUnavailable(self.name, f"fastembed cannot be loaded ({error})", INSTALL) from error
+            raise RerankerUnavailable(
+                self.name, f"fastembed cannot be loaded ({error})", install_command("fastembed")
+            ) from error
         known = [str(described["model"]) for described in TextCrossEncoder.list_supported_models()]
         if self.name not in known:
             raise RerankerUnavailable(self.name, "fastembed does not know it", f"it knows {', '.join(known)}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from knowledge.extras import install_command
 from mcp_server.app.settings.services import SERVICE_VARIABLES
 from mcp_server.app.settings.settings import BY_FIELD, VARIABLES, missing_for_model
 from mcp_server.connectors.zulip.mailbox import mailbox
@@ -102,9 +103,7 @@ def model_notes(values: Mapping[str, Any], installed: Callable[[str], bool]) -> 
     elif model is not None and missing:
         notes.append(f"no language model is used: {named(missing)} not set, nor is FORGE_MODEL_KEY_FILE")
     elif model is not None and not installed(model.company):
-        notes.append(
-            f"the language model cannot be used: its package is missing; pip install 'knowledge-forge[{model.company}]'"
-        )
+        notes.append(f"the language model cannot be used: its package is missing; {install_command(model.company)}")
     if missing and "runs" in (values.get("toolsets") or ()):
         notes.append(f"the toolset runs has no tools here: set {listed(missing)}")
     if model is not None and not priced(model.model, values.get("model_prices") or ()):

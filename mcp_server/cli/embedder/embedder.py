@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import size_in_words
+from knowledge.extras import install_command
 from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
 from knowledge.index.indexing_service import TTL_S
 from knowledge.state.ports import Progress
@@ -111,7 +112,7 @@ async def _list(_args: argparse.Namespace, settings: Settings) -> int:
         print(_line(offer).rstrip())
     print()
     if importlib.util.find_spec("fastembed") is None:
-        say("more models, fetched for you: pip install 'knowledge-forge[fastembed]'")
+        say(f"more models, fetched for you: {install_command('fastembed')}")
     say(
         f"models of your own: any folder with an .onnx file and tokenizer.json; those in {models_folder(settings)} are listed"
     )
@@ -267,7 +268,7 @@ def _offer(args: argparse.Namespace, settings: Settings) -> EmbedderOffer:
     known = _known(settings)
     found = named(name, known) or next((o for o in known if Path(o.name).name == name), None)
     if found is None:
-        hint = "" if importlib.util.find_spec("fastembed") else "; more with: pip install 'knowledge-forge[fastembed]'"
+        hint = "" if importlib.util.find_spec("fastembed") else f"; more with: {install_command('fastembed')}"
         raise WronglyAsked(f"no embedder is called {name!r}: knowledge-forge embedder list shows them{hint}")
     return found
 

@@ -12,6 +12,7 @@ import anyio.to_thread
 import pytest
 
 from knowledge.errors import EmbedderUnavailable
+from knowledge.extras import install_command
 from knowledge.search.answers import SearchAnswer
 from knowledge.state.ports import IndexIdentity, Space
 from mcp_server.app.composition import App, open_app
@@ -193,7 +194,7 @@ async def test_fastembed_that_is_not_installed_is_said_with_the_extra(plain: Set
     async with open_base(settings) as base, held_lease(base) as lease:
         assert lease is not None
         done = await bring_up_to_date(base, lease, vectors=True)
-        assert "pip install 'knowledge-forge[fastembed]'" in done.waiting
+        assert install_command("fastembed") in done.waiting
         assert (await ask(base)).note is None
         with pytest.raises(EmbedderUnavailable, match="bge-small"):
             await base.indexer.renew(lease.fence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from agents.loop.model.errors import BadKey, NotInstalled
 from agents.loop.model.ports import FromUser, ModelReply, ModelRequest
 from agents.loop.providers.usage import conversation_id
+from knowledge.extras import install_command
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.loader import load
 from mcp_server.app.settings.settings import Settings
@@ -101,7 +103,7 @@ async def test_a_missing_package_is_reported_with_its_extra_and_may_be_installed
         model = configured(named(tmp_path, at, vendor))
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, package, None)
-            with pytest.raises(NotInstalled, match=rf"pip install 'knowledge-forge\[{package}\]'"):
+            with pytest.raises(NotInstalled, match=re.escape(install_command(package))):
                 await ask(model, "Say hello.")
         assert (await ask(model, "Say hello.")).text == "hello"
         await model.aclose()

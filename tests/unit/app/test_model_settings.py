@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.extras import install_command
 from mcp_server.app.composition import listed
 from mcp_server.app.settings.notes import model_notes
 from mcp_server.app.settings.reference_pages import settings_page
@@ -128,7 +129,7 @@ def test_half_a_configuration_starts_and_says_what_to_set(given: Given, environ:
 def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it() -> None:
     values = {"model": model_name("openai-responses:x"), "openai_api_key": KEY}
     (note,) = model_notes(values, installed=lambda _package: False)
-    assert "pip install 'knowledge-forge[openai]'" in note
+    assert install_command("openai") in note
     assert model_notes(values, installed={"openai"}.__contains__) == []
 
 

@@ -24,6 +24,9 @@ PAGES = sorted(KB.rglob("*.md"))
 TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/pytest -n 3 --dist worksteal"
 
 
+SOURCES = sorted(path for room in ("knowledge", "agents", "mcp_server", "kb") for path in (ROOT / room).rglob("*.*"))
+
+
 def text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
@@ -38,6 +41,14 @@ def test_generated_files_follow_the_declarations() -> None:
 def test_ci_runs_the_readme_s_test_command() -> None:
     assert TEST_COMMAND in text(ROOT / "README.md")
     assert TEST_COMMAND in text(ROOT / ".ci" / "run")
+
+
+def test_nobody_is_told_to_install_the_program_by_its_name_from_an_index() -> None:
+    """It is installed from a checkout or a wheel file. In a public index the name may be somebody else's."""
+    named = re.compile(r"pip install [^|&\n]*\bknowledge-forge(?![\w-]*\.whl)(\[|'|`|$|\s)", re.MULTILINE)
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(p for p in SOURCES if p.suffix in (".md", ".py", ".html"))]
+    assert {path.name for path in files} > {"run-as-a-service.md", "extras.py"}
+    assert [str(path.relative_to(ROOT)) for path in files if named.search(text(path))] == []
 
 
 def test_the_command_line_reference_knows_every_verb() -> None:

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Literal
 
 from tokenizers import Tokenizer
 
+from knowledge.extras import install_command
 from knowledge.index.embed.onnx.model_files import ModelFiles, UnusableModel
 
 if TYPE_CHECKING:
     import onnxruntime
 
-INSTALL = "pip install 'knowledge-forge[onnx]'"
 KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "position_ids"})
 
 
 class NoRuntime(UnusableModel):
     """Onnxruntime is not installed; `mend` says what to do."""
 
-    mend = INSTALL
+    mend = install_command("onnx")
 
 
 def tokenizer_of(

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
+from knowledge.extras import install_command
 from knowledge.index.engines.server_line import ServerFailure, ServerLine, warn_of_plain_key
 from knowledge.wire.addresses import shown_address
 
@@ -132,7 +133,7 @@ class MeilisearchLine(ServerLine):
         try:
             from knowledge.index.engines.meilisearch.client import MeilisearchConnection, open_session
         except ImportError as error:
-            problem = "its client is not installed (pip install 'knowledge-forge[meilisearch]')"
+            problem = f"its client is not installed ({install_command('meilisearch')})"
             raise EngineUnavailable(ENGINE, problem) from error
         at = self._address
         with self._opening:

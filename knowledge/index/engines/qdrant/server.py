@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
+from knowledge.extras import install_command
 from knowledge.index.engines.qdrant.points import MARK, CollectionMark, parse_mark
 from knowledge.index.engines.server_line import ServerFailure, ServerLine, warn_of_plain_key
 from knowledge.wire.addresses import shown_address
@@ -42,7 +43,7 @@ def connect(address: QdrantAddress) -> AsyncQdrantClient:
     try:
         from knowledge.index.engines.qdrant.client import open_client
     except ImportError as error:
-        problem = "its client is not installed (pip install 'knowledge-forge[qdrant]')"
+        problem = f"its client is not installed ({install_command('qdrant')})"
         raise EngineUnavailable(ENGINE, problem) from error
     warn_of_plain_key(address.key, address.url, shown_address(address.url))
     return open_client(address.url, address.key, grpc=address.grpc, grpc_port=address.grpc_port)
