@@ -14,6 +14,7 @@ from mcp_server.app.settings.services import SERVICE_VARIABLES
 from mcp_server.cli.doctor.page_problems import PageProblem
 from mcp_server.cli.doctor.repairs import Repair
 from mcp_server.cli.doctor.result import DoctorFinding
+from mcp_server.cli.terminal.commands import given
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 
@@ -25,6 +26,7 @@ _NUMBER = re.compile(r" at line \d+|\d[\d,.]*")
 
 def print_findings(findings: Sequence[DoctorFinding], *, verbose: bool) -> None:
     """Print a line for each finding, with pages of one problem together; `verbose` prints each of them."""
+    folder = given()
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings if verbose else _without_unused(findings):
         lines = [escape(finding.found)] + ([f"[dim]-> {escape(finding.mend)}[/]"] if finding.mend else [])
@@ -34,6 +36,8 @@ def print_findings(findings: Sequence[DoctorFinding], *, verbose: bool) -> None:
             lines += _all_of(group) if every else _first_of(group, alone=len(groups) == 1)
         table.add_row(f"[{_COLOURS[finding.health]}]{finding.health}[/]", f"[bold]{finding.what}[/]", "\n".join(lines))
     stdout_console().print(table)
+    if folder and any("knowledge-forge " in finding.mend for finding in findings):
+        stdout_console().print(f"[dim]these commands need the same folder: {escape(folder)}[/]", soft_wrap=True)
 
 
 def _without_unused(findings: Sequence[DoctorFinding]) -> Iterator[DoctorFinding]:

@@ -17,6 +17,7 @@ from knowledge.index.page_rows import DirectoryTrust, UnusablePage, prepare
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import (
+    ASK_S,
     OnProgress,
     bring_up_to_date,
     differences,
@@ -148,9 +149,18 @@ async def _updated(
                 # Each batch that was stored is in the database, and now in the index of words, too.
                 await base.indexer.catch_up()
                 return f"{wait_s:g} s were not enough; --wait SECONDS allows more"
+        # A search server reports what it has a moment later.
+        with anyio.move_on_after(max(0.0, began + wait_s - anyio.current_time())):
+            while by_words and not _failure(base) and await _words_are_behind(base):  # noqa: ASYNC110 - in another process
+                await anyio.sleep(ASK_S)
     except StorageError as error:
         return f"the index cannot be updated: {error}"
-    return "they changed while they were indexed"
+    return _failure(base) or "they changed while they were indexed"
+
+
+def _failure(base: KnowledgeBase) -> str:
+    """Return why the index of words could not be updated here, "" if it could."""
+    return next((problem.reason for problem in base.indexer.problems if not problem.path), "")
 
 
 async def _late(base: KnowledgeBase) -> tuple[frozenset[str], frozenset[str]]:

@@ -22,6 +22,11 @@ def remember(parsed: argparse.Namespace) -> None:
     _given.set(tuple(word for option, value in named if value is not None for word in (option, str(value))))
 
 
+def given() -> str:
+    """Return the common options of this command line as they are typed, "" if there were none."""
+    return shlex.join(_given.get())
+
+
 def command(verb: str, *words: str) -> str:
     """Return a command line to type, for the same folder as this one."""
     return shlex.join(["knowledge-forge", verb, *words, *_given.get()])

@@ -156,3 +156,9 @@ def test_fix_has_nothing_to_do_in_a_sound_knowledge_base(ann: Person) -> None:
     done = ann.here("doctor", "--fix")
     assert done.returncode == 0
     assert "there is nothing that doctor can fix" in done.stdout
+
+
+def test_commands_that_the_doctor_names_come_with_the_folder_that_was_asked_about(ann: Person) -> None:
+    assert f"need the same folder: --kb {ann.kb} --state-dir {ann.state}" in ann.here("doctor").stdout
+    told = ann.type("doctor", FORGE_KB=str(ann.kb), FORGE_STATE_DIR=str(ann.state)).stdout
+    assert "need the same folder" not in told

@@ -18,6 +18,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.freshness import IndexState
 from tests.contract.cli import test_commands as commands
 from tests.contract.cli.test_commands import COUNT, PROGRAM, TIMEOUT_S, Person
+from tests.doubles.meilisearch import serving as search_server
 from tests.support.knowledge_bases.folders import write
 
 ann = commands.ann
@@ -191,3 +192,17 @@ def test_check_is_no_verdict_while_pages_are_missing(ann: Person) -> None:
     assert "this is no verdict on all pages" in done.stdout
     assert "1 page changed and is not in the index yet (process 4711 is indexing)" in done.stderr
     assert ann.json("check", "--no-index")["index"]["waiting"] == 1
+
+
+def test_a_search_server_that_is_behind_or_down_leaves_no_search_without_a_verdict(ann: Person) -> None:
+    with search_server("key") as double:
+        env = {"FORGE_MEILI_URL": double.url, "FORGE_MEILI_KEY": "key"}
+        for word in ("okapi", "zebra"):
+            write(ann.kb, {f"{word}.md": f"# {word}\n\nThe {word} nibbles.\n"})
+            found = ann.json("search", word, "nibbles", "--wait", str(TIMEOUT_S), **env)
+            assert (found["hits"][0]["path"], found["index"]["complete"]) == (f"{word}.md", True)
+        double.stop()
+        write(ann.kb, {"kudu.md": "# Kudu\n\nThe kudu nibbles.\n"})
+        found = ann.json("search", "kudu", "nibbles", "--wait", str(TIMEOUT_S), **env)
+        assert (found["hits"][0]["path"], found["index"]["complete"]) == ("kudu.md", True)
+        double.start()
