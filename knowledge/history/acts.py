@@ -12,6 +12,8 @@ from knowledge.history.timestamps import aware
 
 APPROVED_BY = "approved by "
 """The beginning of the decision of an act that a person approved; the name and, in parentheses, the place follow."""
+FOLLOW = "follow"
+"""The tool of the act in which the server follows a page that somebody moved outside it."""
 PERSONS = ("terminal", "page")
 """What stands in the place of a host in the principal of a person: `USER@terminal`, `USER@page`."""
 MOST_DIGITS = 18

@@ -19,6 +19,7 @@ import apsw
 from knowledge.errors import CorruptDatabase, UnknownIntent
 from knowledge.history.acts import (
     APPROVED_BY,
+    FOLLOW,
     PERSONS,
     carries_out,
     history_line,
@@ -363,7 +364,7 @@ _BY_SOMEBODY = """AND (
     r.principal = ANY(%(who)s::text[]) OR strpos(r.principal || %(line)s::text, %(host)s) > 0
     OR strpos(%(line)s::text || r.principal, %(person)s) > 0 OR strpos(a.body, %(approved)s) > 0
 )"""
-_BY_EDITORS = "AND r.how = 'outside'"
+_BY_EDITORS = f"AND (r.how = 'outside' OR r.tool = '{FOLLOW}')"
 _SINCE, _UNTIL, _AFTER = (
     "AND r.made_at >= %(since)s",
     "AND r.made_at < %(until)s",

@@ -123,6 +123,27 @@ class Transaction:
                 at = self._saved_at(found.status, None)
                 await self._keep(path, found.raw, at if seen is None else min(max(at, seen.at), self._now()))
 
+    async def follow_move(self, old: str, new: str) -> bool:
+        """Record that somebody moved a page outside the server; False, and nothing recorded, if it is not so.
+
+        The page keeps its history, its origins and its contradictions. Links to it stay as they are.
+
+        Raises:
+            KnowledgeError: a page can't be read or locked.
+        """
+        async with self._writing((old, new)):
+            seen = await self._look((old, new))
+            newest, known = await self._ledger.history(old, limit=1), await self._ledger.history(new, limit=1)
+            page = seen[new]
+            if seen[old].raw is not None or page.raw is None or page.status is None or known or not newest:
+                return False
+            if newest[0].path != old or newest[0].revision != page.revision:
+                return False
+            at = min(max(datetime.fromtimestamp(page.status.st_ctime, UTC), newest[0].at), self._now())
+            await self._ledger.keep(new, page.raw, how="seen", at=at)
+            await self._ledger.commit(entries.followed(old, new, newest[0].revision or "", at))
+            return True
+
     async def watch(self) -> None:
         """Keep checking pages for some seconds after they were written here. Runs until it is cancelled."""
         await self._watch.run()

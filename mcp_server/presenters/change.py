@@ -25,12 +25,12 @@ def change_fields(change: Change) -> Mapping[str, Any]:
 
 def author(change: Change) -> str:
     """Return who made the change: the host, the person, or an editor outside the server."""
-    return change.by or "outside the server"
+    return "outside the server" if change.outside else change.by
 
 
 def notes(change: Change) -> list[str]:
     """Return what else people should know: the reason, the source, who approved it, and its outcome if it was unusual."""
-    found = [change.intent] if change.intent else []
+    found = [change.intent] if change.intent and not change.outside else []
     if change.source not in ("user", "unknown"):
         found.append(f"source {change.source}")
     if change.approved_by:

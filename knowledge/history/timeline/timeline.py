@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from knowledge.errors import NoSuchChange, NoSuchPath
-from knowledge.history.acts import APPROVED_BY, act_name, lines_changed
+from knowledge.history.acts import APPROVED_BY, FOLLOW, act_name, lines_changed
 from knowledge.history.ports import ActsWanted, Ledger, RecordedAct, Revision
 from knowledge.history.timestamps import aware, micros, moment
 from knowledge.pages.paths import clean_path
@@ -72,7 +72,7 @@ class Change:
     @property
     def outside(self) -> bool:
         """Whether it was made outside the server."""
-        return not self.by
+        return not self.by or self.tool == FOLLOW
 
     def of(self, path: str | None) -> ChangedPage:
         """Return what it did to the page at `path`, now or before; if it did nothing to that one, the first page."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from knowledge.history.acts import lines_changed
+from knowledge.history.acts import FOLLOW, lines_changed
 from knowledge.history.ports import Actor, FileChange, HistoryEntry
 from knowledge.pages.vault import revision_of
 from knowledge.writing.files.file_set import FoundPage
@@ -52,6 +52,13 @@ def undone(entry: HistoryEntry) -> HistoryEntry:
     """Return the entry of the same act after all of it was undone."""
     changes = tuple(replace(change, after=change.before, moved_from=None) for change in entry.changes)
     return replace(entry, changes=changes, outcome="undone", origins={}, contradictions=(), undoes=())
+
+
+def followed(old: str, new: str, revision: str, at: datetime) -> HistoryEntry:
+    """Return the entry of the server's own act of following a page that somebody moved outside the server."""
+    changes = (FileChange(old, revision, None), FileChange(new, None, revision, moved_from=old))
+    intent = f"follow a move made outside the server: {old} to {new}"
+    return HistoryEntry(at, Actor(SERVER, FOLLOW, revision), changes, source="unknown", intent=intent)
 
 
 def restoring(path: str, joined: bytes) -> PageAct[None]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -33,61 +35,116 @@ class OutsideRecord:
     failed: Sequence[str]
 
 
+class _FilesCompared(NamedTuple):
+    """Pages that changed, newest lines of pages that are missing, and all pages without a history."""
+
+    changed: Sequence[str]
+    missing: Sequence[Revision]
+    strangers: Sequence[Scanned]
+
+
+class _FilesDiffering(NamedTuple):
+    """Pages that changed or are gone, and among them those that moved, with their new paths."""
+
+    changed: Sequence[str] = ()
+    moves: Mapping[str, str] = MappingProxyType({})
+
+
 class OutsideChanges:
     """Finds pages that differ from the end of their histories.
 
+    `note` records one page as it is, `follow` a page at its new path; it returns False if the page did not move after all.
     A page without a history is new to the server. It is recorded if it was saved after the server kept its first page: older ones
     were there before, and nobody has changed them since.
     """
 
-    def __init__(self, vault: Vault, ledger: Ledger, note: Callable[[str], Awaitable[None]]) -> None:
-        self._vault, self._ledger, self._note = vault, ledger, note
+    def __init__(
+        self,
+        vault: Vault,
+        ledger: Ledger,
+        note: Callable[[str], Awaitable[None]],
+        follow: Callable[[str, str], Awaitable[bool]],
+    ) -> None:
+        self._vault, self._ledger, self._note, self._follow = vault, ledger, note, follow
         self._compared: dict[str, tuple[int, str | None]] = {}
         """When each page had last changed, and its revision then."""
 
     async def record(self, *, most: int = MOST_RECORDED) -> OutsideRecord:
-        """Bring at most `most` changed pages on record, those that changed last first.
+        """Bring at most `most` changed pages on record: those that moved, then those that changed last.
 
         Raises:
             VaultUnavailable, StorageError: the folder or the database can't be used.
         """
-        changed = await self._changed()
+        found = await self._differing()
         recorded: list[str] = []
         failed: list[str] = []
-        for path in changed[:most]:
-            try:
-                await self._note(path)
-            except StorageError:
-                raise
-            except KnowledgeError:
-                log.warning("cannot bring the change of %s on record", path, exc_info=True)
-                failed.append(path)
-            else:
+        for old, new in list(found.moves.items())[:most]:
+            if await self._done(self._follow(old, new), old, failed):
+                recorded += [old, new]
+        done = {*recorded, *failed}
+        rest = [path for path in found.changed if path not in done]
+        room = max(0, most - len(found.moves))
+        for path in rest[:room]:
+            if await self._done(self._note(path), path, failed) is not False:
                 recorded.append(path)
-        return OutsideRecord(recorded, max(0, len(changed) - most), failed)
+        return OutsideRecord(recorded, max(0, len(rest) - room), failed)
 
-    async def _changed(self) -> Sequence[str]:
-        """Return the paths of pages that differ from the end of their histories, those that changed last first."""
+    async def _done(self, work: Awaitable[bool | None], path: str, failed: list[str]) -> bool | None:
+        """Return what `work` returns; if the page can't be read or locked, add it to `failed` and return False."""
+        try:
+            return await work
+        except StorageError:
+            raise
+        except KnowledgeError:
+            log.warning("cannot bring the change of %s on record", path, exc_info=True)
+            failed.append(path)
+            return False
+
+    async def _differing(self) -> _FilesDiffering:
+        """Return the pages that differ from the end of their histories."""
         newest = {line.path: line for line in await self._ledger.newest_lines()}
         begun = await self._ledger.begun()
         if begun is None:
-            return []
-        changed, missing = await anyio.to_thread.run_sync(self._compare, newest, begun)
-        if missing:
-            await anyio.sleep(BACK_S)
-        return [*changed, *(path for path in missing if self._is_gone(path))]
+            return _FilesDiffering()
+        compared = await anyio.to_thread.run_sync(self._compare, newest, begun)
+        if not compared.missing:
+            return _FilesDiffering(compared.changed)
+        await anyio.sleep(BACK_S)
+        gone = [line for line in compared.missing if self._is_gone(line.path)]
+        moves = await self._moves(gone, compared.strangers)
+        return _FilesDiffering([*compared.changed, *(line.path for line in gone)], moves)
 
-    def _compare(self, newest: dict[str, Revision], begun: datetime) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the pages that changed, those that changed last first, and those that are missing."""
+    def _compare(self, newest: Mapping[str, Revision], begun: datetime) -> _FilesCompared:
         begun_ns = micros(begun) * 1_000
         there = {page.path: page for page in self._vault.scan()}
-        new = [page for page in there.values() if page.path not in newest and page.stamp.mtime_ns > begun_ns]
+        strangers = [page for page in there.values() if page.path not in newest]
+        new = [page for page in strangers if page.stamp.mtime_ns > begun_ns]
         known = [page for page in there.values() if page.path in newest]
         edited = [page for page in known if self._revision(page) not in (None, newest[page.path].revision)]
         by_time = sorted([*new, *edited], key=attrgetter("changed_ns"), reverse=True)
         # A page that a scan leaves out may be a second link to another one, or in a folder that cannot be listed.
-        gone = [path for path, line in newest.items() if line.revision is not None and path not in there]
-        return [page.path for page in by_time], sorted(path for path in gone if self._is_gone(path))
+        gone = [line for path, line in newest.items() if line.revision is not None and path not in there]
+        missing = sorted((line for line in gone if self._is_gone(line.path)), key=attrgetter("path"))
+        return _FilesCompared([page.path for page in by_time], missing, strangers)
+
+    async def _moves(self, gone: Sequence[Revision], strangers: Sequence[Scanned]) -> Mapping[str, str]:
+        """Return the new paths of pages that somebody moved: one page is missing, and one new page has exactly its bytes.
+
+        Where several have the same bytes, only those with the same file name count.
+        """
+        old: dict[str, list[str]] = {}
+        sizes: set[int] = set()
+        for line in gone[:MOST_RECORDED]:
+            raw = await self._ledger.content(line.path, line.revision or "")
+            if raw:
+                sizes.add(len(raw))
+                old.setdefault(line.revision or "", []).append(line.path)
+        alike = [page for page in strangers if page.stamp.size in sizes]
+        new: dict[str, list[str]] = {}
+        for page in alike:
+            revision = await anyio.to_thread.run_sync(self._revision, page)
+            new.setdefault(revision or "", []).append(page.path)
+        return {was: now for revision, paths in old.items() for was, now in _pairs(paths, new.get(revision, []))}
 
     def _revision(self, page: Scanned) -> str | None:
         """Return the revision of the page, which is only read if it has changed since; None if it can't be read."""
@@ -106,3 +163,15 @@ class OutsideChanges:
     def _folder_is_listed(self, path: str) -> bool:
         """Return whether no folder above the page, and not the page itself, is among those that could not be read."""
         return not any(path == problem.path or path.startswith(f"{problem.path}/") for problem in self._vault.problems)
+
+
+def _pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield which path became which, as far as that is certain."""
+    if len(old) == len(new) == 1:
+        yield old[0], new[0]
+        return
+    for was in old:
+        name = was.rpartition("/")[2]
+        same = [path for path in new if path.rpartition("/")[2] == name]
+        if len(same) == 1 and [path.rpartition("/")[2] for path in old].count(name) == 1:
+            yield was, same[0]

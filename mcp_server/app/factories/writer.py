@@ -115,7 +115,7 @@ def writing_on(parts: WriterBasis) -> Writing:
     page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
     contradictions = Contradictions(parts.vault, parts.ledger, parts.now)
     sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
-    outside = OutsideChanges(parts.vault, parts.ledger, acts.note_outside)
+    outside = OutsideChanges(parts.vault, parts.ledger, acts.note_outside, acts.follow_move)
     timeline = Timeline(parts.ledger, parts.tiers)
     comparisons = Comparisons(parts.vault, parts.ledger, timeline)
     authors = LineAuthors(parts.ledger, page_history)

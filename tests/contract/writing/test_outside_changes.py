@@ -12,7 +12,7 @@ import pytest
 from knowledge.history.ports import ActsWanted, Revision
 from knowledge.pages.vault import Vault, revision_of
 from knowledge.writing.files.outside_changes import OutsideChanges, OutsideRecord
-from tests.support.state.ledgers import open_shared
+from tests.support.state.ledgers import change, entry, open_shared, origin
 from tests.support.state.memory.ledger import MemoryLedger
 from tests.support.writing.acts import World, appending, setting
 
@@ -33,7 +33,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
 
 
 def outside(world: World) -> OutsideChanges:
-    return OutsideChanges(Vault.open(world.root), world.ledger, world.acts.note_outside)
+    return OutsideChanges(Vault.open(world.root), world.ledger, world.acts.note_outside, world.acts.follow_move)
 
 
 async def record(world: World, *, most: int = 500) -> OutsideRecord:
@@ -106,6 +106,49 @@ async def test_an_edit_of_a_page_that_was_only_read_is_compared_with_what_was_re
     await record(world)
     newest, oldest = await world.ledger.history("b.md", limit=9)
     assert (newest.before, oldest.revision, oldest.at) == (revision_of(b"# B\n"), revision_of(b"# B\n"), LONG_AGO)
+
+
+async def test_a_moved_page_keeps_its_history_and_its_origins(world: World) -> None:
+    saved(world, PAGE, TEXT, LONG_AGO)
+    await world.acts.run(appending(PAGE, b"Three."))
+    await world.ledger.keep("other.md", b"one", how="seen", at=LONG_AGO)
+    await world.ledger.commit(entry(change("other.md", None, b"one"), origins={"other.md": [origin("other")]}))
+    world.put("other.md", b"one")
+    (world.root / "new").mkdir()
+    (world.root / PAGE).rename(world.root / "new/b.md")
+    (world.root / "other.md").rename(world.root / "moved.md")
+    found = await record(world)
+    assert sorted(found.recorded) == [PAGE, "moved.md", "new/b.md", "other.md"]
+    assert [line.path for line in await world.ledger.history("new/b.md", limit=9)] == ["new/b.md", PAGE, PAGE]
+    tracked = await world.ledger.tracked("moved.md")
+    assert tracked is not None
+    assert list(tracked.origins) == [origin("other")]
+    moves = await world.ledger.timeline(ActsWanted(who=""), limit=2)
+    assert {(act.lines[1].path, act.lines[1].moved_from) for act in moves} == {
+        ("new/b.md", PAGE),
+        ("moved.md", "other.md"),
+    }
+    assert await world.ledger.content("new/b.md", revision_of(TEXT)) == TEXT
+    assert (await record(world)).recorded == []
+
+
+async def test_a_page_that_was_moved_and_edited_is_removed_and_new(world: World) -> None:
+    await world.acts.run(setting({PAGE: TEXT}))
+    (world.root / PAGE).unlink()
+    world.put("b.md", TEXT + b"More.\n")
+    assert sorted((await record(world)).recorded) == ["b.md", PAGE]
+    assert (await newest(world, PAGE)).revision is None
+    assert (await newest(world, "b.md")).moved_from is None
+
+
+async def test_pages_with_the_same_bytes_are_told_apart_by_their_names_or_not_at_all(world: World) -> None:
+    await world.acts.run(setting({"a/one.md": TEXT, "a/two.md": TEXT, "a/three.md": TEXT}))
+    for old, new in (("a/one.md", "b/one.md"), ("a/two.md", "b/2.md"), ("a/three.md", "b/3.md")):
+        world.put(new, (world.root / old).read_bytes())
+        (world.root / old).unlink()
+    await record(world)
+    moved_from = {path: (await newest(world, path)).moved_from for path in ("b/one.md", "b/2.md", "b/3.md")}
+    assert moved_from == {"b/one.md": "a/one.md", "b/2.md": None, "b/3.md": None}
 
 
 async def test_many_new_pages_are_recorded_some_at_a_time_the_newest_first(world: World) -> None:

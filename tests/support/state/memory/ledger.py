@@ -9,6 +9,7 @@ from datetime import datetime
 from knowledge.errors import ProposalSettled, UnknownIntent
 from knowledge.history.acts import (
     APPROVED_BY,
+    FOLLOW,
     PERSONS,
     act_name,
     carries_out,
@@ -274,7 +275,7 @@ class MemoryLedger:
         paths = [path for line in act.lines for path in (line.path, line.moved_from) if path is not None]
         if wanted.folder and not any(path.startswith(f"{wanted.folder}/") for path in paths):
             return False
-        if who == "" and first.how != "outside":
+        if who == "" and first.how != "outside" and first.tool != FOLLOW:
             return False
         if who:
             by = first.principal
