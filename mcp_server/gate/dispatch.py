@@ -277,6 +277,12 @@ class Gate:
         # Nothing would be written, only claims are open: the person decides about those, not about an empty act.
         flagged = None if shown.files else await self._unsettled(spec, call, asked, plan, shown.answer)
         if flagged is not None:
+            try:
+                if plan.note is not None:
+                    await plan.note()
+            except Exception:
+                # The proposal is made and shows both sides. The contradiction is recorded when the claim is sent again.
+                logger.exception("the contradictions that %s found cannot be recorded now", spec.name)
             return CallAnswered({**content, "proposal": await summary(flagged, self._address)})
         proposal = await self._proposing.call(
             spec, call, asked.model_dump(mode="json"), shown=replace(shown, answer=content), decision=decision

@@ -108,6 +108,7 @@ class CallPlan(Generic[R]):
         teaches: It writes what agents receive before they begin. After reading unverified text it needs one level more, as acts that
             leave the machine do.
         unsettled: Plans what an answer left for a person to decide. Returns that plan, and the texts that it would replace.
+        note: Records what the plan found out, for a caller who may not execute it.
     """
 
     execute: Callable[[Call], Awaitable[R]] = _never
@@ -119,6 +120,7 @@ class CallPlan(Generic[R]):
     destination: str = ""
     teaches: bool = False
     unsettled: Callable[[Call, R], Awaitable[tuple[CallPlan[R], tuple[str, ...]] | None]] | None = None
+    note: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,9 @@ class ContradictionDecisions:
         flag = await self._services.contradictions.one(flag_id)
         await self._require_trusted(await self._services.settlements.look(flag), choice)
         done = await self._services.settlements.keep(flag_id, choice, by=self._by, shown=shown)
-        return await self._answered(done, f"the {choice} statement was kept")
+        return await self._answered(
+            done, "the existing text was kept" if choice == CHOICES[0] else "the new text was kept"
+        )
 
     async def edit(self, flag_id: int, texts: Mapping[int, str], *, shown: str | None = None) -> SettledContradiction:
         """Write blocks of its pages, as `Settlements.edit` does."""

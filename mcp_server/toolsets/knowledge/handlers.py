@@ -12,7 +12,7 @@ from agents.errors import NoSuchAgent
 from knowledge.contradictions.record import disagreement, one_line
 from knowledge.errors import KnowledgeError
 from knowledge.history.acts import APPROVED_BY
-from knowledge.history.ports import Actor
+from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.model import StatementAnswer, pair_digest
 from knowledge.pages.claim_source import FETCHED_KINDS, UNKNOWN_AUTHORITY, authority_of, place_of, source_kind
@@ -323,9 +323,26 @@ async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeAr
                 found += await services.taints.of_journey(one.source.partition(":")[2])
         origins = tuple(dict.fromkeys(found))
     unsettled = partial(_unsettled_claims, services, arguments)
-    return await _settled(
+    planned = await _settled(
         services, plan, origins, services.writer.merge, dry_run=arguments.dry_run, unsettled=unsettled
     )
+    return replace(planned, note=partial(_note_contradictions, services, plan))
+
+
+async def _note_contradictions(services: KnowledgeServices, plan: WritePlan[MergeRequest, Merged]) -> None:
+    """Record the contradictions that a merge found which its caller may not make, so that people find them in the list."""
+    found = plan.rehearsed.work.contradictions if plan.rehearsed else ()
+    if found:
+        request = plan.request
+        entry = HistoryEntry(
+            services.now(),
+            request.actor,
+            source=request.source,
+            intent=request.intent,
+            outcome="flagged",
+            contradictions=found,
+        )
+        await services.state.ledger.commit(entry)
 
 
 async def _settled(
