@@ -28,6 +28,7 @@ from mcp_server.app.factories.team_files import team_catalogue
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, open_base, utc_now
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.doctor.former_paths import former_paths
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.model import day_examined, model_examined
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageProblem, look_through
@@ -151,7 +152,9 @@ async def _examined(settings: Settings, on_progress: OnProgress, *, fix: bool = 
     findings, repairs = [program, _file(settings), *(note("setting", text) for text in settings.notes)], list[Repair]()
     try:
         vault = Vault.open(settings.kb)
-        pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress, excluded=settings.exclude))
+        former = await former_paths(settings)
+        looking = partial(look_through, vault, on_progress, excluded=settings.exclude, former=former)
+        pages = await anyio.to_thread.run_sync(looking)
     except KnowledgeError as error:
         return Checkup([*findings, bad("pages", str(error), "name the folder that holds the Markdown with --kb")])
     findings += _pages(vault.root, pages)

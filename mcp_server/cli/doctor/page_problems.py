@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from knowledge.errors import KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.pages.document import parse
 from knowledge.pages.vault import Vault, printable
 from mcp_server.cli.doctor.own_pages import OwnPages
-from mcp_server.cli.doctor.page_repairs import LostPageNames, broken_links, quoted, relinked
+from mcp_server.cli.doctor.page_repairs import FormerPaths, LostPageNames, broken_links, quoted, relinked
 
 PROGRESS_EVERY = 50
 MOST_MEANT = 3
@@ -77,9 +77,15 @@ class CheckedPages:
 
 
 def look_through(
-    vault: Vault, on_progress: Callable[[int, int], None], *, excluded: Sequence[str] = ()
+    vault: Vault,
+    on_progress: Callable[[int, int], None],
+    *,
+    excluded: Sequence[str] = (),
+    former: FormerPaths | None = None,
 ) -> CheckedPages:
     """Read and parse every page; call `on_progress(done, total)` now and then. Blocks for about two milliseconds per page.
+
+    `former` is what the history knows of pages that were renamed.
 
     Raises:
         VaultUnavailable: the folder is gone.
@@ -104,8 +110,9 @@ def look_through(
         if known is not None:
             pages[path] = known
     checked = {path: known for path, known in pages.items() if path in own}
+    names = LostPageNames({path: (known.aliases, known.revision) for path, known in pages.items()}, former)
     links, repairs = _links_and_repairs(
-        vault, pages, checked, lambda done: on_progress(len(paths) + done, 2 * len(paths))
+        vault, pages, checked, names, lambda done: on_progress(len(paths) + done, 2 * len(paths))
     )
     on_progress(2 * len(paths), 2 * len(paths))
     return CheckedPages(
@@ -124,6 +131,7 @@ class _Known(NamedTuple):
     """What the first pass keeps of a page: its text would take too much memory."""
 
     aliases: tuple[str, ...]
+    revision: str
     problems: tuple[str, ...]
     summarised: bool
 
@@ -131,18 +139,22 @@ class _Known(NamedTuple):
 def _known(vault: Vault, path: str) -> _Known | None:
     """Return what is kept of the page; None if it was deleted since the scan."""
     try:
-        document = parse(path, vault.read(path).raw)
+        file = vault.read(path)
     except NoSuchPath:
         return None
+    document = parse(path, file.raw)
     summarised = any(document.metadata.get(key) for key in ("summary", "description"))
-    return _Known(document.aliases, document.problems, summarised)
+    return _Known(document.aliases, file.revision, document.problems, summarised)
 
 
 def _links_and_repairs(
-    vault: Vault, pages: Mapping[str, _Known], checked: Mapping[str, _Known], on_page: Callable[[int], None]
+    vault: Vault,
+    pages: Container[str],
+    checked: Iterable[str],
+    names: LostPageNames,
+    on_page: Callable[[int], None],
 ) -> tuple[list[PageProblem], list[PageRepair]]:
     """Return the links of the checked pages that lead nowhere, and the repairs with only one reading."""
-    names = LostPageNames((path, known.aliases) for path, known in pages.items())
     seen = dict[str, bool]()
 
     def exists(path: str) -> bool:

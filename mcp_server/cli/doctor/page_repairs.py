@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in
 from knowledge.merge.document.links import resolve, update_links
 from knowledge.pages.front_matter import read_front_matter
-from knowledge.pages.links import LinkTargets
+from knowledge.pages.links import LinkTargets, in_order
 from knowledge.pages.paths import is_markdown, joined, parent, without_suffix
 from knowledge.state.document_names import name_key
 
@@ -30,19 +30,46 @@ class BrokenLink:
     candidates: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class FormerPaths:
+    """What the history knows of paths at which there is no page now: where the page was moved, and the last state there."""
+
+    moves: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
+
+
 class LostPageNames:
-    """The pages of a knowledge base by the names that a lost link may have used: file name and aliases."""
+    """The pages of a knowledge base by what a lost link may have meant: a former path, a file name or an alias.
 
-    def __init__(self, pages: Iterable[tuple[str, Sequence[str]]]) -> None:
-        self._pages: defaultdict[str, set[str]] = defaultdict(set)
-        for path, aliases in pages:
+    `pages` gives each page's aliases and the revision of its text.
+    """
+
+    def __init__(self, pages: Mapping[str, tuple[Sequence[str], str]], former: FormerPaths | None = None) -> None:
+        self._paths, self._former = pages.keys(), former or FormerPaths()
+        self._called: defaultdict[str, set[str]] = defaultdict(set)
+        self._having: defaultdict[str, set[str]] = defaultdict(set)
+        for path, (aliases, revision) in pages.items():
+            self._having[revision].add(path)
             for name in (_stem(path), *aliases):
-                self._pages[name_key(name)].add(path)
+                self._called[name_key(name)].add(path)
 
-    def called(self, missing: str) -> Sequence[str]:
-        """Return the pages that have the name of the missing one, sorted; none if many folders have a page of that name."""
+    def meant(self, missing: str) -> Sequence[str]:
+        """Return the pages that a link to the missing page may mean, sorted; only one if the history knows that it was renamed."""
+        for path in in_order(missing):
+            if (moved := self._moved(path)) is not None:
+                return [moved]
+            if same := self._having.get(self._former.states.get(path, ""), ()):
+                return sorted(same)
         name = name_key(_stem(missing))
-        return [] if name in GENERIC else sorted(self._pages.get(name, ()))
+        return [] if name in GENERIC else sorted(self._called.get(name, ()))
+
+    def _moved(self, path: str) -> str | None:
+        """Return where the page at `path` is now, after all its moves; None if it never moved, or is gone."""
+        seen = set[str]()
+        while path in self._former.moves and path not in seen:
+            seen.add(path)
+            path = self._former.moves[path]
+        return path if seen and path in self._paths else None
 
 
 def broken_links(page: str, text: str, exists: Callable[[str], bool], names: LostPageNames) -> list[BrokenLink]:
@@ -57,7 +84,7 @@ def broken_links(page: str, text: str, exists: Callable[[str], bool], names: Los
         if link.path in found or (link.wiki and "/" not in link.path) or resolve(page, link, targets) is not None:
             continue
         if missing := _missing(page, link):
-            found[link.path] = BrokenLink(link.path, missing, [one for one in names.called(missing) if one != page])
+            found[link.path] = BrokenLink(link.path, missing, [one for one in names.meant(missing) if one != page])
     return list(found.values())
 
 

@@ -162,3 +162,18 @@ def test_commands_that_the_doctor_names_come_with_the_folder_that_was_asked_abou
     assert f"need the same folder: --kb {ann.kb} --state-dir {ann.state}" in ann.here("doctor").stdout
     told = ann.type("doctor", FORGE_KB=str(ann.kb), FORGE_STATE_DIR=str(ann.state)).stdout
     assert "need the same folder" not in told
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+def test_a_page_that_an_editor_renamed_is_recognised_by_its_text(tmp_path: Path) -> None:
+    bob = AtTerminal(tmp_path)
+    write(bob.kb)
+    write(bob.kb, {"plan.md": PLAN})
+    with bob.at("doctor", "--fix", "--yes", size=(100, 160)) as screen:
+        screen.until("fixed: plan.md")
+        assert screen.left() == 0
+    (bob.kb / "plan.md").rename(bob.kb / "roadmap.md")
+    write(bob.kb, {"start.md": "# Start\n\nSee the [plan](plan.md).\n"})
+    shown = bob.here("doctor", "--fix")
+    assert "start.md: link plan.md to roadmap.md" in shown.stdout
+    assert "+See the [plan](roadmap.md)." in shown.stdout

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from mcp_server.cli.doctor.own_pages import OwnPages
-from mcp_server.cli.doctor.page_repairs import LostPageNames, broken_links, quoted, relinked
+from mcp_server.cli.doctor.page_repairs import FormerPaths, LostPageNames, broken_links, quoted, relinked
 
-PAGES = {"new/rollback.md": (), "a/plan.md": (), "b/plan.md": (), "renamed.md": ("deployment",), "guides/README.md": ()}
-NAMES = LostPageNames(PAGES.items())
+ALIASES = {
+    "new/rollback.md": (),
+    "a/plan.md": (),
+    "b/plan.md": (),
+    "renamed.md": ("deployment",),
+    "guides/README.md": (),
+}
+PAGES: dict[str, tuple[Sequence[str], str]] = {path: (aliases, f"text of {path}") for path, aliases in ALIASES.items()}
+NAMES = LostPageNames(PAGES)
 
 
 def exists(path: str) -> bool:
@@ -87,3 +96,15 @@ def test_own_pages_are_without_templates_and_without_what_is_excluded() -> None:
     assert "minutes/a.md" in own
     for path in ("_templates/a.md", "x/_templates/a.md", "archive/deep/a.md", "drafts/a.tmp.md", "team/minutes/a.md"):
         assert path not in own
+
+
+def test_a_page_that_the_history_saw_renamed_is_the_one_that_is_meant() -> None:
+    """A former path counts before a name: `old/plan.md` would else be one of two pages."""
+    moved = FormerPaths(
+        moves={"old/plan.md": "then/plan.md", "then/plan.md": "b/plan.md", "x.md": "y.md", "y.md": "x.md"}
+    )
+    assert LostPageNames(PAGES, moved).meant("old/plan") == ["b/plan.md"]
+    assert LostPageNames(PAGES, moved).meant("x.md") == []
+    same_text = FormerPaths(states={"rolling-back.md": "text of new/rollback.md", "gone.md": "another text"})
+    assert LostPageNames(PAGES, same_text).meant("rolling-back.md") == ["new/rollback.md"]
+    assert LostPageNames(PAGES, same_text).meant("gone.md") == []
