@@ -37,7 +37,7 @@ from knowledge.errors import KnowledgeError
 from mcp_server import VERSION
 from mcp_server.app.settings.loader import BadSetting, load
 from mcp_server.app.settings.settings import BY_FIELD
-from mcp_server.cli.terminal.commands import as_commands, remember
+from mcp_server.cli.terminal.commands import as_commands, forget, remember
 from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.options import Parser, WronglyAsked, add_common
 from mcp_server.cli.terminal.output import log_to_stderr
@@ -99,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The escaped streams stay, because the interpreter prints the traceback to them.
         code = _explained(error)
     sys.stdout, sys.stderr = streams
+    forget()
     return code
 
 

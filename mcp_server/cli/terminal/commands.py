@@ -22,6 +22,11 @@ def remember(parsed: argparse.Namespace) -> None:
     _given.set(tuple(word for option, value in named if value is not None for word in (option, str(value))))
 
 
+def forget() -> None:
+    """Forget them: the next command line of this process, if there is one, has its own."""
+    _given.set(())
+
+
 def given() -> str:
     """Return the common options of this command line as they are typed, "" if there were none."""
     return shlex.join(_given.get())
