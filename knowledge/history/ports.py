@@ -150,13 +150,14 @@ class AuditRecord:
 class AuditScan:
     """A stretch of the audit chain to look through, from record `down_to` up to, without, record `before`.
 
-    `texts` are groups: a record's body must contain at least one text of each. Case is ignored in ASCII letters. A record
-    is left out if its time is before `since`, or not before `until`; one without a time is kept.
+    `parts` and `words` are groups: a record's body must contain at least one text of each; in words, the case of ASCII letters is
+    ignored. A record is left out if its time is before `since`, or not before `until`; one without a time is kept.
     """
 
     before: int
     down_to: int = 1
-    texts: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[tuple[str, ...], ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
     since: datetime | None = None
     until: datetime | None = None
 

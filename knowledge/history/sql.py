@@ -419,7 +419,8 @@ ORDER BY seen_at, path COLLATE "C", digest LIMIT %s
 # The body is canonical JSON: no text in it can look like this key, because a quote inside a value is escaped.
 _BODY_AT = """substr(body, strpos(body, '"at":"') + 6, 32) COLLATE "C\""""
 _IN_TIME = f"""(strpos(body, '"at":"') = 0 OR ({_BODY_AT} >= %s AND {_BODY_AT} < %s))"""
-_HAS_TEXT = 'strpos(lower(body COLLATE "C"), %s) > 0'
+_HAS_PART = "strpos(body, %s) > 0"
+_HAS_WORD = 'strpos(lower(body COLLATE "C"), %s) > 0'
 
 
 def _forget_in_sqlite(
@@ -699,9 +700,12 @@ class SqlLedger:
         if wanted.since is not None or wanted.until is not None:
             conditions.append(_IN_TIME)
             asked += [utc_text(wanted.since or EARLIEST), utc_text(wanted.until or LATEST)]
-        for group in wanted.texts:
-            conditions.append(f"({' OR '.join([_HAS_TEXT] * len(group))})")
-            asked += [text.lower() for text in group]
+        for part in wanted.parts:
+            conditions.append(f"({' OR '.join([_HAS_PART] * len(part))})")
+            asked += part
+        for word in wanted.words:
+            conditions.append(f"({' OR '.join([_HAS_WORD] * len(word))})")
+            asked += [text.lower() for text in word]
         sql = f"SELECT seq, body, digest FROM forge.audit WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT %s"  # noqa: S608 - constants
         return [AuditRecord(*row) for row in await self._tables.read(sql, (*asked, limit), long=True)]
 

@@ -33,7 +33,8 @@ MOST_READ = 10_000
 """Records of one search that leave the database. More may match its texts only in words with letters beyond ASCII."""
 MOST_SCANNED = 200_000
 """Records that one search on the page looks through, in about a fifth of a second; the rest is one click further."""
-MOST_TEXTS = 8
+MOST_WORDS = 8
+"""Words that the database looks for, the longest ones; the others are compared afterwards."""
 _LAST_CASED = 0x1F000
 
 
@@ -71,21 +72,16 @@ class AuditQuery:
     def scan(self, before: int, down_to: int) -> AuditScan:
         """Return the scan of that stretch whose records include all that match."""
         by, about = _written(self.by), _written(self.about.strip("/"))
-        groups = [
+        parts = [
             *([(f'"principal":"{by}"', f'"principal":"{by}@', f'@{by}"')] if self.by else []),
             *([(f'"tool":"{_written(self.tool)}"',)] if self.tool else []),
             *([(f'"outcome":"{_written(self.outcome)}"',)] if self.outcome else []),
             *([KINDS.get(self.kind, ())] if self.kind else []),
             *([tuple(f'"{key}":"{about}' for key in ("path", "moved_from", "target"))] if about else []),
-            *(
-                group
-                for word in sorted(without_case(self.words).split(), key=len, reverse=True)
-                for group in _spelled(word)
-            ),
         ]
-        return AuditScan(
-            before, down_to, tuple(group for group in groups if group)[:MOST_TEXTS], self.since, self.until
-        )
+        longest = sorted(without_case(self.words).split(), key=len, reverse=True)
+        words = tuple(group for word in longest for group in _spelled(word))[:MOST_WORDS]
+        return AuditScan(before, down_to, tuple(part for part in parts if part), words, self.since, self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +103,16 @@ async def find(
     top = end + 1 if before is None else min(before, end + 1)
     bottom = max(1, top - MOST_SCANNED) if bounded else 1
     found: list[AuditRecord] = []
-    read = 0
+    read, size = 0, min(limit + 1, BLOCK)
     while top > bottom:
-        block = await ledger.scan(query.scan(top, bottom), limit=BLOCK)
+        # The database stops at the last record that it returns. Usually all of the first block match.
+        block = await ledger.scan(query.scan(top, bottom), limit=size)
         found += [record for record in block if query.matches(record)]
         if len(found) > limit:
             return FoundRecords(found[:limit], found[limit - 1].seq)
         read += len(block)
-        top = block[-1].seq if len(block) == BLOCK else bottom
+        top = block[-1].seq if len(block) == size else bottom
+        size = min(2 * size, BLOCK)
         if bounded and read >= MOST_READ:
             break
     return FoundRecords(found, top if top > 1 else 0)

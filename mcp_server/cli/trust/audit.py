@@ -14,10 +14,10 @@ from knowledge.history.audit.chain import Broken, fields_of, recorded_at
 from knowledge.history.audit.inspection import Inspection, inspect, records_of
 from knowledge.history.audit.search import KINDS, OUTCOMES, AuditQuery, find, pages_of
 from knowledge.history.ports import AuditRecord, Ledger
-from knowledge.history.timestamps import beginning_of, end_of
 from knowledge.state.ports import StateStore
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal import times
 from mcp_server.cli.terminal.console import print_table
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_actions, integer, nonempty
@@ -58,7 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--outcome", choices=OUTCOMES, metavar="OUTCOME", help="only acts that ended so, such as sent"
     )
     searching.add_argument(
-        "--until", metavar="ISO", type=_end, help="only acts before this time, or up to the end of this date"
+        "--until", metavar="TIME", type=times.until, help="only acts before then; a day counts whole"
     )
     searching.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_SHOWN), default=50, help="maximum number (default 50)"
@@ -67,9 +67,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("export", "search"):
         actions[name].add_argument(
             "--since",
-            metavar="ISO",
-            type=_moment,
-            help="only acts since this date or time: 2026-03-01, optionally with time (UTC) or zone",
+            metavar="TIME",
+            type=times.since,
+            help=f"only acts since then: {times.FORMS}",
         )
 
 
@@ -227,21 +227,6 @@ def _file_line(file: ActFile) -> str:
     source = f" from {file.moved_from}" if file.moved_from else ""
     counts = "" if file.added is None else f", +{file.added} -{file.removed} lines"
     return f"{file.effect} {file.path}{source} ({file.before or 'no page'} -> {file.after or 'no page'}{counts})"
-
-
-def _moment(text: str) -> datetime:
-    return _read_time(text, beginning_of)
-
-
-def _end(text: str) -> datetime:
-    return _read_time(text, end_of)
-
-
-def _read_time(text: str, read: Callable[[str], datetime]) -> datetime:
-    try:
-        return read(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a date or time such as 2026-03-01T12:00") from None
 
 
 def _noted(text: str) -> tuple[int, bytes]:

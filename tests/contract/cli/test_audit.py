@@ -295,9 +295,9 @@ def test_an_unreadable_record_is_exported_unchanged(ann: Person) -> None:
     ("words", "says"),
     [
         (["verify", "--noted", "4"], "SEQ:DIGEST"),
-        (["export", "--since", "yesterday"], "'yesterday' is not a date"),
+        (["export", "--since", "sometime"], "'sometime' is not a time"),
         (["search", "--limit", "0"], "whole number"),
-        (["search", "--until", "soon"], "'soon' is not a date"),
+        (["search", "--until", "soon"], "'soon' is not a time"),
         (["search", "--kind", "jokes"], "invalid choice"),
         (["show", "first"], "whole number"),
         (["forget"], "invalid choice"),

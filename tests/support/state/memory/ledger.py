@@ -389,11 +389,13 @@ class MemoryLedger:
         """Return the newest records that match, newest first."""
 
         def matches(record: AuditRecord) -> bool:
-            at, body = recorded_at(record), record.body.lower()
+            at, body = recorded_at(record), record.body
             in_time = at is None or (
                 (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)
             )
-            return in_time and all(any(text.lower() in body for text in group) for group in wanted.texts)
+            has_parts = all(any(text in body for text in group) for group in wanted.parts)
+            has_words = all(any(text.lower() in body.lower() for text in group) for group in wanted.words)
+            return in_time and has_parts and has_words
 
         stretch = [record for record in self._records if wanted.down_to <= record.seq < wanted.before]
         return [record for record in reversed(stretch) if matches(record)][:limit]
