@@ -513,7 +513,7 @@ def verdict(score: int, *issues: Mapping[str, Json], **met: Json) -> dict[str, J
         {"id": id_, "met": met.get(id_, "yes"), "why": "I looked", "steps": [step], "observed": "I saw it"}
         for id_, step in (("r1", "s1"), ("r2", met.get("by", "s2")))
     ]
-    return {"judged": judged, "issues": list(issues), "score": score, "reasons": "So it is."}
+    return {"judged": judged, "issues": list(issues), "score": score, "reasons": "The hive was weighed and treated."}
 
 
 def issue(id_: str, about: str, severity: str, text: str) -> dict[str, Json]:
@@ -541,6 +541,7 @@ ORCHESTRATE = Script(
         submit("IMPLEMENTING", {"done": [{**WEIGHED, "shown_by": [ALTERED]}]}, "word for word", "not done yet: s2"),
         submit("IMPLEMENTING", {"done": [{"id": "s1", "result": "35 kilograms"}]}, "nothing shows yet that s1 is done"),
         submit("JUDGING", {"done": [WEIGHED, TREATED]}, "fresh eyes", "only said: ann, on Monday"),
+        call("JUDGING", "kb_read", path="notes/bees.md"),
         submit("JUDGING", verdict(88, NO_DATE, r2="partly"), "the score 88 does not agree", "between 55 and 70"),
         submit(
             "IMPLEMENTING",
@@ -556,6 +557,7 @@ ORCHESTRATE = Script(
             "It was judged before",
             "soft failure in JUDGING: 68 of 100",
         ),
+        call("JUDGING", "kb_read", path="notes/bees.md"),
         submit(
             "PLANNING",
             verdict(40, TOO_WARM, r2="no"),
@@ -578,6 +580,7 @@ ORCHESTRATE = Script(
             "these are not steps of the plan: s2",
         ),
         submit("JUDGING", {"drop": ["s2"]}, "hard failure in JUDGING: 40 of 100"),
+        call("JUDGING", "kb_read", path="notes/bees.md"),
         submit("SUCCEEDED", verdict(100, by="s3"), "The work has succeeded: 100 of 100", state="complete"),
     ),
     (
@@ -665,6 +668,7 @@ SPENT_IN_JUDGING = exhausted(
     [
         submit("IMPLEMENTING", PLAN),
         submit("JUDGING", {"done": [WEIGHED, TREATED]}),
+        call("JUDGING", "kb_read", path="notes/bees.md"),
         submit("BUDGET_EXHAUSTED", verdict(68, NO_DATE, r2="partly"), "1 of 1 iterations", "i1", state="complete"),
     ],
     (*VALID, ("IMPLEMENTING", "JUDGING", "implemented")),

@@ -172,13 +172,17 @@ def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
         # Whatever was chosen: an answer, a message, and a merge that a person approved; a page that is gone cannot be deleted.
         merge = [deed("z1", "kb_merge", BEES, "x-yes")] if record.kind != "delete" else []
         acts = [*merge, deed("z2", "zulip_send_message")]
-        return [({"acts": acts, "said": "So it is.", "drop": gone}, ())]
+        return [({"acts": acts, "said": "The mites are treated in December.", "drop": gone}, ())]
     return [({"pages": [now("m1", BEES, AT_BEES, WINTER)]}, ())]
 
 
 def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
     """Return what may be submitted in a state: good, half, wrong, and what leads back."""
-    message = {"acts": [deed("a1", "zulip_send_message")], "said": "It is said.", "drop": ["z1", "a2", "a3"]}
+    message = {
+        "acts": [deed("a1", "zulip_send_message")],
+        "said": "The channel was told of the mites.",
+        "drop": ["z1", "a2", "a3"],
+    }
     some: dict[str, Sequence[tuple[Work, tuple[str, ...]]]] = {
         ROUTE: [
             (ROUTED, ()),
@@ -205,7 +209,7 @@ def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
             ({"acts": [deed("a2", "kb_merge", BEES, "x-yes")]}, ()),
             ({"acts": [deed("a2", "kb_merge", BEES, "x-no")]}, ("human_rejected",)),
             ({"acts": [deed("a2", "kb_merge", BEES, "x-wait")]}, ("knowledge_changed",)),
-            ({"acts": [deed("a3", "kb_delete", BEES)], "said": "Gone."}, ()),
+            ({"acts": [deed("a3", "kb_delete", BEES)], "said": "The page on bees is deleted."}, ()),
             (message, ()),
         ],
         MERGE: [
