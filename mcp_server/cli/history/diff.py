@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _compared(args: argparse.Namespace, settings: Settings) -> Comparison:
-    async with up_to_date(settings) as app:
+    async with up_to_date(settings, args.path) as app:
         states = app.services.comparisons
         if not args.after and (not args.before or named_act(args.before) is not None):
             return await states.change(args.path, args.before)

@@ -14,8 +14,10 @@ from knowledge.writing.related.target_page import text_of
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.history.draft import Draft, is_unsettled, with_both_sides
+from mcp_server.cli.history.records import findable
 from mcp_server.cli.history.saved import NOT_DONE, Saved, add_text_options, print_saved, save, text_given
 from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.commands import command
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, nonempty
 from mcp_server.cli.terminal.output import say
@@ -71,6 +73,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _opened(args: argparse.Namespace, settings: Settings) -> OpenedPage:
     """Return the page, and keep it as the base of the merge."""
     async with opened_app(settings) as app:
+        await findable(app, args.path)
         path = await app.services.tiers.locate(args.path)
         file = await anyio.to_thread.run_sync(app.base.vault.read, path)
         raw, revision = file.raw, file.revision
@@ -111,7 +114,7 @@ def _asked(saved: Saved, draft: Draft, both: Draft, now: OpenedPage, settings: S
     if asks and anyio.run(keyboard.confirms, "Edit again, with both sides marked in the page?"):
         return True
     say(f"the page with both sides marked is {both.file}; settle them there, then")
-    say(visible(f"  knowledge-forge edit {now.path} --from {both.file} --base {now.revision}"))
+    say(visible(f"  {command('edit', now.path, '--from', str(both.file), '--base', now.revision)}"))
     return False
 
 

@@ -13,6 +13,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.history.records import up_to_date
 from mcp_server.cli.history.view.lines_view import page_fields, page_lines
 from mcp_server.cli.terminal import times
+from mcp_server.cli.terminal.commands import command
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, integer, nonempty
 from mcp_server.cli.terminal.output import print_json, say
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _changes(args: argparse.Namespace, settings: Settings) -> Changes:
-    async with up_to_date(settings) as app:
+    async with up_to_date(settings, args.path) as app:
         return await app.services.timeline.changes(
             args.path,
             who="" if args.host == OUTSIDE else args.host,
@@ -82,7 +83,7 @@ def _lines(args: argparse.Namespace, settings: Settings) -> int:
     if settings.json:
         print_json(page_fields(page))
     elif page.revision is None:
-        say(visible(f"{page.path} was removed; knowledge-forge history {page.path} says who removed it"))
+        say(visible(f"{page.path} was removed; {command('history', page.path)} says who removed it"))
     else:
         for line in page_lines(page):
             print(line)
@@ -90,7 +91,7 @@ def _lines(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _authors(args: argparse.Namespace, settings: Settings) -> AuthoredPage:
-    async with up_to_date(settings) as app:
+    async with up_to_date(settings, args.path) as app:
         return await app.services.line_authors.of(args.path)
 
 

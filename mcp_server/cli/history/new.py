@@ -14,6 +14,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.history.draft import Draft
 from mcp_server.cli.history.saved import NOT_DONE, add_text_options, print_saved, save, text_given
+from mcp_server.cli.terminal.commands import command
 from mcp_server.cli.terminal.options import nonempty
 from mcp_server.cli.terminal.output import say
 
@@ -22,7 +23,7 @@ class AlreadyThere(KnowledgeError):
     """A page is at the path of the new one. Nothing was written."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} exists already; change it with: knowledge-forge edit {path}")
+        super().__init__(f"{path} exists already; change it with: {command('edit', path)}")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.history.draft import Draft
 from mcp_server.cli.local_host import LocalHost, NotDone, local_host
 from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.commands import command
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, text_of
 from mcp_server.cli.terminal.options import WronglyAsked
@@ -110,7 +111,7 @@ def print_saved(saved: Saved, draft: Draft, settings: Settings) -> int:
         print_json({**answer, "change": saved.change or None, "draft": str(draft.file) if kept else None})
     elif status == "done":
         print(visible(f"{answer['path']} was written (change {saved.change})"))
-        say(visible(f"to undo it: knowledge-forge undo {answer['path']} --change {saved.change}"))
+        say(visible(f"to undo it: {command('undo', str(answer['path']), '--change', saved.change)}"))
     else:
         say(visible(_sentence(saved)))
     if answer.get("note") and not settings.json:
@@ -123,7 +124,7 @@ def print_saved(saved: Saved, draft: Draft, settings: Settings) -> int:
 def _sentence(saved: Saved) -> str:
     answer = saved.answer
     if answer["status"] == "proposed":
-        return f"it waits for approval: knowledge-forge review --show {answer['proposal']['id']}"
+        return f"it waits for approval: {command('review', '--show', str(answer['proposal']['id']))}"
     if answer["status"] == "unchanged":
         return "nothing was written: the page says this already"
     if answer["status"] == "partial":

@@ -34,7 +34,7 @@ def _moment(text: str, read: Callable[[str], datetime], days: int) -> datetime:
     try:
         return read(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write {FORMS}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write {FORMS}") from None
 
 
 def shown(at: datetime) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import anyio
 
-from knowledge.history.timestamps import beginning_of
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.cli.app import opened_app
-from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal import keyboard, times
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, nonempty
 from mcp_server.cli.terminal.output import print_json, say
@@ -31,8 +28,6 @@ ONLY_AT_A_TERMINAL = (
     "nothing was undone: only a person at a terminal can decide; run this in one, or use the page "
     "(`knowledge-forge review --web`). --dry-run shows what would happen"
 )
-_AGO = re.compile(r"(\d{1,4})(m|h|d)")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", metavar="NAME", type=nonempty, help="undo what this host did, on all pages; with --since"
     )
-    parser.add_argument(
-        "--since", metavar="TIME", type=_since, help="today, 2026-03-01, 2026-03-01T14:00 (UTC), or 30m, 2h, 3d ago"
-    )
+    parser.add_argument("--since", metavar="TIME", type=times.since, help=times.FORMS)
     parser.add_argument(
         "--take",
         choices=("before", "now"),
@@ -136,18 +129,3 @@ async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.
         f"{outcome_line(done.answer, count)}; to take that back: knowledge-forge undo {visible(page)} --change {done.change}"
     )
     return 0
-
-
-def _since(text: str) -> datetime:
-    """Return the time that a person wrote: a date or time in UTC, `today`, or how long ago."""
-    now = datetime.now(UTC)
-    if text == "today":
-        return now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if ago := _AGO.fullmatch(text):
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    try:
-        return beginning_of(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time: write today, 2026-03-01, 2026-03-01T14:00, or 30m, 2h or 3d"
-        ) from None

@@ -80,6 +80,13 @@ def test_what_an_editor_wrote_a_moment_ago_is_listed(ann: Person) -> None:
     assert "outside the server" in ann.here("history", "drinks/tea", "--limit", "1").stdout
 
 
+def test_a_page_is_found_by_its_title_although_nothing_was_indexed(ann: Person) -> None:
+    edits(ann, "drinks/tea.md", "3 minutes", "4 minutes")
+    write(ann.kb, {"water.md": "---\naliases: [aqua]\n---\n# Plain water\n\nCold.\n"})
+    assert listed(ann, "Tea")[0]["pages"][0]["path"] == "drinks/tea.md"
+    assert listed(ann, "aqua")[0]["pages"][0]["path"] == "water.md"
+
+
 def test_a_page_that_an_editor_removed_is_listed_and_its_history_is_still_there(ann: Person) -> None:
     edits(ann, "drinks/tea.md", "3 minutes", "4 minutes")
     (ann.kb / "drinks/tea.md").unlink()
@@ -121,7 +128,7 @@ def test_a_person_is_found_by_what_they_approved(ann: Person) -> None:
     ("words", "code", "said"),
     [
         (["never.md"], 1, "nothing at 'never.md'"),
-        (["--since", "noon"], 2, "'noon' is not a time; write today, yesterday, 30m, 2h or 3d ago"),
+        (["--since", "noon"], 2, "'noon' is not a time: write today, yesterday, 30m, 2h or 3d ago"),
         (["--limit", "0"], 2, "is not a whole number from 1"),
         (["../elsewhere.md"], 1, "is not a path in this knowledge base"),
     ],
@@ -195,7 +202,7 @@ def test_a_removed_page_has_no_lines(ann: Person) -> None:
     (ann.kb / "drinks/tea.md").unlink()
     done = ann.here("history", "drinks/tea.md", "--lines")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "drinks/tea.md was removed; knowledge-forge history drinks/tea.md says who removed it" in done.stderr
+    assert "drinks/tea.md was removed; knowledge-forge history drinks/tea.md" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--lines"], ["start.md", "--lines", "--host", "laptop"]])
