@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from agents.report.overview import moment_text
@@ -78,7 +79,7 @@ def choices_lines(summary: ContradictionSummary) -> list[str]:
         f"{command} both {number} --reason TEXT",
         f"{command} dismiss {number} --reason TEXT",
         *([f"{command} edit {number}"] if summary.now.blocks else []),
-        *(f"knowledge-forge read {visible(path)}" for path in pages),
+        *(f"knowledge-forge read {shlex.quote(visible(path))}" for path in pages),
     ]
 
 

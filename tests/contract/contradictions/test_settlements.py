@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import pytest
 
 from knowledge.contradictions.record import NotOpen
 from knowledge.contradictions.settlement import CHOICES, CannotSettle, Choice, ContradictionNow
+from knowledge.contradictions.statement_place import places_of
+from knowledge.errors import EffectChanged
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.model import Contradiction, Side
@@ -318,3 +323,51 @@ async def test_untrusted_text_is_kept_only_without_a_passkey_and_may_be_edited_w
         await decisions.reopen(number)
         await decisions.keep(number, "second")
         assert "32 MiB" in host.text("a.md")
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_contradiction_is_open_exactly_while_both_statements_are_on_their_pages(
+    tmp_path: Path, seed: int
+) -> None:
+    """Whatever people do, in whichever order, and however it is undone."""
+    draw = random.Random(seed)  # noqa: S311 - a test's own order
+    settings = Settings(kb=write(tmp_path / "kb", TWO), state_dir=tmp_path / "state")
+    async with writing(settings) as host:
+        number, services = await disputed(host, A, B), host.app.services
+        contradictions, settlements = services.contradictions, services.settlements
+
+        async def undo_newest() -> None:
+            lines = [
+                line for path in TWO for line in await host.app.base.state.ledger.history(path, limit=9) if line.seq
+            ]
+            if lines:
+                acts = await services.undo.of_change(str(max(line.seq or 0 for line in lines)))
+                plan = await services.undo.plan(acts, by="bob@terminal", take=draw.choice(("", "before", "now")))
+                await services.undo.execute(plan, decision="decided by bob")
+
+        async def save() -> None:
+            path, text = draw.choice(list(TWO.items()))
+            saved = draw.choice((text, text.replace("MiB", "GB"), text + "\nMore.\n"))
+            (host.root / path).write_text(saved, encoding="utf-8")
+
+        async def edit() -> None:
+            text = draw.choice(("Gone.", "", "- Uploads may have 7 MiB"))
+            await settlements.edit(number, {draw.randrange(2): text}, by=ANA)
+
+        steps: Sequence[Callable[[], Awaitable[object]]] = (
+            lambda: settlements.keep(number, draw.choice(CHOICES), by=ANA),
+            lambda: settlements.undo(number, by=ANA),
+            lambda: contradictions.dismiss(number, "both", by=ANA, reason="two"),
+            undo_newest,
+            save,
+            edit,
+        )
+        for _ in range(10):
+            with suppress(CannotSettle, NotOpen, EffectChanged):
+                await draw.choice(steps)()
+            listed = await open_numbers(host)
+            flag = await contradictions.found(number)
+            sides = (flag.contradiction.existing, flag.contradiction.new)
+            there = [any(one.whole for one in places_of(host.text(side.path), side)) for side in sides]
+            assert flag.dismissal is not None or (number in listed) == all(there)
+            assert (number in listed) == (flag.settled_at is None and flag.dismissal is None)
