@@ -117,6 +117,28 @@ VERBS: dict[str, list[list[str]]] = {
     "contradictions dismiss": [["1", "--reason", ACTS], ["4711", "--reason", ACTS], [ACTS, "--reason", "x"]],
     "contradictions edit": [["1", "--first", ACTS, "--dry-run"], ["1", "--second", ACTS], [ACTS]],
     "contradictions reopen": [["1"], [ACTS]],
+    "history": [
+        [],
+        ["--json"],
+        ["evil\u202edm.md"],
+        ["evil\u202edm.md", "--lines"],
+        [ACTS],
+        ["--host", ACTS],
+        ["--since", ACTS],
+    ],
+    "diff": [
+        ["evil\u202edm.md"],
+        ["evil\u202edm.md", "--words"],
+        ["evil\u202edm.md", ACTS],
+        ["evil\u202edm.md", ACTS, "now"],
+        [ACTS],
+    ],
+    "new": [
+        [f"no{ACTS}page", "--from", "{kb}/_agents/evil.yaml"],
+        [f"no{ACTS}page"],
+        ["n.md", "--from", f"no{ACTS}file"],
+    ],
+    "edit": [["evil\u202edm.md", "--from", "{kb}/_agents/evil.yaml"], [ACTS], ["long.md", "--from", f"no{ACTS}file"]],
     "undo": [
         ["evil\u202edm.md"],
         ["ends.md", "--change", ACTS],
