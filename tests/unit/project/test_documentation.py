@@ -45,7 +45,7 @@ def test_ci_runs_the_readme_s_test_command() -> None:
 
 def test_nobody_is_told_to_install_the_program_by_its_name_from_an_index() -> None:
     """It is installed from a checkout or a wheel file. In a public index the name may be somebody else's."""
-    named = re.compile(r"pip install [^|&\n]*\bknowledge-forge(?![\w-]*\.whl)(\[|'|`|$|\s)", re.MULTILINE)
+    named = re.compile(r"pip install [^|&\n]*(?<![/\w])knowledge-forge(?![\w-]*\.whl)(\[|'|`|$|\s)", re.MULTILINE)
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(p for p in SOURCES if p.suffix in (".md", ".py", ".html"))]
     assert {path.name for path in files} > {"run-as-a-service.md", "extras.py"}
     assert [str(path.relative_to(ROOT)) for path in files if named.search(text(path))] == []
