@@ -8,7 +8,7 @@ from datetime import datetime
 
 import anyio.to_thread
 
-from knowledge.contradictions.statement_place import places_of
+from knowledge.contradictions.statement_place import may_say, places_of
 from knowledge.errors import KnowledgeError
 from knowledge.history.ports import Actor, Flag, HistoryEntry, Ledger, Settlement
 from knowledge.merge.document.units import cut, units
@@ -175,10 +175,11 @@ class Contradictions:
 
     def _is_back(self, flag: Flag) -> bool:
         """Return whether each statement that was on a page is on it again, word for word and not as a part of a sentence."""
-        sides = _written_sides([flag])
-        return bool(sides) and all(
-            any(place.whole for place in places_of(self._text_of(side.path), side)) for side in sides
-        )
+        sides = [(side, self._text_of(side.path)) for side in _written_sides([flag])]
+        # Usually one is gone, which is seen without parsing any page.
+        if not sides or not all(may_say(text, side) for side, text in sides):
+            return False
+        return all(any(place.whole for place in places_of(text, side)) for side, text in sides)
 
     def _text_of(self, path: str) -> str:
         try:

@@ -60,11 +60,9 @@ class NoSureChange(Exception):
 
 def places_of(text: str, side: Side) -> list[StatementPlace]:
     """Return every place of the page's `text` with the statement, however its lines are wrapped, from top to bottom."""
-    words = statement_text(side).split()
-    if not words:
+    wanted = _wrapped(side)
+    if not may_say(text, side):
         return []
-    # A line of a quote begins with `>`, also inside a statement.
-    wanted = re.compile(r"(?:\s+(?:>[ \t]?)*)".join(map(re.escape, words)))
     lines = split_lines(text)
     starts = [0, *accumulate(map(len, lines))]
     found = []
@@ -100,6 +98,16 @@ def _place(
         after=[bare(line) for line in lines[last : last + CONTEXT_LINES]],
         whole=whole,
     )
+
+
+def may_say(text: str, side: Side) -> bool:
+    """Return whether the statement's words follow each other in `text`. Much faster than finding its places."""
+    return bool(side.text.strip()) and _wrapped(side).search(text) is not None
+
+
+def _wrapped(side: Side) -> re.Pattern[str]:
+    """Return a pattern of the statement, however its lines are wrapped; a line of a quote begins with `>`."""
+    return re.compile(r"(?:\s+(?:>[ \t]?)*)".join(map(re.escape, statement_text(side).split())))
 
 
 def nearest_block(text: str, side: Side) -> StatementPlace | None:
