@@ -170,7 +170,7 @@ def _facts(fields: Mapping[str, Any]) -> Iterator[ActFact]:
     delivery, run, move = (
         value if isinstance(value := fields.get(name), dict) else {} for name in ("delivery", "run", "standing")
     )
-    judged = fields.get("judged")
+    judged, undoes = fields.get("judged"), fields.get("undoes")
     frozen = ", frozen" if move.get("frozen") else ""
     usage = [f"{run[key]:,} {words}" for key, words in _USAGE if isinstance(run.get(key), int)]
     for name, label, value in (
@@ -183,6 +183,7 @@ def _facts(fields: Mapping[str, Any]) -> Iterator[ActFact]:
         ("confidence", "Confidence", fields.get("confidence")),
         ("proposal", "Proposal", fields.get("proposal")),
         ("decision", "Decision", fields.get("decision")),
+        ("undoes", "Took back", ", ".join(map(str, undoes)) if isinstance(undoes, list) else ""),
         ("trust", "Trust", f"{move.get('principal')}: {move.get('before')} -> {move.get('after')}{frozen}" if move else ""),
         ("target", "Sent to", delivery.get("target")),
         ("delivery", "Delivery", delivery.get("errand")),

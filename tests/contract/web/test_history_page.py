@@ -241,6 +241,10 @@ async def test_one_change_is_rehearsed_undone_and_taken_back_again_while_later_o
     assert "five minutes" in place.text("kitchen/tea.md")
     assert "The lid is lost." in place.text("kitchen/tea.md")
     assert "took back" in told(visitor.html)[0]
+    record = re.search(r'href="(/audit/(\d+))"[^>]*>Record', visitor.html)
+    assert record is not None
+    html = await visitor.look(record.group(1))
+    assert f'<dt>Took back</dt><dd><a href="/audit/{int(record.group(2)) - 1}">' in html
 
 
 async def test_only_an_undo_is_reported_as_done(place: Place) -> None:
