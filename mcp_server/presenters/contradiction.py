@@ -12,16 +12,21 @@ from knowledge.contradictions.statement_place import StatementPlace
 from knowledge.history.ports import Flag
 from knowledge.history.timestamps import utc_text
 from knowledge.merge.document.units import bare, split_lines
-from mcp_server.approvals.contradictions.claims import PendingClaim, pending_claims
+from knowledge.trust.ports import ProposalLine
+from mcp_server.approvals.contradictions.claims import PendingClaim, answered_claims, pending_claims
 from mcp_server.ports import WebServices
 
 
 @dataclass(frozen=True, slots=True)
 class ContradictionSummary:
-    """A contradiction with its sides as they are now, and the pending proposals that ask for the new side."""
+    """A contradiction with its sides as they are now, and the pending proposals that ask for the new side.
+
+    `closed` are the proposals that ended because a person settled it.
+    """
 
     now: ContradictionNow
     claims: Sequence[PendingClaim]
+    closed: Sequence[ProposalLine] = ()
 
     @property
     def flag(self) -> Flag:
@@ -81,7 +86,8 @@ async def contradiction_summary(services: WebServices, flag: Flag) -> Contradict
     """Return the contradiction as it is now."""
     open_ = flag.settled_at is None and flag.dismissal is None
     claims = await pending_claims(services.state, flag.contradiction) if open_ else ()
-    return ContradictionSummary(await services.settlements.look(flag), claims)
+    closed = () if open_ else await answered_claims(services.state, flag.id)
+    return ContradictionSummary(await services.settlements.look(flag), claims, closed)
 
 
 def contradiction_fields(summary: ContradictionSummary) -> dict[str, Any]:
@@ -99,6 +105,7 @@ def contradiction_fields(summary: ContradictionSummary) -> dict[str, Any]:
         "flagged_at": utc_text(flag.at),
         "asked_by": [{"principal": who, "at": utc_text(at)} for who, at in summary.askers.items()],
         "proposals": [claim.proposal.id for claim in summary.claims],
+        "closed": [line.id for line in summary.closed],
         "first": _side_fields(summary.now.sides[0]),
         "second": _side_fields(summary.now.sides[1]),
         "keep": {choice: _keep_fields(summary, choice, summary.now.keeps[choice]) for choice in CHOICES},

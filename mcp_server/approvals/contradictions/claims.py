@@ -9,7 +9,7 @@ from datetime import datetime
 
 from knowledge.merge.model import CUT_MARK, Contradiction
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Proposal
+from knowledge.trust.ports import Proposal, ProposalLine
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
 from mcp_server.approvals.proposals import AGAINST, calls_of
 
@@ -47,6 +47,17 @@ async def pending_claims(state: StateStore, found: Contradiction) -> Sequence[Pe
         )
         for one in claims
     ]
+
+
+def settled_note(flag_id: int) -> str:
+    """Return the beginning of the note with which the proposals of a settled contradiction are closed."""
+    return f"contradiction {flag_id} was settled: "
+
+
+async def answered_claims(state: StateStore, flag_id: int) -> Sequence[ProposalLine]:
+    """Return the proposals that were closed when a person settled the contradiction, among the newest rejected ones."""
+    lines = await state.trust.lines(states=("rejected",), limit=MOST_LOOKED_AT)
+    return [line for line in lines if line.verdict and line.verdict.note.startswith(settled_note(flag_id))]
 
 
 async def answer_claims(

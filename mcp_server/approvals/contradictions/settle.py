@@ -9,7 +9,7 @@ from knowledge.contradictions.settlement import CHOICES, Choice, ContradictionNo
 from knowledge.merge.model import Ruling
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, requirement
-from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims
+from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims, settled_note
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import WebServices
 
@@ -96,7 +96,7 @@ class ContradictionDecisions:
         return origin if await self._services.taints.counted({origin: self._services.now()}) else ""
 
     async def _answered(self, done: Settled, what: str) -> SettledContradiction:
-        note = f"contradiction {done.flag.id} was settled: {what}"
+        note = f"{settled_note(done.flag.id)}{what}"
         found = done.flag.contradiction
         return SettledContradiction(
             done, await answer_claims(self._services.state, self._approvals, found, self._person, note)

@@ -202,7 +202,7 @@ async def _decide(app: App, args: argparse.Namespace, settings: Settings, planne
     after = await contradiction_summary(app.services, done.settled.flag)
     if settings.json:
         fields = {"diff": done.settled.diff, "pages": list(done.settled.pages), "change": done.settled.record}
-        print_json({**contradiction_fields(after), **fields, "closed": list(done.closed)})
+        print_json({**contradiction_fields(after), **fields})
         return DONE
     print(visible(outcome(done, after.status)))
     for proposal in done.closed:

@@ -49,6 +49,7 @@ def side_lines(summary: ContradictionSummary) -> list[str]:
     lines += [f"reported by {visible(who)}, {moment_text(at)}" for who, at in summary.askers.items()]
     lines += [f"proposal {claim.proposal.id} asks to write the second statement" for claim in summary.claims]
     lines += _end_lines(flag)
+    lines += [f"proposal {line.id} of {visible(line.principal)} was closed with it" for line in summary.closed]
     for name, now in zip(CHOICES, summary.now.sides, strict=True):
         lines += ["", f"{name}: {_heading(now)}", f"  {_provenance(now)}", *_text_lines(now)]
     return lines

@@ -161,6 +161,25 @@ async def test_an_undo_of_its_change_opens_a_contradiction_again(settings: Setti
         assert flag.settlement.how == "changed"
 
 
+async def test_an_undo_of_an_approved_claim_opens_the_contradiction_again(settings: Settings) -> None:
+    async with writing(settings) as host:
+        number, services = await claimed(host), host.app.services
+        (proposal,) = await host.app.base.state.trust.proposals(states=("pending",))
+        assert (
+            await host.app.approvals.approve(proposal.id, proposal.hash, Approver("ana", "page"))
+        ).state == "executed"
+        (flag,) = await services.contradictions.settled(None, limit=9)
+        assert flag.settlement is not None
+        assert (flag.settlement.how, flag.settlement.by) == ("approved", ANA)
+        assert flag.settlement.reason == f"{proposal.id} was approved"
+        with pytest.raises(CannotSettle, match="no choice of a person settled it"):
+            await services.settlements.undo(number, by=ANA)
+        plan = await services.undo.plan(await services.undo.of_page(LIMITS), by="bob@terminal")
+        await services.undo.execute(plan, decision="decided by bob")
+        assert host.text(LIMITS) == TEXT
+        assert await open_numbers(host) == [number]
+
+
 TWO = {
     "a.md": "# A\n\nIntro. Uploads may have\n64 MiB at most. Outro.\n",
     "b.md": "# B\n\n- first\n- Uploads may have 32 MiB at most\n- last\n",

@@ -80,6 +80,7 @@ async def test_keeping_the_new_statement_writes_it_says_so_and_offers_the_way_ba
     assert place.text("limits.md") == before.replace("64 MiB", "32 MiB")
     assert await place.app.base.state.trust.pending() == 0, "nothing is left to approve"
     (closed,) = await place.app.base.state.trust.proposals(states=("rejected",))
+    assert f'Closed with it: <a href="/proposals/{closed.id}">the proposal of <bdi>{ME}@writer</bdi></a>' in html
     assert closed.verdict is not None
     assert closed.verdict.note == "contradiction 1 was settled: the new text was kept"
     assert "Settled:" in await visitor.look("/contradictions?settled=1")
