@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", metavar="B", nargs="?", default="", help="the same for the other state; default: now")
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--words", action="store_true", help="mark words as [-removed-] and {+added+}")
-    forms.add_argument("--unified", action="store_true", help="print a unified diff, as for `patch`")
+    forms.add_argument("--unified", action="store_true", help="print a unified diff")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -77,6 +77,12 @@ def test_a_removed_page_is_shown_as_removed(ann: Person) -> None:
     assert "-# Tea" in found["diff"]
 
 
+def test_a_unified_diff_keeps_tabs(ann: Person) -> None:
+    page = ann.kb / TEA_PAGE
+    page.write_text(page.read_text() + "\n\tcode\n")
+    assert "+\tcode\n" in ann.here("diff", TEA_PAGE, "--unified").stdout + "\n"
+
+
 def test_the_first_state_on_record_is_shown_as_added_with_a_remark(ann: Person) -> None:
     begin = listed(ann, TEA_PAGE)[-1]["id"]
     done = ann.here("diff", TEA_PAGE, begin)

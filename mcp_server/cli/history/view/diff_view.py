@@ -25,7 +25,7 @@ def print_diff(diff: str, *, titles: tuple[str, str], form: DiffForm = "") -> No
     """
     console = stdout_console()
     if form == "unified" or (not form and not console.is_terminal):
-        print("\n".join(map(visible, diff.split("\n"))))
+        print(diff)  # for programs too, so only what would act on a terminal is marked
         return
     coloured = form != "words" and console.is_terminal and not console.no_color
     names = [line[4:] for line in diff.split("\n", 2)[:2]]
