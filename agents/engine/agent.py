@@ -180,11 +180,26 @@ class SubmitFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotedStatement:
+    """A text of a work with the quotes that it rests on, and the question that it answers, if any.
+
+    `place` names it in sentences. `around` is the text around the quotes, if the text may rest on that too.
+    """
+
+    place: str
+    text: str
+    quotes: tuple[str, ...]
+    question: str = ""
+    around: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ConditionFinding:
     """Whether a condition is met.
 
     `missing` has a short sentence for each gap: what to do, with the id of the item, and never text of a page. `detail` explains a
-    move back to the host. If the condition is met, `feedback`, of the kind `kind`, is for the next attempts.
+    move back to the host. If the condition is met, `feedback`, of the kind `kind`, is for the next attempts, and `statements` are
+    the texts whose words it compared with their quotes.
     """
 
     met: bool
@@ -192,6 +207,7 @@ class ConditionFinding:
     detail: str = ""
     feedback: tuple[str, ...] = ()
     kind: FeedbackKind = "validation"
+    statements: tuple[QuotedStatement, ...] = ()
 
 
 MET = ConditionFinding(met=True)

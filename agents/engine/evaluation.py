@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.engine.agent import Agent, JourneySpent, Look, SubmitFacts
+from agents.engine.agent import Agent, JourneySpent, Look, QuotedStatement, SubmitFacts
 from agents.engine.events import FeedbackAdded, Json, StepUsage
 from agents.engine.graph import ALWAYS, transitions_from
 from agents.engine.progress.position import JourneyPosition
@@ -18,12 +18,17 @@ Looking = Callable[[str, JourneyState], Look]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The first condition that is met (`met` has none or one), with its detail; otherwise the missing parts."""
+    """The first condition that is met (`met` has none or one), with its detail; otherwise the missing parts.
+
+    `statements` are those of a way forward that a second judge may be asked about; `note` says why it was not.
+    """
 
     met: tuple[str, ...] = ()
     detail: str = ""
     missing: tuple[str, ...] = ()
     feedback: tuple[FeedbackAdded, ...] = ()
+    statements: tuple[QuotedStatement, ...] = ()
+    note: str = ""
 
 
 def instructions(agent: Agent, phase: str) -> str:
@@ -108,7 +113,8 @@ class SubmissionJudge:
             found = await condition(facts, look)
             if found.met:
                 feedback = tuple(FeedbackAdded(found.kind, state.phase, text) for text in found.feedback)
-                return Judged((transition.condition,), found.detail, feedback=feedback)
+                statements = () if transition.is_backward else found.statements
+                return Judged((transition.condition,), found.detail, feedback=feedback, statements=statements)
             # An unmet way back is no gap in the work. It is explained only to a model that signalled it.
             if not transition.is_backward:
                 missing += [text for text in found.missing if text not in missing]

@@ -130,12 +130,22 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAdded:
-    """Something went wrong that the next attempt should know about."""
+    """Something went wrong that the next attempt should know about.
+
+    `about` names the statements that a language model doubts, each as its fault and a hash: `validation` sends them back, and
+    `soft_failure` notes that they were kept.
+    """
 
     TYPE: ClassVar[str] = "feedback.added"
     kind: FeedbackKind
     phase: str
     text: str
+    about: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether it only notes that work was kept although a model disagrees."""
+        return self.kind == "soft_failure" and bool(self.about)
 
 
 @dataclass(frozen=True, slots=True)

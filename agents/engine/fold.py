@@ -110,7 +110,7 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
         case Decided():
             return _after_decision(moved, logged, step)
         case FeedbackAdded(kind, phase, text):
-            return _after_feedback(moved, Feedback(kind, phase, text, logged.version))
+            return _after_feedback(moved, Feedback(kind, phase, text, logged.version, step.kept))
         case Completed():
             return replace(moved, status="complete", checkpoint=None)
         case Forked():

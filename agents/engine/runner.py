@@ -34,6 +34,7 @@ from agents.engine.events import (
     canonical,
     newest_steps,
 )
+from agents.engine.evidence.second_judge import SecondJudge, SubstanceJudge
 from agents.engine.fold import fold
 from agents.engine.graph import Phase, PhaseGraph, advance
 from agents.engine.progress.automatic_phases import AutomaticPhases, placed, speaker_of
@@ -93,11 +94,16 @@ class Runner:
         now: Callable[[], datetime],
         chance: Callable[[], str],
         handle: Callable[[], str] | None = None,
+        substance: SubstanceJudge | None = None,
     ) -> None:
-        """Lead journeys. `chance` returns the random end of a conversation's name, `handle` (else `chance`) of a journey's id."""
+        """Lead journeys. `chance` returns the random end of a conversation's name, `handle` (else `chance`) of a journey's id.
+
+        `substance` is a model that is asked whether texts follow from their quotes.
+        """
         self.store, self.catalogue = store, catalogue
         self._now, self._handle = now, handle or chance
         self._judge = SubmissionJudge(looking, now)
+        self._second = SecondJudge(substance, store) if substance else None
         self._automatic = AutomaticPhases(self._judge, chance)
 
     async def position(
@@ -243,7 +249,7 @@ class Runner:
 
     async def _submit_phases(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record the works of a submission that holds them by phase, until one of them ends it."""
-        left, recorded, why = dict(submission.work), list[str](), ""
+        left, recorded, why, note = dict(submission.work), list[str](), "", ""
         phase, part = next(iter(left)), submission
         began: JourneyState | None = None
         while True:
@@ -268,6 +274,7 @@ class Runner:
                 # The recorded works stay recorded, so this is an answer that says how far it came, and no error.
                 why = str(error)
                 break
+            note = note or here.note
             recorded.append(phase)
             del left[phase]
             if here.state.phase not in left or _ends(here, phase):
@@ -276,7 +283,7 @@ class Runner:
             phase, version = here.state.phase, here.state.version
             part = replace(submission, usage=StepUsage(model=submission.usage.model), follows=True)
         came_from = _came_from(began, here.state, submission.conversation)
-        return replace(here, recorded_now=Recorded(tuple(recorded), tuple(left), why), came_from=came_from)
+        return replace(here, recorded_now=Recorded(tuple(recorded), tuple(left), why), came_from=came_from, note=note)
 
     async def _submit_to(
         self,
@@ -306,15 +313,15 @@ class Runner:
             # The agent was changed while the journey was in this phase. The server does the work, whatever is submitted.
             return await self._record(here, (), (), key=key, by=by)
         seen = here if since is None else replace(here, state=replace(here.state, entered_seq=since))
-        steps, notes = await self._phase_steps(seen, submission)
+        steps, notes, note = await self._phase_steps(seen, submission)
         there = await self._record(here, steps, notes, key=key, by=by, brought=brought)
         came_from = _came_from(here.state, there.state, submission.conversation)
-        return replace(there, recorded_now=Recorded((here.state.phase,)), came_from=came_from)
+        return replace(there, recorded_now=Recorded((here.state.phase,)), came_from=came_from, note=note)
 
     async def _phase_steps(
         self, here: JourneyPosition, submission: Submission
-    ) -> tuple[Sequence[Step], Sequence[Note]]:
-        """Return the steps of work on the present phase, up to the move out of it, and the notes about the work.
+    ) -> tuple[Sequence[Step], Sequence[Note], str]:
+        """Return the steps of work on the present phase, up to the move out of it, the notes about the work, and one for the host.
 
         Raises:
             BadWork: it does not fit.
@@ -324,6 +331,8 @@ class Runner:
         usage = _usage(here, submission)
         judged = await self._judge.judged(here, work, submission.work, submission.signals, usage)
         await self._check_questions(here, work, judged)
+        if self._second:
+            judged = await self._second.reviewed(here, judged)
         recorded = WorkRecorded(
             here.state.phase,
             here.state.visit,
@@ -336,7 +345,8 @@ class Runner:
         )
         steps = submit_steps(here.agent.graph, here.journey, here.state, recorded, judged.met, detail=judged.detail)
         missing = [FeedbackAdded("validation", here.state.phase, text) for text in judged.missing]
-        return [*steps, *judged.feedback, *missing], here.agent.notes(here.state.phase, here.recorded, work)
+        notes = here.agent.notes(here.state.phase, here.recorded, work)
+        return [*steps, *judged.feedback, *missing], notes, judged.note
 
     def _joined(self, here: JourneyPosition, given: Mapping[str, Json]) -> dict[str, Json]:
         """Return the recorded work of the phase with the submission joined in.

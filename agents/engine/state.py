@@ -85,12 +85,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Something that went wrong in a phase, for the next attempt."""
+    """Something that went wrong in a phase, for the next attempt; `kept`: work that was kept although a model disagrees."""
 
     kind: FeedbackKind
     phase: str
     text: str
     version: int
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,7 +293,8 @@ class _Prompt:
             return ""
         # `_missing` shows the gaps of the newest submission. Here only validation by the server itself remains.
         validating = {one.name for one in self.agent.graph.phases if one.automatic}
-        found = [one for one in self.state.feedback if one.kind != "validation" or one.phase in validating]
+        feedback = [one for one in self.state.feedback if not one.kept]
+        found = [one for one in feedback if one.kind != "validation" or one.phase in validating]
         counts = [(key.partition("/"), count) for key, count in self.state.feedback_dropped.items()]
         dropped = sum(
             n for (kind, _, at), n in counts if kind in phase.feedback and (kind != "validation" or at in validating)
@@ -374,7 +375,8 @@ def _redone_after(state: JourneyState) -> TransitionRecord | None:
 
 def _missing(state: JourneyState, share: float = 1.0) -> str:
     """Return the gaps of the newest submission, if nothing has happened since; the first is always shown, cut if it is too long."""
-    texts = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
+    here = [f for f in state.feedback if f.version == state.version and f.phase == state.phase]
+    texts = [f.text for f in here if not f.kept]
     most = room = int(MISSING_TOKENS * share)
     lines = ["Still missing:"] if texts else []
     for number, text in enumerate(texts):

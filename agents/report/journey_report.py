@@ -29,7 +29,7 @@ from agents.engine.work.markdown import counted, one_line, quoted, work_lines
 from agents.engine.work.result import LEFT_OPEN
 from agents.memory_documents import each
 from agents.prompts.prompt import recorded_result
-from agents.report.overview import moment_text, newest_feedback, parts_of, phase_rows, question_asked
+from agents.report.overview import KEPT, moment_text, newest_feedback, parts_of, phase_rows, question_asked
 from agents.report.result import RESULT, SOURCES, open_lines, result_lines, source_lines
 from agents.report.sentences import event_sentence, response_facts
 
@@ -41,6 +41,7 @@ PROBLEMS = {
     "validation": "Missing (validation failures):",
     "soft_failure": "To refine (soft failures):",
     "hard_failure": "To redo (hard failures):",
+    KEPT: f"{KEPT}:",
     "error": "Failed:",
 }
 """The headings of problems by kind, in order."""
@@ -183,7 +184,8 @@ def _problems(log: Sequence[Logged]) -> list[str]:
         kind = "error"
         match logged.event:
             case FeedbackAdded(phase=phase, text=text) as feedback:
-                kind, what = str(feedback.kind), f"{phase}: {one_line(text, MOST_LINE)}"
+                kind = KEPT if feedback.kept else str(feedback.kind)
+                what = f"{phase}: {one_line(text, MOST_LINE)}"
             case ToolError(tool=tool, error=error):
                 what = f"the tool {tool}: {one_line(error, MOST_LINE)}"
             case ErrorRaised(error):

@@ -13,6 +13,8 @@ from agents.engine.progress.metrics import PhaseRow, table, waits
 from agents.engine.state import Feedback, JourneyState, Status
 from agents.prompts.prompt import question
 
+KEPT = "Kept although the configured model disagrees"
+
 STATUSES: Mapping[Status, str] = {
     "active": "active",
     "waiting": "waiting for a person",
@@ -53,8 +55,13 @@ def answered_questions(state: JourneyState) -> list[AnsweredQuestion]:
 
 
 def newest_feedback(state: JourneyState) -> list[Feedback]:
-    """Return the feedback that came with the newest step."""
-    return [one for one in state.feedback if one.version == state.version]
+    """Return what the newest step was found to lack."""
+    return [one for one in state.feedback if one.version == state.version and not one.kept]
+
+
+def kept_feedback(state: JourneyState) -> list[Feedback]:
+    """Return the notes on work that was kept although a model disagrees."""
+    return [one for one in state.feedback if one.kept]
 
 
 def redone_because(state: JourneyState) -> str:

@@ -86,6 +86,8 @@ def event_sentence(event: Event, graph: PhaseGraph | None = None) -> EventSenten
             names = (decision, phase, CHANNELS.get(channel, channel))
             facts = {str(name): value for name, value in changes.items()} | answers
             return EventSentence("person", "Response from a person: {0}, in {1}, {2}.", names, note, facts)
+        case FeedbackAdded(_, phase, text) if event.kept:
+            return EventSentence("missing", "Kept in {0}, although a model disagrees:", (phase,), text)
         case FeedbackAdded(kind, phase, text):
             return EventSentence("missing", "Incomplete in {0} ({1}):", (phase, kind.replace("_", " ")), text)
         case Completed():

@@ -23,7 +23,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server import VERSION
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
-from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of
+from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
 from mcp_server.app.settings.settings import Settings
@@ -165,7 +165,8 @@ async def open_app(
 
         @cache
         def journeys() -> Runner:
-            return journey_store.runner_on(base, services, agents, settings.quotas)
+            substance = substance_of(settings.provider, model)
+            return journey_store.runner_on(base, services, agents, settings.quotas, substance)
 
         @cache
         def dispatcher() -> OutboxDispatcher:

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-
-from agents.loop.model.errors import ProviderError
-from agents.loop.model.ports import FromUser, ModelRequest, Provider, Shape
+from agents.loop.model.ports import Provider, Shape
 from knowledge.merge.evidence.undecided import Pair
 from knowledge.merge.model import Doubt
 from knowledge.writing.evidence.judge import PairJudgement
-from mcp_server.models.questions import QuestionLimit, closed_object, new_conversation
-
-LONGEST_S = 8.0
-"""How long a merge waits for the model, including all tries."""
-QUIET_S = 60.0
-"""The pause after a failure, so that not every merge waits in vain."""
-AT_ONCE = 4
-"""Questions that one process asks at a time. Waiting for a place counts as waiting for the model."""
-SURE = 0.75
-"""The least certainty of a finding; less certain ones are ignored, because people who get many false alarms stop looking."""
-MOST_KEPT = 5_000
-"""Opinions that are cached; the oldest is dropped first."""
-MOST_TOKENS = 4_000
-"""The limit of an answer, which has a few hundred; some models count their reasoning too."""
-MOST_QUESTIONS, WITHIN_S = 200, 3_600.0
-"""The most questions within a time, to limit the cost, because every caller may try merges as a dry run."""
+from mcp_server.models.questions import (
+    LONGEST_S,
+    MOST_QUESTIONS,
+    SURE,
+    BoundedQuestions,
+    KeptOpinions,
+    NoJudgement,
+    as_json,
+    closed_object,
+)
 
 AWAY = "the language model that looks for more contradictions gave no answer in time; only the rules were applied, as without a model"
 
@@ -81,8 +68,6 @@ _CONTRADICTION = closed_object(
 )
 SHAPE = Shape("contradictions", closed_object({"contradictions": {"type": "array", "items": _CONTRADICTION}}))
 
-log = logging.getLogger("knowledge_forge.models")
-
 
 @dataclass(frozen=True, slots=True)
 class PairOpinion:
@@ -107,54 +92,33 @@ class ModelJudge:
         longest_s: float = LONGEST_S,
         most_questions: int = MOST_QUESTIONS,
     ) -> None:
-        self._provider, self._name, self._clock, self._longest_s = provider, name, clock, longest_s
-        self._conversation = new_conversation("judge")
-        self._kept: OrderedDict[bytes, PairOpinion] = OrderedDict()
-        self._quiet_until = float("-inf")
-        self._limit = QuestionLimit(most_questions, WITHIN_S, clock)
-        self._room = anyio.CapacityLimiter(AT_ONCE)
+        self._name = name
+        self._questions = BoundedQuestions(
+            provider, name, "judge", "contradictions", clock=clock, longest_s=longest_s, most_questions=most_questions
+        )
+        self._kept = KeptOpinions[PairOpinion]()
 
     async def judged(self, pairs: Sequence[Pair]) -> PairJudgement:
         """Return the pairs that cannot both be true, as far as that is known or can be asked in time."""
-        unknown = [pair for pair in dict.fromkeys(pairs) if _key(pair) not in self._kept]
+        unknown = [pair for pair in dict.fromkeys(pairs) if self._kept.of(pair) is None]
         note = await self._ask(unknown) if unknown else ""
         doubts = tuple(
             Doubt(pair.existing, pair.new, self._name, ABOUT[known.about], known.sure)
             for pair in pairs
             # None: the model was not asked, or newer opinions have displaced this one.
-            if (known := self._kept.get(_key(pair))) is not None and known.sure >= SURE
+            if (known := self._kept.of(pair)) is not None and known.sure >= SURE
         )
         return PairJudgement(doubts, note)
 
     async def _ask(self, pairs: Sequence[Pair]) -> str:
         """Ask about these pairs and keep the opinions; return why that was not possible, "" if it was."""
-        if self._clock() < self._quiet_until:
-            return AWAY
-        if not self._limit.take():
-            return SPENT
-        question = ModelRequest(
-            self._conversation,
-            (FromUser(pairs_text(pairs)),),
-            system=SYSTEM,
-            most_tokens=MOST_TOKENS,
-            temperature=0.0,
-        )
-        try:
-            with anyio.fail_after(self._longest_s):
-                async with self._room:
-                    reply = await (await self._provider()).complete_json(question, SHAPE)
-        except Exception as error:  # noqa: BLE001  a merge does not fail for a help that it can do without
-            # A provider's own sentences never quote question or answer; other errors may.
-            why = str(error) if isinstance(error, ProviderError) else type(error).__name__
-            log.warning("%s gave no judgement on contradictions: %s", self._name, why)
-            self._quiet_until = self._clock() + QUIET_S
-            return AWAY
-        opinions = opinions_in(reply.value, len(pairs))
+        value = await self._questions.ask(SYSTEM, pairs_text(pairs), SHAPE)
+        if isinstance(value, NoJudgement):
+            return SPENT if value is NoJudgement.SPENT else AWAY
+        opinions = opinions_in(value, len(pairs))
         for number, pair in enumerate(pairs, start=1):
             # Also the pairs that the model did not name: they are judged, and asking again would cost the same.
-            self._kept[_key(pair)] = opinions.get(number, PairOpinion())
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+            self._kept.keep(pair, opinions.get(number, PairOpinion()))
         return ""
 
 
@@ -168,8 +132,7 @@ def pairs_text(pairs: Sequence[Pair]) -> str:
         }
         for number, pair in enumerate(pairs, start=1)
     ]
-    text = json.dumps(listed, ensure_ascii=False, indent=1)
-    return text.encode("utf-8", "replace").decode()  # half a character cannot be sent
+    return as_json(listed)
 
 
 def opinions_in(value: Mapping[str, Any], count: int) -> dict[int, PairOpinion]:
@@ -180,8 +143,3 @@ def opinions_in(value: Mapping[str, Any], count: int) -> dict[int, PairOpinion]:
         if 1 <= number <= count and (number not in found or opinion.sure < found[number].sure):
             found[number] = opinion
     return found
-
-
-def _key(pair: Pair) -> bytes:
-    """Return a hash of both statements and the headings above them."""
-    return hashlib.blake2b(json.dumps(pair).encode(), digest_size=16).digest()

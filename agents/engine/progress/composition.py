@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count, zip_longest
 from typing import TypeVar
 
-from agents.engine.agent import NOT_MET, Agent, Condition, ConditionFinding, Look, Provide, SubmitFacts
+from agents.engine.agent import MET, NOT_MET, Agent, Condition, ConditionFinding, Look, Provide, SubmitFacts
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, transitions_from
@@ -311,10 +311,15 @@ async def _at_end(
     """Judge whether the part would reach its end by this transition, and then whether the link is taken from there."""
     for way in transitions_from(part.agent.graph, end.source):
         condition = part.agent.conditions.get(way.condition)
-        met = way.condition == ALWAYS or (condition is not None and (await _judge(part, condition, facts, look)).met)
-        if met:
+        found = MET if way.condition == ALWAYS else NOT_MET
+        if condition is not None:
+            found = await _judge(part, condition, facts, look)
+        if found.met:
             # The graph tries a link before all transitions of the part, even those that the part would take first.
-            return await link(facts, look) if way == end else NOT_MET
+            if way != end:
+                return NOT_MET
+            linked = await link(facts, look)
+            return replace(linked, statements=(*found.statements, *linked.statements)) if linked.met else linked
     # The transition to the next part reports what is missing at this end.
     return NOT_MET
 

@@ -18,8 +18,8 @@ class JourneyPosition:
     """A journey with its agent and state. `agents.prompts.prompt` makes a host's instructions from these.
 
     `repeated`: the start was a retry, and this is the journey that the first call began. `recorded_now` is what the submission that
-    led here came to. `came_from` is the state before the act that led here, if its host continues in the same conversation: it was
-    told then what has not changed since.
+    led here came to; `note` says which help was not available for it. `came_from` is the state before the act that led here, if its
+    host continues in the same conversation: it was told then what has not changed since.
     """
 
     journey: str
@@ -28,6 +28,7 @@ class JourneyPosition:
     repeated: bool = False
     recorded_now: Recorded | None = None
     came_from: JourneyState | None = None
+    note: str = ""
 
     @property
     def phase(self) -> Phase:

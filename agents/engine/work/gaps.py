@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import MET, Citation, ConditionFinding, Look
+from agents.engine.agent import MET, Citation, ConditionFinding, Look, QuotedStatement
 from agents.engine.events import Json, SourceFound
 from agents.engine.work.form import duplicates, field_path, ids, items_in
 from knowledge.pages.claim_source import source_kind
@@ -38,10 +38,11 @@ def short(text: Json, most: int = SHORT) -> str:
     return shortened(str(text), most)
 
 
-def finding(missing: Sequence[str], detail: str = "") -> ConditionFinding:
+def finding(missing: Sequence[str], detail: str = "", statements: Sequence[QuotedStatement] = ()) -> ConditionFinding:
     """Return a finding: met if nothing is missing, otherwise the missing parts."""
     if not missing:
-        return ConditionFinding(met=True, detail=detail) if detail else MET
+        found = ConditionFinding(met=True, detail=detail, statements=tuple(statements))
+        return MET if found == MET else found
     gaps = tuple(dict.fromkeys(missing))
     more = (f"and {len(gaps) - MOST_GAPS} more like this",) if len(gaps) > MOST_GAPS else ()
     return ConditionFinding(met=False, missing=(*gaps[:MOST_GAPS], *more))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import ConditionFinding, Look, QuotedStatement, SubmitFacts
 from agents.engine.evidence.substance import emptiness, idle_texts, same_words, unsupported
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import (
@@ -31,23 +31,30 @@ async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
     # Each check reads a page: while anything else is missing, only the concepts of this submission are checked.
     given = frozenset(ids(items_in(facts.given, "concepts"))) if plain else None
     idle = [
-        *await _idle_concepts(plan, facts.told, look),
+        *idle_texts(plan.concepts, "text", told=facts.told),
         *idle_texts(plan.steps, "step", "done_when", told=facts.told),
     ]
     if plan.goal and (why := emptiness(plan.goal, name="goal", told=facts.told)):
         idle.append(f"`goal` {why}")
-    return finding([*await unresolved_citations(facts.work, "concepts", look, given), *idle, *plain])
+    statements, wrong = await _compared_concepts(plan, look)
+    missing = [*await unresolved_citations(facts.work, "concepts", look, given), *idle, *wrong, *plain]
+    return finding(missing, statements=statements)
 
 
-async def _idle_concepts(plan: BuildRecord, told: str, look: Look) -> list[str]:
-    """Return a sentence for each concept that says nothing, or nothing of what the passages that it quotes are about."""
-    missing = list(idle_texts(plan.concepts, "text", told=told))
+async def _compared_concepts(plan: BuildRecord, look: Look) -> tuple[list[QuotedStatement], list[str]]:
+    """Return the concepts with quotes, and a sentence for each that says nothing of what its quoted passages are about."""
+    statements, wrong = list[QuotedStatement](), list[str]()
     for concept in plan.concepts:
         # A concept sums up more than the quoted words, so it is compared with the sections that they are in.
-        passages = [f"{one.quote}\n{await look.passage(one)}" for _, one in citations_in(concept)]
+        place, cited = f"the text of {concept['id']}", [one for _, one in citations_in(concept)]
+        around = [await look.passage(one) for one in cited]
+        quotes = tuple(one.quote for one in cited)
+        if quotes:
+            statements.append(QuotedStatement(place, concept["text"], quotes, around="\n".join(around)))
+        passages = [f"{quote}\n{passage}" for quote, passage in zip(quotes, around, strict=True)]
         if why := unsupported(concept["text"], passages):
-            missing.append(f"the text of {concept['id']} {why}")
-    return missing
+            wrong.append(f"{place} {why}")
+    return statements, wrong
 
 
 def _ground_lacking(plan: BuildRecord) -> Iterator[str]:

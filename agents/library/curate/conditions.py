@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, QuotedStatement, SubmitFacts
 from agents.engine.evidence.shown import MAP, READ
 from agents.engine.evidence.substance import emptiness, idle_texts, same_words, unsupported
 from agents.engine.work.form import ids, items_in
@@ -167,7 +167,14 @@ async def evidence_found(facts: SubmitFacts, look: Look) -> ConditionFinding:
     for item in evidence:
         if why := unsupported(item["says"], await _quoted(item, look)):
             missing.append(f"{item['id']}: `says` {why}")
-    return finding(missing)
+    return finding(missing, statements=[await _statement(item["id"], item["says"], [item], look) for item in evidence])
+
+
+async def _statement(place: str, text: str, evidence: Sequence[Item], look: Look) -> QuotedStatement:
+    """Return a text that rests on the quotes of this evidence and the text around them."""
+    cited = [citation for item in evidence for _, citation in citations_in(item)]
+    around = [await look.passage(citation) for citation in cited]
+    return QuotedStatement(place, text, tuple(one.quote for one in cited), around="\n".join(around))
 
 
 async def _quoted(item: Item, look: Look) -> list[str]:
@@ -199,7 +206,9 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
         )
     else:
         missing += await _out_of_place(record.chosen, look)
-    return finding(missing)
+    used = [item for item in record.evidence if item["id"] in record.rests_on]
+    said = [] if missing else [await _statement("`conclusion`", record.conclusion, used, look)]
+    return finding(missing, statements=said)
 
 
 async def _idle_conclusion(record: CurationRecord, told: str, look: Look) -> str:

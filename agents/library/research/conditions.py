@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import ConditionFinding, Look, QuotedStatement, SubmitFacts
 from agents.engine.evidence.substance import idle_answer, idle_texts, repetitions
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import (
@@ -69,24 +69,30 @@ async def all_questions_answered(facts: SubmitFacts, look: Look) -> ConditionFin
     # Each check costs a read or a search: while anything else is missing, only this submission's answers are checked.
     given = frozenset(ids(items_in(facts.given, "answers"))) if plain else None
     looked = [*await unresolved_citations(facts.work, "answers", look, given), *await _not_open(tree, look, given)]
-    return finding([*looked, *await _idle(tree, facts.told, look), *plain])
+    return finding([*looked, *await _idle(tree, facts.told, look), *plain], statements=list(_statements(tree).values()))
+
+
+def _statements(tree: Tree) -> dict[str, QuotedStatement]:
+    """Return the answers that have a text and quotes, with their questions, by the id of the question."""
+    found = {}
+    for question in tree.answered:
+        id_, answer = question["id"], tree.answers[question["id"]]
+        quotes, text = tuple(one.quote for _, one in citations_in(answer)), answer.get("text", "")
+        if quotes and text.strip():
+            found[id_] = QuotedStatement(f"the answer to {id_}", text, quotes, question["text"])
+    return found
 
 
 async def _idle(tree: Tree, told: str, look: Look) -> list[str]:
     """Return a sentence for each answer that says nothing, has nothing to do with its question and quotes, or repeats another."""
     missing, answers = list[str](), list[tuple[str, str, Sequence[str]]]()
-    for question in tree.answered:
-        answer = tree.answers[question["id"]]
-        cited, text, asked = [one for _, one in citations_in(answer)], answer.get("text", ""), question["text"]
-        if not cited or not text.strip():
-            continue
-        quotes = [one.quote for one in cited]
-        around = "\n".join([await look.passage(one) for one in cited])
-        why = idle_answer(text, quotes, question=asked, around=around, told=told)
+    for id_, said in _statements(tree).items():
+        around = "\n".join([await look.passage(one) for _, one in citations_in(tree.answers[id_])])
+        why = idle_answer(said.text, said.quotes, question=said.question, around=around, told=told)
         if why:
-            missing.append(f"the answer to {question['id']} {why}")
+            missing.append(f"{said.place} {why}")
         else:
-            answers.append((question["id"], text, quotes))
+            answers.append((id_, said.text, said.quotes))
     return [*missing, *repetitions(answers)]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import ConditionFinding, Look, QuotedStatement, SubmitFacts
 from agents.engine.evidence.substance import emptiness, idle_texts, unsupported
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import (
@@ -183,7 +183,9 @@ def _failed(course: Course, given: Mapping[str, object]) -> list[Item]:
 async def objective_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """This submit has a lesson that rests on passages, its checks are all answered correctly, and other objectives are left."""
     wrong = await _lesson_wrong(facts, look)
-    return finding(wrong) if wrong or Course(facts.works).left else ConditionFinding(met=False)
+    if wrong or Course(facts.works).left:
+        return finding(wrong, statements=_lesson_statements(facts))
+    return ConditionFinding(met=False)
 
 
 async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -193,7 +195,8 @@ async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFind
     if wrong or course.left:
         # Objectives left for later are no fault of this lesson, so they are not reported.
         return ConditionFinding(met=False, missing=tuple(wrong))
-    return finding(await unresolved_citations(facts.work, "lessons", look, frozenset(course.objectives)))
+    unresolved = await unresolved_citations(facts.work, "lessons", look, frozenset(course.objectives))
+    return finding(unresolved, statements=_lesson_statements(facts))
 
 
 async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
@@ -211,13 +214,25 @@ async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     wrong += [*_too_few(of, "check", checks, LEAST_CHECKS), *repeated_texts(checks, "question")]
     if not lesson.get("citations"):
         wrong.append(f"{of} has no citation: quote the passages that it rests on")
-    taught, quotes = lesson["taught"], [one.quote for _, one in citations_in(lesson)]
-    asked = f"{course.objectives.get(objective, {}).get('text', '')}\n{course.goal}"
-    if idle := emptiness(taught, name="taught", told=facts.told) or unsupported(taught, quotes, question=asked):
-        wrong.append(f"{of} {idle}")
+    for said in _lesson_statements(facts):
+        asked = f"{said.question}\n{course.goal}"
+        idle = emptiness(said.text, name="taught", told=facts.told)
+        if idle := idle or unsupported(said.text, said.quotes, question=asked):
+            wrong.append(f"{of} {idle}")
     if failed := [check["id"] for check in answered(checks) if not check["correct"]]:
         wrong.append(f"the learner did not answer {listing(failed)} correctly")
     return [*wrong, *await unresolved_citations(facts.work, "lessons", look, frozenset([objective]))]
+
+
+def _lesson_statements(facts: SubmitFacts) -> list[QuotedStatement]:
+    """Return what this submit's lesson teaches with its quotes and its objective; nothing without a lesson."""
+    course = Course(facts.works)
+    lesson = _of(facts.given, "lessons", course.present)
+    if lesson is None:
+        return []
+    quotes = tuple(one.quote for _, one in citations_in(lesson))
+    objective = str(course.objectives.get(course.present, {}).get("text", ""))
+    return [QuotedStatement(f"the lesson on {course.present}", lesson["taught"], quotes, objective)]
 
 
 def _of(work: Mapping[str, object], name: str, id_: str) -> Item | None:

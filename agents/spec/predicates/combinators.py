@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import MET, ConditionFinding, Look, QuotedStatement, SubmitFacts
 from agents.engine.graph import FeedbackKind
 from agents.spec.predicates.leaf import DETAIL_CHARS, Predicate, met_unless, unmet
 from agents.spec.predicates.recorded_work import Signal
@@ -27,7 +27,10 @@ class All:
         found = [await part.judge(facts, look) for part in self.parts if not isinstance(part, Signal)]
         if not all(one.met for one in found):
             return unmet(*(text for one in found for text in one.missing if not one.met))
-        return ConditionFinding(met=True, detail="; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS])
+        detail = "; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS]
+        return ConditionFinding(
+            met=True, detail=detail, statements=tuple(text for one in found for text in one.statements)
+        )
 
     def text(self) -> str:
         """Return the demand."""
@@ -80,13 +83,15 @@ class Each:
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return what is missing, by item."""
-        missing = []
+        missing, statements = list[str](), list[QuotedStatement]()
         for loc, item in self.path.items(facts):
             work = item if isinstance(item, Mapping) else {}
             found = await self.part.judge(replace(facts, given=work, work=work), look)
+            place = self.path.place(facts, loc)
             if not found.met:
-                missing += [f"{self.path.place(facts, loc)}: {text}" for text in found.missing]
-        return met_unless(missing)
+                missing += [f"{place}: {text}" for text in found.missing]
+            statements += [replace(one, place=f"{place}: {one.place}") for one in found.statements]
+        return met_unless(missing, statements)
 
     def text(self) -> str:
         """Return the demand."""
@@ -130,4 +135,4 @@ class TeamCondition:
             return found
         detail = "; ".join(self.detail.texts(facts) if self.detail else ())[:DETAIL_CHARS] or found.detail
         feedback = tuple(text[:DETAIL_CHARS] for text in (self.feedback.texts(facts) if self.feedback else ()))
-        return ConditionFinding(met=True, detail=detail, feedback=feedback, kind=self.kind)
+        return replace(found, detail=detail, feedback=feedback, kind=self.kind)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
 
-from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import MET, ConditionFinding, Look, QuotedStatement, SubmitFacts
 from agents.engine.work.gaps import listing
 from agents.spec.yaml.block import FileBlock
 from agents.spec.yaml.field_path import FieldPath, Located, names_in
@@ -68,10 +68,11 @@ def unmet(*missing: str) -> ConditionFinding:
     return ConditionFinding(met=False, missing=missing)
 
 
-def met_unless(missing: Iterable[str]) -> ConditionFinding:
-    """Return that a predicate holds, unless something is missing."""
-    texts = tuple(missing)
-    return unmet(*texts) if texts else MET
+def met_unless(missing: Iterable[str], statements: Sequence[QuotedStatement] = ()) -> ConditionFinding:
+    """Return that a predicate holds, with the statements that it compared with their quotes, unless something is missing."""
+    if texts := tuple(missing):
+        return unmet(*texts)
+    return ConditionFinding(met=True, statements=tuple(statements)) if statements else MET
 
 
 def some_items(field: FieldPath, facts: SubmitFacts) -> list[Located] | None:

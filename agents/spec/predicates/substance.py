@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import ConditionFinding, Look, QuotedStatement, SubmitFacts
 from agents.engine.evidence.substance import emptiness, repetitions, same_words, unsupported
 from agents.engine.work.gaps import citations_in
 from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, met_unless
@@ -71,6 +71,7 @@ class Supported(Leaf):
         """Return the items whose text has nothing to do with their quotes, or repeats another one."""
         asked = {} if self.of is None else _texts_by_id(self.of.items(facts), self.asks)
         missing, answers = list[str](), list[tuple[str, str, Sequence[str]]]()
+        statements = list[QuotedStatement]()
         for loc, item in self.field.items(facts):
             cited = [citation for _, citation in citations_in(item)]
             text = "\n".join(filter(None, (_first(item, name) for name in self.says)))
@@ -79,13 +80,15 @@ class Supported(Leaf):
             id_ = _first(item, self.question)
             passages = [await look.passage(citation) for citation in cited]
             quotes = [citation.quote for citation in cited]
+            place = self.field.place(facts, loc)
+            around = "\n".join(passages) if self.of is None else ""
+            statements.append(QuotedStatement(place, text, tuple(quotes), asked.get(id_, ""), around))
             if self.of is None:
                 quotes = [f"{quote}\n{passage}" for quote, passage in zip(quotes, passages, strict=True)]
-            place = self.field.place(facts, loc)
             if why := unsupported(text, quotes, question=asked.get(id_, ""), around="\n".join(passages)):
                 missing.append(f"{place}.{self.says[0]} {why}")
             answers.append((id_, text, quotes))
-        return met_unless([*missing, *(repetitions(answers) if asked else ())])
+        return met_unless([*missing, *(repetitions(answers) if asked else ())], statements)
 
 
 def _texts_by_id(items: Sequence[Located], name: str) -> dict[str, str]:

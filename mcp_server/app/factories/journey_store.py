@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from agents.catalogue import Catalogue
+from agents.engine.evidence.second_judge import SubstanceJudge
 from agents.engine.runner import Runner
 from agents.store.ports import JourneyStore
 from agents.store.sql import SqlJourneys
@@ -22,7 +23,11 @@ CHANCE_BYTES = 4
 
 
 def runner_on(
-    base: KnowledgeBase, services: JourneyServices, agents: Catalogue | None = None, quotas: Quotas | None = None
+    base: KnowledgeBase,
+    services: JourneyServices,
+    agents: Catalogue | None = None,
+    quotas: Quotas | None = None,
+    substance: SubstanceJudge | None = None,
 ) -> Runner:
     """Return the runner of the knowledge base's journeys, with these agents or all of them. Call it once."""
     store, files = journeys_in(base.state, quotas), VaultFiles(base.vault)
@@ -33,6 +38,7 @@ def runner_on(
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),
         handle=lambda: secrets.token_hex(HANDLE_BYTES),
+        substance=substance,
     )
 
 

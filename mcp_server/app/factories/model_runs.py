@@ -18,11 +18,12 @@ from mcp_server.late_module import LateModule
 from mcp_server.ports import RunServices
 
 if TYPE_CHECKING:
+    from agents.engine.evidence.second_judge import SubstanceJudge
     from agents.loop.model.ports import Provider
     from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.writing.evidence.judge import ContradictionJudge
     from mcp_server.gate.dispatch import Gate
-    from mcp_server.models import contradiction_judge, language_model, route_opinion
+    from mcp_server.models import contradiction_judge, language_model, route_opinion, substance_judge
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.runs import locations, supervisor
     from mcp_server.runs.supervisor import Runs
@@ -31,11 +32,12 @@ else:
     contradiction_judge = LateModule("mcp_server.models.contradiction_judge")
     language_model = LateModule("mcp_server.models.language_model")
     route_opinion = LateModule("mcp_server.models.route_opinion")
+    substance_judge = LateModule("mcp_server.models.substance_judge")
     locations = LateModule("mcp_server.runs.locations")
     supervisor = LateModule("mcp_server.runs.supervisor")
     gated_tools = LateModule("mcp_server.toolsets.runs.gated_tools")
 
-CONTRADICTIONS, ROUTES = "contradictions", "routes"
+CONTRADICTIONS, ROUTES, SUBSTANCE = "contradictions", "routes", "substance"
 """Words in FORGE_MODEL_HELPS."""
 
 
@@ -60,10 +62,18 @@ def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -
     if access is None or CONTRADICTIONS not in access.helps:
         return None
 
-    async def provider() -> Provider:
-        return await model().provider()
+    return contradiction_judge.ModelJudge(partial(_provider, model), str(access.name), clock=time.monotonic)
 
-    return contradiction_judge.ModelJudge(provider, str(access.name), clock=time.monotonic)
+
+def substance_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -> SubstanceJudge | None:
+    """Return the model as a judge of whether the texts of journeys follow from their quotes, if the settings ask for that."""
+    if access is None or SUBSTANCE not in access.helps:
+        return None
+    return substance_judge.AskedSubstance(partial(_provider, model), str(access.name), clock=time.monotonic)
+
+
+async def _provider(model: Callable[[], ConfiguredModel]) -> Provider:
+    return await model().provider()
 
 
 def opinion_of(

@@ -428,8 +428,8 @@ class Settings:
         "FORGE_MODEL_HELPS",
         values.helps,
         (
-            "Other tasks that the model helps with, comma-separated: `routes`, `contradictions`, `summaries`. Questions and "
-            "pages are then sent to it."
+            "Other tasks that the model helps with, comma-separated: `routes`, `contradictions`, `summaries`, `substance`. "
+            "Questions, pages and the work of journeys are then sent to it."
         ),
         default=(),
         shown="nothing",

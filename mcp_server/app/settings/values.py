@@ -369,7 +369,7 @@ class LanguageModelName:
 
 VENDORS = ("anthropic", "openai", "openai-responses")
 """Interfaces of language models. `openai` is Chat Completions, which nearly every local server offers."""
-HELPS = ("routes", "contradictions", "summaries")
+HELPS = ("routes", "contradictions", "summaries", "substance")
 """Uses of a language model besides runs."""
 
 

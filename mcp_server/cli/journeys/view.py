@@ -14,8 +14,10 @@ from agents.engine.work.questions import open_questions
 from agents.engine.work.result import part_lines
 from agents.prompts.prompt import done_lines, recorded_result
 from agents.report.overview import (
+    KEPT,
     STATUSES,
     answered_questions,
+    kept_feedback,
     moment_text,
     newest_feedback,
     question_asked,
@@ -106,6 +108,8 @@ def shown(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
         lines += ["", "Done so far:", *(f"- {one_line(line, MOST_SAID)}" for line in done)]
     if missing := [] if state.over else newest_feedback(state):
         lines += ["", "Still missing:", *(f"- {one_line(one.text, MOST_SAID)}" for one in missing)]
+    if doubted := kept_feedback(state):
+        lines += ["", f"{KEPT}:", *(f"- {one.phase}: {one_line(one.text, MOST_SAID)}" for one in doubted)]
     phase = state.checkpoint.phase if state.checkpoint else state.phase
     if kept := state.work.get(phase):
         lines += ["", f"Recorded for {phase} (visit {kept.visit}, version {kept.version}):"]

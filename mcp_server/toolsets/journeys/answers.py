@@ -64,6 +64,7 @@ async def journey_answer(
     # A form that was described with an earlier phase is not sent again.
     told = stayed or prompting.as_before(agent, state, known)
     form = agent.forms.get(state.phase) if state.status == "active" and not lean and not told else None
+    text = prompting.incomplete(state) if stayed else ""
     specs = services.tools()
     listed, acting = [spec.name for spec in specs], [spec.name for spec in specs if not spec.read_only]
     return Journey(
@@ -73,11 +74,7 @@ async def journey_answer(
         state=state.status,
         phase=state.phase,
         visit=state.visit,
-        prompt=""
-        if lean
-        else prompting.incomplete(state)
-        if stayed
-        else _instructions(position, recorded, acting, known),
+        prompt="" if lean else _noted(position.note, text or _instructions(position, recorded, acting, known)),
         work_schema=form.schema if form else None,
         # Some agents name tools in their last phase, with which what the journey found can still be kept.
         allowed_tools=tools_here(agent, phase.name, listed, acting)
@@ -86,6 +83,10 @@ async def journey_answer(
         checkpoint=await checkpoint(services, position, asked),
         conversation=state.conversation,
     )
+
+
+def _noted(note: str, text: str) -> str:
+    return f"Note: {note}.\n\n{text}" if note else text
 
 
 def _instructions(

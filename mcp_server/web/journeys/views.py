@@ -25,7 +25,15 @@ from agents.engine.work.questions import WorkQuestion, open_questions
 from agents.engine.work.result import named
 from agents.memory_documents import each
 from agents.prompts.prompt import recorded_result
-from agents.report.overview import answered_questions, newest_feedback, phase_rows, question_asked, redone_because
+from agents.report.overview import (
+    KEPT,
+    answered_questions,
+    kept_feedback,
+    newest_feedback,
+    phase_rows,
+    question_asked,
+    redone_because,
+)
 from agents.report.result import source_lines
 from agents.report.sentences import EventSentence, event_sentence, response_facts
 from knowledge.trust.ports import Proposal
@@ -126,7 +134,10 @@ def journey_values(seen: JourneyPageData) -> dict[str, Any]:
     longest = ANY_LENGTH if seen.whole else LONG_TEXT
     steps, older = _steps(seen)
     calls = list(_calls(seen.log))
-    feedback = [(f"{kind}s", [f for f in state.feedback if f.kind == name]) for name, kind in KINDS.items()]
+    feedback = [
+        (f"{kind}s", [f for f in state.feedback if f.kind == name and not f.kept]) for name, kind in KINDS.items()
+    ]
+    feedback.append((KEPT, kept_feedback(state)))
     return {
         "journey": seen.journey,
         "state": state,

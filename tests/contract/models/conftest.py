@@ -6,14 +6,15 @@ import pytest
 
 from knowledge.search.route.second_opinion import SecondOpinion
 from mcp_server.models.contradiction_judge import ModelJudge
+from mcp_server.models.substance_judge import AskedSubstance
 
 PATIENCE_S = 120.0
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise the limits within which a model must answer; the judge's includes the time to load its vendor's package."""
-    for constructor in (ModelJudge.__init__, SecondOpinion.__init__):
+    """Raise the limits within which a model must answer; a judge's includes the time to load its vendor's package."""
+    for constructor in (ModelJudge.__init__, AskedSubstance.__init__, SecondOpinion.__init__):
         monkeypatch.setattr(
             constructor, "__kwdefaults__", {**(constructor.__kwdefaults__ or {}), "longest_s": PATIENCE_S}
         )

@@ -89,8 +89,11 @@ class Outcome:
     told: str
 
 
-async def carry_out(host: Writer, attempt: Attempt) -> Outcome:
-    """Lead a journey by the work, until it is complete or a submit leaves it where it is."""
+async def carry_out(host: Writer, attempt: Attempt, *, insist: bool = False) -> Outcome:
+    """Lead a journey by the work, until it is complete or a submit leaves it where it is.
+
+    `insist`: a work that is sent back is submitted once more, unchanged.
+    """
     at = await host.call("journey_start", agent=attempt.agent, brief=attempt.brief, inputs=dict(attempt.inputs))
     journey, looked = at["journey_id"], False
     for phase, work in attempt.works.items():
@@ -103,6 +106,8 @@ async def carry_out(host: Writer, attempt: Attempt) -> Outcome:
             for query in attempt.searches:
                 await host.call("kb_search", query=query, journey_id=journey)
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=work)
+        if insist and "the configured model" in at["prompt"] and (at["state"], at["phase"]) == ("active", phase):
+            at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=work)
         if at["state"] == "waiting":
             at = await host.call("journey_decide", journey_id=journey, version=at["version"], decision="approve")
     return Outcome(at["state"], at["phase"], at["prompt"])

@@ -10,17 +10,8 @@ import pytest
 from agents.loop.model.errors import BadKey, ProviderError
 from agents.loop.model.ports import JsonReply, ModelRequest, Provider, Shape
 from knowledge.merge.evidence.undecided import Pair
-from mcp_server.models.contradiction_judge import (
-    ABOUT,
-    AT_ONCE,
-    MOST_KEPT,
-    MOST_QUESTIONS,
-    QUIET_S,
-    SHAPE,
-    WITHIN_S,
-    ModelJudge,
-    pairs_text,
-)
+from mcp_server.models.contradiction_judge import ABOUT, SHAPE, ModelJudge, pairs_text
+from mcp_server.models.questions import AT_ONCE, MOST_KEPT, MOST_QUESTIONS, QUIET_S, WITHIN_S
 from tests.support.runs.judges import Opinionated
 
 PAIR = Pair("It is written in Go.", "It is written in Rust.", "Service", "")
