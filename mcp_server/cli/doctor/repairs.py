@@ -21,6 +21,7 @@ from mcp_server.cli.app import acting, opened_app
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageRepair
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease, other_process, stale, up_to_date
+from mcp_server.cli.terminal.commands import command
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallFailed, UnknownTool
 
@@ -152,9 +153,11 @@ async def _on_page(app: App, who: Principal, page: PageRepair) -> RepairOutcome:
     except UnknownTool:
         return RepairOutcome(done=False, outcome="pages can't be changed here (FORGE_READ_ONLY, FORGE_TOOLSETS)")
     if isinstance(outcome, CallFailed):
-        return RepairOutcome(done=False, outcome=outcome.why)
+        return RepairOutcome(done=False, outcome=outcome.why.removeprefix("kb_merge: "))
     status, proposal = str(outcome.content["status"]), outcome.content.get("proposal") or {}
     if status == "proposed":
         how = f"knowledge-forge review --show {proposal.get('id', '')}"
         return RepairOutcome(done=False, outcome=how, waits=True)
-    return RepairOutcome(done=status in ("done", "unchanged"), outcome=f"{status}, as {who.id}")
+    if status != "done":
+        return RepairOutcome(done=status == "unchanged", outcome=status)
+    return RepairOutcome(done=True, outcome=f"as {who.id}; to take it back: {command('undo', page.path)}")
