@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -17,17 +17,11 @@ from knowledge.writing.files.recovery import ORPHANED_S
 from mcp_server.app.factories.writer import recovery_of
 from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.app import acting, opened_app
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageRepair
+from mcp_server.cli.local_host import LocalHost, NotDone, local_host
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease, other_process, stale, up_to_date
 from mcp_server.cli.terminal.commands import command
-from mcp_server.gate.caller import Call
-from mcp_server.gate.dispatch import CallFailed, UnknownTool
-
-if TYPE_CHECKING:
-    from mcp_server.app.composition import App
-    from mcp_server.gate.host_registration import Principal
 
 MOST_NAMED = 3
 
@@ -108,18 +102,18 @@ def named(paths: Sequence[str], most: int = MOST_NAMED) -> str:
 
 async def carried_out(settings: Settings, repairs: Sequence[Repair]) -> list[RepairOutcome]:
     """Carry the repairs out, one after the other, and return what became of each."""
-    async with opened_app(settings) as app:
-        who = await acting(app.base.state, settings)
-        return [await _carried_out(app, who, repair) for repair in repairs]
+    async with local_host(settings) as at:
+        return [await _carried_out(at, repair) for repair in repairs]
 
 
-async def _carried_out(app: App, who: Principal, repair: Repair) -> RepairOutcome:
+async def _carried_out(at: LocalHost, repair: Repair) -> RepairOutcome:
+    base = at.app.base
     try:
         if repair.page is not None:
-            return await _on_page(app, who, repair.page)
+            return await _on_page(at, repair.page)
         if repair.what in ("index", "rebuild"):
-            return await _indexed(app.base, anew=repair.what == "rebuild")
-        recovery = recovery_of(app.base.vault, app.base.state, app.base.locks, utc_now)
+            return await _indexed(base, anew=repair.what == "rebuild")
+        recovery = recovery_of(base.vault, base.state, base.locks, utc_now)
         count = await (recovery.finish_all() if repair.what == "acts" else recovery.sweep(older_than_s=ORPHANED_S))
     except KnowledgeError as error:
         return RepairOutcome(done=False, outcome=str(error))
@@ -139,25 +133,23 @@ async def _indexed(base: KnowledgeBase, *, anew: bool) -> RepairOutcome:
     return RepairOutcome(done=True, outcome=f"{counted(update.changed, 'page')} indexed")
 
 
-async def _on_page(app: App, who: Principal, page: PageRepair) -> RepairOutcome:
-    """Save the repaired text through the gate, as `who`: it is merged, recorded and can be taken back like any edit."""
-    arguments = {
-        "path": page.path,
-        "content": page.text,
-        "section": "*",
-        "base_revision": page.revision,
-        "intent": "doctor --fix: " + "; ".join(page.changes)[:200],
-    }
+async def _on_page(at: LocalHost, page: PageRepair) -> RepairOutcome:
+    """Save the repaired text through the gate: it is merged, recorded and can be taken back like any edit."""
     try:
-        outcome = await app.gate.dispatch("kb_merge", arguments, Call(who))
-    except UnknownTool:
-        return RepairOutcome(done=False, outcome="pages can't be changed here (FORGE_READ_ONLY, FORGE_TOOLSETS)")
-    if isinstance(outcome, CallFailed):
-        return RepairOutcome(done=False, outcome=outcome.why.removeprefix("kb_merge: "))
-    status, proposal = str(outcome.content["status"]), outcome.content.get("proposal") or {}
+        answer = await at.call(
+            "kb_merge",
+            path=page.path,
+            content=page.text,
+            section="*",
+            base_revision=page.revision,
+            intent="doctor --fix: " + "; ".join(page.changes)[:200],
+        )
+    except NotDone as error:
+        return RepairOutcome(done=False, outcome=str(error).removeprefix("kb_merge: "))
+    status, proposal = str(answer["status"]), answer.get("proposal") or {}
     if status == "proposed":
         how = f"knowledge-forge review --show {proposal.get('id', '')}"
         return RepairOutcome(done=False, outcome=how, waits=True)
     if status != "done":
         return RepairOutcome(done=status == "unchanged", outcome=status)
-    return RepairOutcome(done=True, outcome=f"as {who.id}; to take it back: {command('undo', page.path)}")
+    return RepairOutcome(done=True, outcome=f"as {at.who.id}; to take it back: {command('undo', page.path)}")

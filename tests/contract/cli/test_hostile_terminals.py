@@ -37,6 +37,7 @@ ACTING_CHARACTER = re.compile(f"[{ACTING}]")
 PAGES = {
     "_index.md": f"---\ntitle: Root {ACTS.replace(chr(0x2028), '')}\nsummary: Sum {ACTS}\n---\n# Root\n",
     "evil\u202edm.md": f"# Deploy {ACTS}\n\nBack off for forty minutes {ACTS}.\n\n## Part {ACTS}\n\ntext\n",
+    "lost.md": f"---\ntitle: a: {ACTS.strip()}\n---\n[a](gone{ACTS}.md), [b](old/ends.md) {ACTS}\n",
     "ends.md": "# Ends\r\n\r\nWindows lines.\r\n",
 }
 MARKED_FOR_DECISIONS = "zero\u200bwidth p\u0430ypal"
@@ -159,7 +160,7 @@ VERBS: dict[str, list[list[str]]] = {
     "state restore": [[f"no{ACTS}file", "--yes"]],
     "state adopt": [[f"no{ACTS}folder", "--yes"]],
     "state new": [[]],
-    "doctor": [[], ["--json"]],
+    "doctor": [[], ["--json"], ["--verbose"], ["--fix"], ["--fix", "--json"]],
     "reference": [[ACTS]],
 }
 """Every verb, or verb and action, with texts that act on a terminal: in its arguments and in stored data."""
