@@ -485,6 +485,14 @@ class NoSuchChange(KnowledgeError):
         super().__init__(f"the history of {_ends(path)} has {what}; knowledge-forge history lists its changes")
 
 
+class AlreadyUndone(KnowledgeError):
+    """The change was taken back already, and that still holds."""
+
+    def __init__(self, change: str, by: str) -> None:
+        self.change, self.by = change, by
+        super().__init__(f"change {_short(change)} was undone already, by change {by}; to bring it back, undo that one")
+
+
 class TooManyChanges(KnowledgeError):
     """More changes than one act takes back."""
 

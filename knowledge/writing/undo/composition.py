@@ -65,7 +65,7 @@ class Composition:
     conflicts: list[UndoConflict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     left: list[PastAct] = field(default_factory=list)
-    """The acts of which a part stays, because of a conflict that nobody has decided."""
+    """The acts of which a part stays: nobody has decided a conflict, or the page is gone and may come back with that part."""
     _pages: dict[str, _Page] = field(default_factory=dict)
     _reverts: defaultdict[str, list[_Revert]] = field(default_factory=lambda: defaultdict(list))
     """What is to be taken back at each path, newest first."""
@@ -132,7 +132,7 @@ class Composition:
         for old, new in act.sources.items():
             here = self.places.of(new, act.last)
             if here not in self._pages and not self._comes_back(here):
-                self.notes.append(f"{new} was removed later, so it stays removed")
+                self._stays_removed([act], new)
             elif here == old:
                 self.notes.append(f"{old} is there again already")
             elif here != new and self.take(here) != "before":
@@ -169,8 +169,15 @@ class Composition:
             sentence = f"{here} can't return to {old}: {why}"
             self._conflict([act], UndoConflict(here, "place", sentence, old, here, choices=choices))
 
+    def _stays_removed(self, acts: Sequence[PastAct], path: str) -> None:
+        self.notes.append(f"{path} was removed later, so it stays removed")
+        self._leave(acts)
+
     def _conflict(self, acts: Sequence[PastAct], conflict: UndoConflict) -> None:
         self.conflicts.append(conflict)
+        self._leave(acts)
+
+    def _leave(self, acts: Sequence[PastAct]) -> None:
         self.left += [act for act in acts if act not in self.left]
 
     # --- contents -----------------------------------------------------------------------------------------------------
@@ -190,12 +197,14 @@ class Composition:
         if page is None:
             if after.raw is None and before.raw is not None:
                 self._put(path, self._then(before))
-            elif before.raw is not None:
-                self.notes.append(f"{path} was removed later, so it stays removed")
+            elif after.raw is not None and (before.raw is None or self._then(before) != self._then(after)):
+                # If only links changed, they are right when the page comes back.
+                self._stays_removed(revert.acts, path)
         elif after.raw is not None and (page.raw == after.raw or self._current(page) == self._then(after)):
             self._put(path, None if before.raw is None else self._then(before))
         elif before.raw is None or after.raw is None:
-            if page.raw != before.raw:
+            # A page that is there again already, or gone, needs nothing.
+            if before.raw is None or self._current(page) != self._then(before):
                 self._settle_page(path, page, revert, choice)
         else:
             self._settle_text(path, page, revert, choice)

@@ -10,9 +10,10 @@ from datetime import datetime
 
 import anyio.to_thread
 
-from knowledge.errors import NoSuchChange, NoSuchPath, TooManyChanges
+from knowledge.errors import AlreadyUndone, NoSuchChange, NoSuchPath, TooManyChanges
 from knowledge.history.acts import act_name
-from knowledge.history.ports import Actor, ActsWanted, Ledger, RecordedAct, Revision
+from knowledge.history.audit.chain import fields_of
+from knowledge.history.ports import Actor, ActsWanted, AuditScan, Ledger, RecordedAct, Revision
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
 from knowledge.writing.effect import FileEffect
@@ -23,6 +24,8 @@ from knowledge.writing.writer import WritePlan, Writer
 
 MOST_ACTS = 2_000
 BATCH = 1_000
+TAKES_BACK = '"undoes":['
+"""Only a record of an act that takes others back has this text outside a string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +92,14 @@ class Undo:
         Raises:
             NoSuchPath: there is no such page, and never was.
             NoSuchChange: the history of the page has no such change, or does not know what was before it.
+            AlreadyUndone: it was taken back, and that still holds.
         """
         path = await self._path(name)
         before: int | None = None
         while lines := await self._ledger.history(path, limit=BATCH, before=before):
             for line in lines:
                 if change in ("", act_name(line), line.revision):
-                    return self._known(path, change, await self._act(line))
+                    return await self._selected(path, change, await self._act(line))
             before = lines[-1].id
         raise NoSuchChange(path, change)
 
@@ -104,16 +108,31 @@ class Undo:
 
         Raises:
             NoSuchChange: there is no such change, or it is not known what was before it.
+            AlreadyUndone: it was taken back, and that still holds.
         """
         act = await self._ledger.act(change)
         if act is None:
             raise NoSuchChange("the knowledge base", change)
-        return self._known("the knowledge base", change, _past_act(act))
+        return await self._selected("the knowledge base", change, _past_act(act))
 
-    def _known(self, where: str, change: str, act: PastAct) -> Sequence[PastAct]:
+    async def _selected(self, where: str, change: str, act: PastAct) -> Sequence[PastAct]:
         if not act.files:
             raise NoSuchChange(where, change)
+        if act.seq is not None and (by := await self._undone_by(act.seq)) is not None:
+            raise AlreadyUndone(act.name, str(by))
         return [act]
+
+    async def _undone_by(self, seq: int) -> int | None:
+        """Return the record of the act that took back the act with this record, if it was not taken back itself."""
+        by: dict[int, int] = {}
+        before = (await self._ledger.chain_end())[0] + 1
+        while found := await self._ledger.scan(AuditScan(before, seq + 1, ((TAKES_BACK,),)), limit=BATCH):
+            before = found[-1].seq
+            for record in found:
+                taken_back = fields_of(record).get("undoes")
+                if record.seq not in by and isinstance(taken_back, list):
+                    by.update({one: record.seq for one in taken_back if one not in by})
+        return by.get(seq)
 
     async def after(self, name: str, revision: str) -> Sequence[PastAct]:
         """Return the changes of the page since it was at that revision, newest first; all of them if its history has no such line.
