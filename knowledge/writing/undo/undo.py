@@ -113,7 +113,7 @@ class Undo:
         act = await self._ledger.act(change)
         if act is None:
             raise NoSuchChange("the knowledge base", change)
-        return await self._selected("the knowledge base", change, _past_act(act))
+        return await self._selected("the knowledge base", change, past_act(act))
 
     async def _selected(self, where: str, change: str, act: PastAct) -> Sequence[PastAct]:
         if not act.files:
@@ -166,7 +166,7 @@ class Undo:
         while batch := await self._ledger.timeline(ActsWanted(since=since), limit=BATCH, after=after):
             after = batch[-1].place
             for found in batch:
-                act = _past_act(found)
+                act = past_act(found)
                 if act.seq in undone or act.seq is None:
                     continue
                 undone.update(act.undoes)
@@ -233,10 +233,10 @@ class Undo:
         return path
 
     async def _act(self, line: Revision) -> PastAct:
-        return _past_act(await self._ledger.act(act_name(line)) or RecordedAct((line,)))
+        return past_act(await self._ledger.act(act_name(line)) or RecordedAct((line,)))
 
 
-def _past_act(act: RecordedAct) -> PastAct:
+def past_act(act: RecordedAct) -> PastAct:
     """Return the act as it can be taken back; without files if it is not known what was before it."""
     line, last = act.lines[0], act.lines[-1]
     # A state made outside without one before it is only the first that the server saw of the page.
