@@ -29,8 +29,7 @@ from knowledge.writing.model import ActWork, Contents, PageAct
 from knowledge.writing.related.backlinks import Backlinks
 from knowledge.writing.requests import MoveRequest
 from knowledge.writing.transaction import Transaction
-from knowledge.writing.undo.past_act import PastAct, UndoRequest
-from knowledge.writing.undo.undo import past_act
+from knowledge.writing.undo.past_act import PastAct, UndoRequest, past_act
 from knowledge.writing.undo.undo_acts import UndoActs
 from tests.support.writing.acts import now, rejoin
 
@@ -120,7 +119,8 @@ async def begin(home: Path) -> None:
     for path, changed in changes:
         await life.acts.run(setting(path, changed))
     moving = MoveRequest(Actor(HOST.principal, "kb_move", HOST.arguments_hash), "old/plan.md", "new/strategy.md")
-    await life.acts.run(MoveActs(life.ledger, life.backlinks).move(moving, ["home.md"]))
+    moves = MoveActs(life.ledger, life.backlinks, UndoActs(life.ledger, life.backlinks))
+    await life.acts.run(moves.move(moving, ["home.md"]))
     assert life.files()["home.md"] == b"# Home\n\n[Plan](new/strategy.md)\n"
     for path, raw in life.files().items():
         copy = home / "after" / path

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from knowledge.errors import NoSuchPath, PageExists, PageGone, UnknownRevision
+from knowledge.history.acts import act_name
 from knowledge.history.ports import Ledger
 from knowledge.merge.document.links import update_links
 from knowledge.merge.document.unit_origins import trace_origins
@@ -22,6 +21,8 @@ from knowledge.writing.model import ActWork, Contents, PageAct
 from knowledge.writing.related.backlinks import Backlinks
 from knowledge.writing.related.target_page import text_of
 from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
+from knowledge.writing.undo.past_act import PastAct, UndoRequest, past_act
+from knowledge.writing.undo.undo_acts import UndoActs
 
 MOST_DIFF = 6_000
 LEAST_DIFF = 200
@@ -31,19 +32,11 @@ MOST_HISTORY = 500
 """Lines of history in which a revision is searched for."""
 
 
-class _PastChange(NamedTuple):
-    """One file of an act on record: its revisions before and after."""
-
-    path: str
-    before: str | None
-    after: str | None
-
-
 class MoveActs:
     """Builds the acts; the paths in requests must be real paths, with links resolved."""
 
-    def __init__(self, ledger: Ledger, backlinks: Backlinks) -> None:
-        self._ledger, self._backlinks = ledger, backlinks
+    def __init__(self, ledger: Ledger, backlinks: Backlinks, undoing: UndoActs) -> None:
+        self._ledger, self._backlinks, self._undoing = ledger, backlinks, undoing
 
     def move(self, request: MoveRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
         """Return the act that moves a page and rewrites the links to it in the pages `linking`."""
@@ -109,7 +102,7 @@ class MoveActs:
         """
         moved = await self._move_after(request.path, request.revision)
         if moved is not None:
-            return self._undo_move(request, moved)
+            return await self._undo_move(request, moved)
         path = request.path
         wanted = await self._ledger.content(path, request.revision)
         if wanted is None:
@@ -127,72 +120,50 @@ class MoveActs:
 
         return PageAct(request.actor, (path,), work, intent=f"restore revision {request.revision}")
 
-    async def _move_after(self, path: str, revision: str) -> Sequence[_PastChange] | None:
-        """Return the changes of the move that directly followed `revision`, None if another act did."""
+    async def _move_after(self, path: str, revision: str) -> PastAct | None:
+        """Return the move that directly followed `revision`, None if another act did."""
         for line in await self._ledger.history(path, limit=MOST_HISTORY):
-            if line.tool == MOVE and line.seq is not None:
-                records = await self._ledger.records(after=line.seq - 1, limit=1)
-                if records and records[0].seq == line.seq:
-                    body = json.loads(records[0].body)["changes"]
-                    changes = [_PastChange(c["path"], c["before"], c["after"]) for c in body]
-                    # A page in which the move only rewrote a link is restored alone.
-                    moved = any(c.path == path for c in changes if c.before is None or c.after is None)
-                    if moved and revision in [c.before for c in changes if c.after is None]:
-                        return changes
+            act = await self._ledger.act(act_name(line)) if line.tool == MOVE else None
+            if act is not None:
+                move = past_act(act)
+                places = {place for pair in move.sources.items() for place in pair}
+                left = [file.before for file in move.files if file.path in move.sources]
+                # A page in which the move only rewrote a link is restored alone.
+                if path in places and revision in left:
+                    return move
             if line.revision == revision:
                 return None
         return None
 
-    def _undo_move(self, request: RevertRequest, changes: Sequence[_PastChange]) -> PageAct[ChangeAnswer]:
+    async def _undo_move(self, request: RevertRequest, move: PastAct) -> PageAct[ChangeAnswer]:
         """Return the act that undoes a move in every file; later edits in these files stay."""
-        new = next(change for change in changes if change.before is None)
-        old = next(change for change in changes if change.after is None)
+        ((old, new),) = move.sources.items()
+        undo = await self._undoing.act(UndoRequest(request.actor, request.path, (move,)))
 
         async def work(contents: Contents) -> ActWork[ChangeAnswer]:
-            written: dict[str, bytes | None] = {}
-            diffs: list[tuple[str, str, str, str]] = []
-            conflicts: list[Conflict] = []
-            for change in changes:
-                if change == new:
-                    written[new.path] = None
-                    continue
-                moves = change == old
-                source = new.path if moves else change.path
-                was = await self._content(change.path, change.before)
-                then = await self._content(source, new.after if moves else change.after)
-                now = contents[source]
-                if now is None:
-                    if moves:
-                        raise PageGone(source, request.revision)
-                    continue  # a page that was removed since then stays removed
-                # Another page has been created at the old path since.
-                if moves and contents[change.path] is not None:
-                    raise PageExists(change.path)
-                text, found = _rejoined(then, text_of(source, now), was)
-                conflicts += found
-                if text.encode() != contents[change.path]:
-                    written[change.path] = text.encode()
-                    diffs.append((source, change.path, text_of(source, now), text))
-            raw = written.get(old.path)
+            done = await undo.work(contents)
+            if done.moved.get(old) is None:
+                if contents.get(old) is not None:
+                    raise PageExists(old)
+                raise PageGone(new, request.revision)
+            raw = done.contents[old]
+            pages = [(done.moved.get(path, path), path) for path in done.result.pages]
+            texts = [(was, now, _decoded(contents[was]), _decoded(done.contents[now])) for was, now in pages]
+            note = f"the move is undone: the page is at {old} again"
             revision = revision_of(raw) if raw is not None else None
-            changed = sorted(path for path, content in written.items() if content is not None)
-            note = f"the move is undone: the page is at {old.path} again"
-            answer = _answer("partial" if conflicts else "done", old.path, revision, changed, _diffs(diffs), note=note)
+            answer = _answer("done", old, revision, done.result.pages, _diffs(texts), note=note)
+            conflicts = [
+                Conflict(one.section, "", one.now or "", one.before or "", one.line) for one in done.result.conflicts
+            ]
             return ActWork(
-                contents=written,
-                result=replace(answer, conflicts=conflicts),
-                origins={now: await self._carried(was, before, after) for was, now, before, after in diffs},
-                moved={old.path: new.path},
+                contents=done.contents,
+                result=replace(answer, status="partial" if conflicts else "done", conflicts=conflicts),
+                origins={now: await self._carried(was, before, after) for was, now, before, after in texts},
+                moved=done.moved,
+                undoes=done.undoes,
             )
 
-        paths = tuple(change.path for change in changes)
-        return PageAct(request.actor, paths, work, intent=f"undo the move to {new.path}")
-
-    async def _content(self, path: str, revision: str | None) -> str:
-        raw = await self._ledger.content(path, revision) if revision else None
-        if raw is None:
-            raise UnknownRevision(path, revision or "none", await self._newest(path))
-        return raw.decode("utf-8", "replace")
+        return PageAct(request.actor, undo.paths, work, intent=f"undo the move to {new}")
 
     async def _newest(self, path: str) -> str:
         lines = await self._ledger.history(path, limit=1)
@@ -231,6 +202,10 @@ def _answer(
 ) -> ChangeAnswer:
     # `verified`: the transaction has read back what it wrote, or undone it and raised.
     return ChangeAnswer(status, None, path, revision, changed, diff, (), True if changed else None, note)
+
+
+def _decoded(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "replace")
 
 
 def _rejoined(base: str, current: str, incoming: str) -> tuple[str, Sequence[Conflict]]:

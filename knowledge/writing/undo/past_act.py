@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from knowledge.history.acts import storable
-from knowledge.history.ports import Actor
+from knowledge.history.ports import Actor, RecordedAct
 
 Take = Literal["", "before", "now"]
 """The side that is written where the change and a later one touch the same text: the state before the change, or the current one.
@@ -118,3 +118,14 @@ class UndoAnswer:
     undone: Sequence[PastAct]
     conflicts: Sequence[UndoConflict]
     notes: Sequence[str]
+
+
+def past_act(act: RecordedAct) -> PastAct:
+    """Return the act as it can be taken back; without files if it is not known what was before it."""
+    line, last = act.lines[0], act.lines[-1]
+    # A state made outside without one before it is only the first that the server saw of the page.
+    known = [one for one in act.lines if one.seq is not None or one.before is not None]
+    files = tuple(PastFile(one.path, one.before, one.revision, one.moved_from) for one in known)
+    return PastAct(
+        line.seq, line.id, last.id, line.at, line.principal, line.tool, line.intent, line.proposal, files, act.undoes
+    )

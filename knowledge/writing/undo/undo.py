@@ -19,7 +19,7 @@ from knowledge.pages.vault import Vault
 from knowledge.writing.effect import FileEffect
 from knowledge.writing.related.target_page import PageNames
 from knowledge.writing.requests import Approval
-from knowledge.writing.undo.past_act import UNDO, PastAct, PastFile, Take, UndoAnswer, UndoRequest
+from knowledge.writing.undo.past_act import UNDO, PastAct, Take, UndoAnswer, UndoRequest, past_act
 from knowledge.writing.writer import WritePlan, Writer
 
 MOST_ACTS = 2_000
@@ -234,17 +234,6 @@ class Undo:
 
     async def _act(self, line: Revision) -> PastAct:
         return past_act(await self._ledger.act(act_name(line)) or RecordedAct((line,)))
-
-
-def past_act(act: RecordedAct) -> PastAct:
-    """Return the act as it can be taken back; without files if it is not known what was before it."""
-    line, last = act.lines[0], act.lines[-1]
-    # A state made outside without one before it is only the first that the server saw of the page.
-    known = [one for one in act.lines if one.seq is not None or one.before is not None]
-    files = tuple(PastFile(one.path, one.before, one.revision, one.moved_from) for one in known)
-    return PastAct(
-        line.seq, line.id, last.id, line.at, line.principal, line.tool, line.intent, line.proposal, files, act.undoes
-    )
 
 
 def _is_by(principal: str, host: str) -> bool:

@@ -95,14 +95,15 @@ def writing_on(parts: WriterBasis) -> Writing:
     backlinks = Backlinks(parts.vault, parts.index)
     comparer = PageComparer(parts.vault, parts.ledger, pages, parts.now, parts.runner)
     elsewhere = CrossPageClaims(comparer, related, parts.ledger, parts.now)
+    undoing = UndoActs(parts.ledger, backlinks)
     writer = Writer(
         vault=parts.vault,
         past=parts.past,
         acts=acts,
         pages=pages,
         merging=MergeActs(parts.ledger, pages, parts.now, parts.runner),
-        moving=MoveActs(parts.ledger, backlinks),
-        undoing=UndoActs(parts.ledger, backlinks),
+        moving=MoveActs(parts.ledger, backlinks, undoing),
+        undoing=undoing,
         backlinks=backlinks,
         elsewhere=elsewhere,
         pages_like=parts.pages_like,
