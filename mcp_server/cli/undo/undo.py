@@ -15,7 +15,7 @@ from mcp_server.cli.terminal import keyboard, times
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, nonempty
 from mcp_server.cli.terminal.output import print_json, say
-from mcp_server.cli.undo.view import answer_fields, outcome_line, plan_fields, plan_lines
+from mcp_server.cli.undo.view import answer_fields, changed_pages, outcome_line, plan_fields, plan_lines
 from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.
     if plan.answer.conflicts:
         say("the parts in conflict stay as they are now; --take before writes the text from before there, too")
     count = len(plan.answer.undone) or len(plan.acts)
-    pages = len(plan.files)
+    pages = len(changed_pages(plan))
     question = f"Undo {count} change{'s' if count > 1 else ''} on {pages} page{'s' if pages > 1 else ''}?"
     if not args.yes and not await keyboard.confirms(question):
         say("nothing was undone: not confirmed")

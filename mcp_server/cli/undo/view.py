@@ -21,7 +21,7 @@ def plan_lines(plan: UndoPlan) -> Iterator[str]:
     if len(plan.acts) > MOST_ACTS:
         yield f"and {len(plan.acts) - MOST_ACTS} more changes"
     shown = 0
-    for file in plan.files:
+    for file in changed_pages(plan):
         yield ""
         yield visible(_file_line(file))
         lines = file.diff.splitlines()[2:]
@@ -33,6 +33,12 @@ def plan_lines(plan: UndoPlan) -> Iterator[str]:
     yield from conflict_lines(plan.answer.conflicts)
     for note in plan.answer.notes:
         yield visible(note)
+
+
+def changed_pages(plan: UndoPlan) -> Sequence[FileEffect]:
+    """Return the change of each page, without the former paths of those that move."""
+    left = {file.moved_from for file in plan.files}
+    return [file for file in plan.files if file.after is not None or file.path not in left]
 
 
 def conflict_lines(conflicts: Sequence[UndoConflict]) -> Iterator[str]:
@@ -91,7 +97,7 @@ def answer_fields(answer: UndoAnswer) -> dict[str, Any]:
 
 
 def outcome_line(answer: UndoAnswer, count: int) -> str:
-    """Return the outcome in a sentence."""
+    """Return the outcome of undoing so many changes in a sentence."""
     pages = len(answer.pages) + len(answer.gone)
     changes = f"{count} change{'s' if count != 1 else ''}"
     what = f"{changes} undone on {pages} page{'s' if pages != 1 else ''}"
