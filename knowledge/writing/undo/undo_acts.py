@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Literal
 
+import anyio.to_thread
+
 from knowledge.errors import EffectChanged, UnknownRevision
 from knowledge.history.ports import Ledger, Revision
 from knowledge.merge.document.unit_origins import trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Origin
+from knowledge.pages.links import LinkTargets
 from knowledge.writing.model import ActWork, Contents, PageAct
 from knowledge.writing.related.backlinks import Backlinks
 from knowledge.writing.undo.composition import Composition
@@ -54,12 +57,15 @@ class UndoActs:
     ) -> ActWork[UndoAnswer]:
         take_at = request.take_at or {}
         present = {path: raw.decode("utf-8", "replace") for path, raw in contents.items() if raw is not None}
-        past = await self._past_texts(request.acts) if moves else []
-        names = await self._backlinks.names([*present.values(), *past], known=present if moves else {})
+        names = LinkTargets(lambda _: False)
+        if moves:  # otherwise no link has to follow anything
+            past = await self._past_texts(request.acts)
+            names = await self._backlinks.names([*present.values(), *past], known=present)
         made = Composition(contents, PagePlaces(moves), names, self._content, lambda p: take_at.get(p, request.take))
         for act in request.acts:
             await made.take_back(act)
-        made.finish()
+        # On another thread, because merging many long pages takes seconds.
+        await anyio.to_thread.run_sync(made.finish)
         after = made.after
         written: dict[str, bytes | None] = {
             path: after.get(path)
