@@ -9,6 +9,7 @@ from knowledge.history.timestamps import utc_text
 from knowledge.writing.effect import FileEffect
 from knowledge.writing.undo.past_act import PastAct, UndoAnswer, UndoConflict
 from knowledge.writing.undo.undo import UndoPlan
+from mcp_server.cli.terminal import times
 from mcp_server.cli.terminal.escape import visible
 
 MOST_ACTS, MOST_DIFF_LINES, MOST_SIDE_LINES = 30, 300, 12
@@ -112,7 +113,7 @@ def _act_line(act: PastAct) -> str:
     tool = f"{act.tool} by " if act.tool else ""
     approved = ", approved by a person" if act.proposal else ""
     why = f": {act.intent}" if act.intent else ""
-    return f"{act.name}  {utc_text(act.at)[:16].replace('T', ' ')} UTC  {tool}{by}{approved}{why}"
+    return f"{act.name}  {times.shown(act.at)} UTC  {tool}{by}{approved}{why}"
 
 
 def _act_fields(act: PastAct) -> dict[str, Any]:
