@@ -45,7 +45,7 @@ class ContradictionDecisions:
     async def edit(self, flag_id: int, texts: Mapping[int, str], *, shown: str | None = None) -> SettledContradiction:
         """Write blocks of its pages, as `Settlements.edit` does."""
         done = await self._services.settlements.edit(flag_id, texts, by=self._by, shown=shown)
-        return await self._answered(done, f"{' and '.join(done.pages)} was edited")
+        return await self._answered(done, f"a person edited {' and '.join(done.pages)}")
 
     async def dismiss(self, flag_id: int, ruling: Ruling, reason: str) -> SettledContradiction:
         """Dismiss it: both statements hold, or the existing one does. A claim that holds too may still be approved."""

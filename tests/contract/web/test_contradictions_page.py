@@ -132,6 +132,9 @@ async def test_a_person_edits_the_paragraph_and_a_mistake_keeps_what_was_typed(p
     )
     assert f"{ME} (page) edited its pages" in html
     assert "An upload may be 48 MiB.\nAsk Ada.\n" in place.text("limits.md")
+    (closed,) = await place.app.base.state.trust.proposals(states=("rejected",))
+    assert closed.verdict is not None
+    assert closed.verdict.note == "contradiction 1 was settled: a person edited limits.md"
     await visitor.look("/contradictions/1/edit")
     assert "edited its pages" in visitor.html, "there is nothing to edit any more"
 
