@@ -33,6 +33,7 @@ MOST_READ = 10_000
 """Records of one search that leave the database. More may match its texts only in words with letters beyond ASCII."""
 MOST_SCANNED = 200_000
 """Records that one search on the page looks through, in about a fifth of a second; the rest is one click further."""
+AFTER_ALL = 2**62
 MOST_WORDS = 8
 """Words that the database looks for, the longest ones; the others are compared afterwards."""
 _LAST_CASED = 0x1F000
@@ -100,8 +101,9 @@ async def find(
     A `bounded` search ends after `MOST_SCANNED` records, so it may find none and continue at `older`.
     """
     end, _ = await ledger.chain_end()
-    top = end + 1 if before is None else min(before, end + 1)
-    bottom = max(1, top - MOST_SCANNED) if bounded else 1
+    # Records after the recorded end, which somebody may have set back, are found too.
+    top = AFTER_ALL if before is None else min(before, AFTER_ALL)
+    bottom = max(1, min(top, end + 1) - MOST_SCANNED) if bounded else 1
     found: list[AuditRecord] = []
     read, size = 0, min(limit + 1, BLOCK)
     while top > bottom:

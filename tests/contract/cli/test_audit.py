@@ -284,6 +284,12 @@ def test_an_act_says_if_the_chain_was_edited_at_it(ann: Person) -> None:
     assert "body: gone" in ann.here("show", "1").stdout
 
 
+def test_records_after_an_end_that_was_set_back_are_found_too(ann: Person) -> None:
+    ann.by_hand("UPDATE chain_end SET seq = 2")
+    assert [row["seq"] for row in ann.json("search")] == [4, 3, 2, 1]
+    assert ann.here("show", "4").returncode == 0
+
+
 def test_an_unreadable_record_is_exported_unchanged(ann: Person) -> None:
     ann.by_hand("UPDATE audit SET body = 'gone' WHERE seq = 2")
     second = ann.here("export", "--since", "2026-03-03").stdout.splitlines()[0]

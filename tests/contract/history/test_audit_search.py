@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -27,6 +28,13 @@ ACTS = (
     entry(actor=Actor("ann (page)", "contradiction.dismiss", ""), outcome="dismissed", intent="Straße 5 \u212aelvin, Σίσυφος, İ"),
     entry(change("guides/a.md", b"one", None), actor=Actor("bob@cursor", "kb_delete", "ab" * 32), intent='"principal":"eve"'),
 )  # fmt: skip
+
+VALUES = (
+    *("Begin the GUIDE", ODD, "zoë@cursor", "ann@corp@codex", "zulip:design/merge", "test:small", "bob@cursor: 2.0"),
+    *("Straße 5 \u212aelvin, Σίσυφος, İ", '"principal":"eve"', "ab" * 32, "0.74", "approved", "2026-03-04T12:00"),
+)
+
+NO_FILTER = [""] * 20
 
 
 @pytest.fixture
@@ -80,6 +88,31 @@ async def test_every_filter_finds_its_records_newest_first(
     ledger: Ledger, asked: dict[str, Any], seqs: list[int]
 ) -> None:
     assert await found(ledger, **asked) == seqs
+
+
+async def test_a_thousand_random_searches_find_what_reading_every_record_finds(ledger: Ledger) -> None:
+    every = list(reversed(await ledger.records()))
+    chance = random.Random(26)  # noqa: S311 - a fixed series, not a secret
+    texts = [*VALUES, *(value.swapcase() for value in VALUES)]
+
+    def piece() -> str:
+        text = chance.choice(texts)
+        start = chance.randrange(len(text))
+        return text[start : start + chance.randint(1, 6)]
+
+    hits = 0
+    for _ in range(1_000):
+        query = AuditQuery(
+            words=" ".join(piece() for _ in range(chance.randint(0, 2))),
+            by=chance.choice([*NO_FILTER, "cursor", "ann", "ann@corp", "zoë"]),
+            about=chance.choice([*NO_FILTER, "guides", "Pläne [draft]", "zulip:design"]),
+            kind=chance.choice([*NO_FILTER, *KINDS]),
+            since=chance.choice([None, NOW + 3 * DAY]),
+        )
+        found = await find(ledger, query, limit=100)
+        assert [record.seq for record in found.records] == [r.seq for r in every if query.matches(r)], query
+        hits += len(found.records)
+    assert hits > 1_000, "most of them would otherwise compare nothing with nothing"
 
 
 async def test_each_kind_and_each_outcome_is_searched_for_by_its_own_name(store: StateStore) -> None:
