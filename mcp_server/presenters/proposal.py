@@ -299,6 +299,11 @@ def calls_in(proposal: Proposal) -> list[dict[str, Any]]:
     return [call if isinstance(call, dict) else {"arguments": call} for call in calls]
 
 
+def given(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a call has a value for. Those that are null say nothing to a reader."""
+    return {name: value for name, value in call.items() if value is not None}
+
+
 def value_text(value: object) -> str:
     """Return a value as text: a text as it is, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)

@@ -27,7 +27,7 @@ from knowledge.trust.ports import TrustRecords
 from mcp_server.approvals.approvers import AdminAct, Approvals, Approver, CannotDecide
 from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
-from mcp_server.presenters.proposal import sentence_of
+from mcp_server.presenters.proposal import given, sentence_of
 from mcp_server.presenters.run import status_of
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
@@ -140,6 +140,7 @@ class PageContext:
         environment.filters |= {
             "fields": fields_of,
             "folded": folded,
+            "given": given,
             "sentence": sentence_of,
             "journey_address": journey_address,
             "lines": sanitize,

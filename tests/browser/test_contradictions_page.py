@@ -14,11 +14,10 @@ from playwright.async_api import expect
 from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.model import Contradiction, Side
 from knowledge.pages.vault import revision_of
+from tests.browser.accessibility import violations
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, PAYLOADS
-from tests.browser.test_every_page import AXE
 from tests.browser.test_review_page import LOOKS, contrast
-from tests.external.programs import node_file
 from tests.support.web.review_pages import Place, shown
 
 pytestmark = pytest.mark.external
@@ -119,7 +118,6 @@ async def test_a_person_edits_opens_the_page_and_dismisses_with_the_keyboard(tmp
 async def test_long_words_fit_every_width_and_every_state_is_without_barriers(
     tmp_path: Path, scheme: str, width: int
 ) -> None:
-    axe = node_file("axe-core/axe.min.js")
     word = "averylongword" * 20
     long = f"The {word} has 3 parts."
     pages = {
@@ -146,8 +144,7 @@ async def test_long_words_fit_every_width_and_every_state_is_without_barriers(
         ones = [f"/contradictions/{one}{page}" for one in (first, second) for page in ("", "/edit")]
         for at, path in enumerate((*addresses, *ones, f"/contradictions/{settled}")):
             await person.go(path)
-            await person.page.evaluate(axe)
-            assert await person.page.evaluate(AXE) == [], path
+            assert await violations(person.page) == [], path
             looks = await person.page.evaluate(LOOKS)
             assert looks["width"] <= 0, path
             assert await contrast(person) >= 4.5, path

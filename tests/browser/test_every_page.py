@@ -15,11 +15,11 @@ from agents.library.folder import agent
 from mcp_server.app.composition import open_app
 from mcp_server.web.address import PROOF
 from mcp_server.web.application import page_routes
+from tests.browser.accessibility import violations
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.test_journeys_page import TWO, started, submitted
 from tests.browser.test_review_page import HOST, LOOKS, contrast
 from tests.browser.test_runs_page import asking as run_asking
-from tests.external.programs import node_file
 from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import let_in
 from tests.support.web.review_pages import PAGE, Place, shown
@@ -29,10 +29,6 @@ pytestmark = pytest.mark.external
 WIDTHS = {360: 740, 768: 1024, 1440: 900}
 NO_PAGES = frozenset({"/events", "/static/{name}", "/journeys/{id}/events", f"{PROOF}{{challenge}}", "/login/{secret}"})
 """Addresses that are read by programs, and the one that needs a fresh link."""
-AXE = """async () => {
-    const found = await axe.run(document, {resultTypes: ['violations']});
-    return found.violations.map((one) => `${one.id}: ${one.help} (${one.nodes.map((node) => node.target.join(' ')).join(', ')})`);
-}"""
 LIMIT = "# Limits\n\nAn upload may be 64 MiB.\n"
 
 
@@ -108,7 +104,6 @@ def pages(addresses: Mapping[str, str]) -> dict[str, str]:
 )
 async def test_every_page_fits_can_be_read_and_has_no_violation_of_axe(tmp_path: Path, width: int, scheme: Any) -> None:
     """Issue 26: at 360, 768 and 1440 pixels, light and dark. The pictures are in `tests/artefacts`."""
-    axe = node_file("axe-core/axe.min.js")
     wrong = dict[str, Any]()
     options = {"viewport": {"width": width, "height": WIDTHS[width]}, "color_scheme": scheme}
     async with everything(tmp_path) as (place, addresses), somebody(place, **options) as person:
@@ -118,8 +113,7 @@ async def test_every_page_fits_can_be_read_and_has_no_violation_of_axe(tmp_path:
                 wrong[f"{kind}: too wide"] = over
             if (least := await contrast(person)) < 4.5:
                 wrong[f"{kind}: contrast"] = least
-            await person.page.evaluate(axe)
-            if found := await person.page.evaluate(AXE):
+            if found := await violations(person.page):
                 wrong[f"{kind}: axe"] = found
             name = re.sub(r"\W+", "-", kind).strip("-") or "waiting"
             await person.picture(f"every-{width}-{scheme}-{name}")

@@ -12,11 +12,10 @@ from playwright.async_api import expect
 
 from knowledge.errors import KnowledgeError
 from mcp_server.web.text.sanitize import marks
+from tests.browser.accessibility import violations
 from tests.browser.chromium import executable
 from tests.browser.payloads import LONG, PAYLOADS
-from tests.browser.test_every_page import AXE
 from tests.browser.test_review_page import LOOKS, contrast, looking
-from tests.external.programs import node_file
 from tests.support.hosts.writers import writing
 from tests.support.web.review_pages import PAGE, Place
 
@@ -147,7 +146,6 @@ async def test_every_page_of_history_fits_can_be_read_and_has_no_barrier(
 ) -> None:
     """With filters, conflicts and mistakes, which `test_every_page.py` does not show."""
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    axe = node_file("axe-core/axe.min.js")
     async with looking(tmp_path, **options) as (place, person):
         await days_work(place)
         await person.go("/history")
@@ -155,8 +153,7 @@ async def test_every_page_of_history_fits_can_be_read_and_has_no_barrier(
             await person.go(path)
             assert (await person.page.evaluate(LOOKS))["width"] <= 0, path
             assert await contrast(person) >= 4.5, path
-            await person.page.evaluate(axe)
-            assert await person.page.evaluate(AXE) == [], path
+            assert await violations(person.page) == [], path
             await person.picture(f"{width}-{scheme}-{name}")
 
 

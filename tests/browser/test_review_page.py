@@ -19,6 +19,7 @@ from mcp_server.app.composition import open_app
 from mcp_server.gate.host_registration import os_user
 from mcp_server.web.page_context import NAVIGATION
 from mcp_server.web.text.sanitize import marks
+from tests.browser.accessibility import violations
 from tests.browser.chromium import Person, browser, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.support.hosts.writers import let_in
@@ -35,7 +36,7 @@ LOOKS = """() => ({
     scripts: [...document.scripts].map((s) => s.src).filter((src) => !src.startsWith(location.origin + '/static/')).length,
     hidden: new RegExp('[\\u202a-\\u202e\\u2066-\\u2069\\u200b-\\u200f\\u061c\\u2060-\\u2064\\ufeff\\u00ad\\u0000-\\u0008'
         + '\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u{e0000}-\\u{e0fff}]', 'u').test(document.documentElement.outerHTML),
-    marks: document.querySelectorAll('main pre .hidden-char, main pre .alike-char').length,
+    marks: document.querySelectorAll('main pre .hidden-char, main pre .alike-char, main pre .no-break').length,
     width: document.documentElement.scrollWidth - innerWidth,
     links: [...document.querySelectorAll('main a')].filter((a) => a.origin !== location.origin).length,
 })"""
@@ -65,6 +66,7 @@ async def test_a_person_logs_in_sees_the_difference_and_approves(tmp_path: Path)
         await person.page.get_by_role("link", name="Inline").click()
         await expect(person.page.locator(".diff.inline")).to_be_visible()
         await person.picture("proposal-inline")
+        await unfold(person, "Add a note")
         await person.page.get_by_label("Note").fill("so it is")
         await person.page.get_by_role("button", name="Approve", exact=True).click()
         await expect(person.page.locator(".state-executed").first).to_be_visible()
@@ -141,6 +143,7 @@ async def test_a_person_sees_every_host_that_asks_and_freezes_all(tmp_path: Path
         await expect(person.page.get_by_text("2 hosts ask for the same change")).to_be_visible()
         await expect(person.page.locator(".asker")).to_have_count(2)
         await person.picture("two-askers")
+        await unfold(person, "Reject…")
         await person.page.get_by_role("button", name="freeze all 2 hosts").click()
         await expect(person.page.locator(".state-rejected").first).to_be_visible()
         for host in ("one", "two"):
@@ -153,6 +156,7 @@ async def test_a_person_rejects_and_says_why(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         waiting = await place.propose()
         await person.go(f"/proposals/{waiting.id}")
+        await unfold(person, "Reject…")
         await person.page.get_by_label("Reason (sent to the host)").fill("it is forty")
         await person.page.get_by_role("button", name="Reject", exact=True).click()
         await expect(person.page.locator("blockquote")).to_have_text("it is forty")
@@ -215,6 +219,11 @@ async def test_a_device_without_user_verification_cannot_be_registered(tmp_path:
         assert not await place.app.base.state.trust.passkeys()
 
 
+async def unfold(person: Person, choice: str) -> None:
+    """Open a part of the decision that is folded away."""
+    await person.page.locator(".decide summary", has_text=choice).click()
+
+
 async def add_passkey(person: Person, name: str) -> None:
     await person.page.get_by_label("Name").fill(name)
     await person.page.get_by_role("button", name="Add…").click()
@@ -226,6 +235,7 @@ async def test_the_second_of_two_tabs_shows_a_decision_automatically(tmp_path: P
         waiting = await place.propose()
         other = await person.tab()
         await other.go(f"/proposals/{waiting.id}")
+        await unfold(other, "Reject…")
         await other.page.get_by_label("Reason (sent to the host)").fill("half typed")
         third = await person.tab()
         await third.go("/")
@@ -245,6 +255,7 @@ async def test_two_tabs_deciding_at_the_same_time_make_one_decision(tmp_path: Pa
             await tab.go(f"/proposals/{waiting.id}")
         await person.page.get_by_role("button", name="Approve", exact=True).click()
         await expect(person.page.locator(".state-executed").first).to_be_visible()
+        await unfold(other, "Reject…")
         await other.page.get_by_role("button", name="Reject", exact=True).click()
         await expect(other.page.get_by_role("alert")).to_contain_text("is no longer pending")
         await other.picture("too-late")
@@ -275,6 +286,40 @@ async def test_without_javascript_all_but_passkeys_works(tmp_path: Path) -> None
         await expect(person.page.get_by_text("Passkeys need JavaScript")).to_be_visible()
 
 
+VISIBLE = """(selector) => {
+    const box = document.querySelector(selector).getBoundingClientRect();
+    const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+    return document.querySelector(selector).contains(document.elementFromPoint(x, y));
+}"""
+"""Whether the middle of an element is on the screen and nothing lies over it."""
+
+
+@pytest.mark.parametrize("width", [360, 768, 1440])
+async def test_the_decision_stays_in_view_beside_the_changes_and_covers_no_part_of_the_page_for_good(
+    tmp_path: Path, width: int
+) -> None:
+    """Without JavaScript, too."""
+    options = {"viewport": {"width": width, "height": 740}, "java_script_enabled": False}
+    async with looking(tmp_path, **options) as (place, person):
+        waiting = await place.propose(new="sixty\n\n" + "\n\n".join(f"Line {n}. " * 9 for n in range(30)))
+        await person.go(f"/proposals/{waiting.id}")
+        approve, last = '[action$="/approve"] button', '[aria-labelledby="who"]'
+        end = await person.page.evaluate("document.documentElement.scrollHeight")
+        for at in range(0, end, 300):
+            await person.page.evaluate(f"scrollTo(0, {at})")
+            assert await person.page.evaluate(VISIBLE, approve), at
+        bar, who = [await person.page.locator(one).bounding_box() for one in ("#decide", last)]
+        assert bar is not None
+        assert who is not None
+        beside = who["x"] + who["width"] <= bar["x"]
+        assert beside or who["y"] + who["height"] <= bar["y"]
+        assert beside == (width == 1440)
+        await unfold(person, "Reject…")
+        await person.page.get_by_label("Reason (sent to the host)").fill("it is forty")
+        await person.page.get_by_role("button", name="Reject", exact=True).click()
+        assert (await place.proposal(waiting.id)).state == "rejected"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_page_fits_360_pixels_and_can_be_read_in_both_schemes(tmp_path: Path, scheme: str) -> None:
     options = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme}
@@ -288,6 +333,7 @@ async def test_every_page_fits_360_pixels_and_can_be_read_in_both_schemes(tmp_pa
             looks = await person.page.evaluate(LOOKS)
             assert looks["width"] <= 0, path
             assert await contrast(person) >= 4.5, path
+            assert await violations(person.page) == [], path
             name = re.sub(r"\W+", "-", path.replace(waiting.id, "one").replace(HOST, "host")).strip("-") or "waiting"
             await person.picture(f"360-{scheme}-{name}")
 
@@ -317,6 +363,13 @@ async def contrast(person: Person) -> float:
         return least;
     }""")
     return least
+
+
+async def test_the_search_for_barriers_finds_a_field_without_a_label() -> None:
+    async with browser() as started:
+        page = await started.new_page()
+        await page.set_content("<!doctype html><html lang=en><title>t</title><main><h1>h</h1><input></main>")
+        assert [one.split()[0] for one in await violations(page)] == ["label"]
 
 
 async def test_a_hundred_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:

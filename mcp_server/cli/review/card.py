@@ -18,6 +18,7 @@ from mcp_server.presenters.proposal import (
     ChangedFile,
     ProposalSummary,
     ending,
+    given,
     outcome_now,
     parsed,
     sentence_of,
@@ -269,7 +270,7 @@ def _calls(summary: ProposalSummary) -> Iterable[CardLine]:
     for number, arguments in enumerate(summary.calls, 1):
         count = f"  ({number} of {len(summary.calls)}, one act)" if len(summary.calls) > 1 else ""
         yield CardLine(f"{visible(summary.proposal.tool)}{count}", "bold")
-        for name, value in arguments.items():
+        for name, value in given(arguments).items():
             yield from _named(name, value)
 
 

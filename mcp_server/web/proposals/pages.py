@@ -129,6 +129,7 @@ def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]
     parts = (summary.blocks, summary.conflicts, summary.contradictions)
     return {
         "p": proposal,
+        "nth": "",
         "view": summary,
         "files": files,
         "as_proposed": as_proposed,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from mcp_server.presenters.diffs import HEADER, MARKS, NAMING_LINES
-from mcp_server.presenters.proposal import ProposalSummary, value_text
+from mcp_server.presenters.proposal import ProposalSummary, given, value_text
 from mcp_server.web.text.sanitize import sanitize, sanitize_line
 
 WHOLE_AT_ONCE = 100_000
@@ -91,8 +91,8 @@ def passages_of(summary: ProposalSummary) -> Iterator[Passage]:
         if value:
             yield Passage(f"Expected result: {name}", value_text(value))
     for number, call in enumerate(summary.calls, 1):
-        for name in sorted(call):
-            yield Passage(f"Argument of call {number}: {name}", value_text(call[name]))
+        for name, value in sorted(given(call).items()):
+            yield Passage(f"Argument of call {number}: {name}", value_text(value))
 
 
 def pieces_of(text: str) -> Iterator[str]:

@@ -47,6 +47,7 @@
       if (proposal && other && other.dataset.state !== proposal.dataset.state) {
         // Somebody else decided, so these forms no longer work: the outcome takes their place.
         proposal.dataset.state = other.dataset.state;
+        proposal.className = other.className;
         proposal.innerHTML = other.innerHTML;
         announce(`The proposal is now ${other.dataset.state}.`);
       }

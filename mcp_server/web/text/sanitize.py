@@ -42,6 +42,12 @@ U+2069) reverse the order in which the text around them is shown: "Trojan Source
 """
 # They look like a blank, and separate no words for a shell.
 _SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_NO_BREAK = frozenset("\u00a0\u202f")
+"""Spaces that typographers put into honest text, as in 10 km or before a French question mark."""
+MOST_NO_BREAK = 2
+"""No-break spaces in a row that raise no alarm. More of them are no typography, and can push text out of sight."""
+OPEN_BOX = "\u237d"
+"""The sign for a no-break space (ISO/IEC 9995-7) in plain text: a command with one in place of a blank does something else."""
 # ESC and CSI move the cursor of a terminal, change its title and can make it type; BACKSPACE overwrites.
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 # Marks above and below a letter. Dozens of them cover the lines around it.
@@ -75,7 +81,10 @@ _TAGS = {tag: (Markup(f"<{tag}>"), Markup(f"</{tag}>")) for tag in ("mark", "ins
 
 @dataclass(frozen=True, slots=True)
 class CharacterMark:
-    """A stretch of a text that is not shown as it is. `shown` is shown in its place, `title` is the tooltip."""
+    """A stretch of a text that is not shown as it is. `shown` is shown in its place, `title` is the tooltip.
+
+    Its `kind` is `hidden-char` or `alike-char`, which pages warn about, or `no-break`, for which they only have a tooltip.
+    """
 
     start: int
     end: int
@@ -105,8 +114,8 @@ def marks(text: str) -> list[CharacterMark]:
 
 
 def has_hidden(text: str) -> bool:
-    """Return whether a character of `text` is invisible if it is shown as it is."""
-    return next(_hidden(text), None) is not None
+    """Return whether a character of `text`, other than ordinary no-break spaces, is invisible if it is shown as it is."""
+    return any(mark.kind == "hidden-char" for mark in _hidden(text))
 
 
 def spelled_out(text: str) -> str:
@@ -148,6 +157,8 @@ def _joins(text: str, start: int, end: int) -> bool:
 
 
 def _mark(start: int, end: int, run: str) -> CharacterMark:
+    if len(run) <= MOST_NO_BREAK and _NO_BREAK.issuperset(run):
+        return CharacterMark(start, end, "no-break", OPEN_BOX * len(run), _named(run)[1])
     return CharacterMark(start, end, "hidden-char", *_named(run))
 
 

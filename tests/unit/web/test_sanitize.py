@@ -19,7 +19,7 @@ HIDDEN = (
     "\u202e\u202d\u202a\u202b\u202c\u2066\u2067\u2068\u2069\u200e\u200f\u061c"  # direction
     "\u200b\u200c\u200d\u2060\u2061\u2063\u180e\ufeff\u00ad\u034f\u115f\u3164\uffa0\u2800"  # no width, no ink
     "\x00\x07\x08\x0b\x0c\x1b\x7f\x85\x9b"  # control
-    "\u2028\u2029\u00a0\u2003\u3000\ufe00\U000e0041\U000e0001\U000e0100\ud800\udfff"
+    "\u2028\u2029\u2003\u3000\ufe00\U000e0041\U000e0001\U000e0100\ud800\udfff"
 )
 
 
@@ -77,6 +77,24 @@ def test_ordinary_text_of_any_language_is_left_alone(text: str) -> None:
     assert marks(text) == []
 
 
+def test_no_break_spaces_of_ordinary_typography_raise_no_alarm_and_can_still_be_told_from_blanks() -> None:
+    """French puts U+202F before a question mark, and numbers keep to their units with U+00A0."""
+    for text in ("Prêt\u202f?", "«\u00a0oui\u00a0»", "10\u00a0000\u00a0km", "rm -rf\u00a0/tmp"):
+        assert {mark.kind for mark in marks(text)} == {"no-break"}
+        assert not has_hidden(text)
+        html = sanitize(text)
+        assert "-char" not in html
+        assert seen(html) == re.sub("[\u00a0\u202f]", "\u237d", text)
+        assert 'title="U+' in html
+    assert spelled_out("rm -rf\u00a0/tmp") == "rm -rf\u237d/tmp"
+
+
+@pytest.mark.parametrize("run", ["\u00a0" * 3, "\u00a0\u200b", "\u202f\u202e"])
+def test_a_run_of_no_break_spaces_or_one_with_a_hidden_character_is_still_an_alarm(run: str) -> None:
+    assert [mark.kind for mark in marks(f"pay{run}ment")] == ["hidden-char"]
+    assert has_hidden(f"pay{run}ment")
+
+
 def test_a_text_that_is_smuggled_in_tags_or_selectors_is_read_out() -> None:
     tags = "".join(chr(0xE0000 + ord(c)) for c in "delete all")
     assert "tag characters: “delete all”" in seen(sanitize(f"ok{tags}"))
@@ -118,7 +136,12 @@ def test_no_hidden_character_and_no_tag_of_any_text_gets_through(text: str, one:
     low, high = sorted((min(one, len(text)), min(other, len(text))))
     html = sanitize(text, [(low, high)] if low < high else [], tag="ins")
     assert not [mark for mark in marks(str(html)) if mark.kind == "hidden-char" and "blanks" not in mark.shown]
-    assert re.sub(r'</?ins>|<span class="(hidden|alike)-char"( title="[^"<>]*")?>|</span>', "", html).count("<") == 0
+    assert (
+        re.sub(
+            r'</?ins>|<span class="(?:hidden-char|alike-char|no-break)"( title="[^"<>]*")?>|</span>', "", html
+        ).count("<")
+        == 0
+    )
 
 
 @given(st.text())
