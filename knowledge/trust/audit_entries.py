@@ -24,12 +24,12 @@ def decided(proposal_id: str, verdict: ProposalVerdict) -> HistoryEntry:
     """Return the record of a decision: who decided on which proposal and hash, where, and how it was proven to be a person."""
     v = verdict
     outcome = "approved" if v.approved else "rejected"
-    words = [f"{outcome} by {v.by} {PLACES[v.channel]}"]
+    words = [f"{'changes requested' if v.changes else outcome} by {v.by} {PLACES[v.channel]}"]
     if v.signed:
         words.append("signed")
     if v.advisory:
         words.append("advisory")
-    about = {
+    about: dict[str, object] = {
         "proposal": proposal_id,
         "hash": v.hash,
         "approved": v.approved,
@@ -37,6 +37,8 @@ def decided(proposal_id: str, verdict: ProposalVerdict) -> HistoryEntry:
         "signed": v.signed,
         "advisory": v.advisory,
     }
+    if v.changes:  # the digests of earlier records stay the same
+        about["changes"] = True
     return HistoryEntry(
         at=v.at,
         actor=_actor(v.by, "proposal.decide", about),

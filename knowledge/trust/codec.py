@@ -237,7 +237,9 @@ def shortened_asker(
 
 def verdict_text(verdict: ProposalVerdict) -> str:
     """Return a person's decision as JSON."""
-    return _json(astuple(verdict))
+    told = astuple(verdict)
+    # Left out where it says nothing, so that a program without it can still read the row.
+    return _json(told if verdict.changes else told[:-1])
 
 
 def verdict_of(text: str) -> ProposalVerdict:

@@ -55,7 +55,8 @@ class TrustChange:
 class ProposalVerdict:
     """A person's decision. `hash` is that of the proposal as shown; `signed` is the passkey that signed it, "" for none.
 
-    `advisory`: nothing proves that it was a person and not a program of the same account.
+    `advisory`: nothing proves that it was a person and not a program of the same account. `changes`: a rejection that asks the host
+    for a changed call; the `note` says which changes.
     """
 
     approved: bool
@@ -66,6 +67,7 @@ class ProposalVerdict:
     note: str = ""
     signed: str = ""
     advisory: bool = False
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,10 @@ class Approvals(Protocol):
         """Reject the proposal; `harmful` also sets the score of every principal that asks for it to 0 and freezes it."""
         ...
 
+    async def request_changes(self, proposal_id: str, shown_hash: str, person: Approver, comment: str) -> Proposal:
+        """Close the proposal with a comment for the host, which says what to change. Its trust stays as it is."""
+        ...
+
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
         """Replace a pending proposal by one with these arguments, one set for each call, and return the new one, pending.
 

@@ -73,6 +73,34 @@ class Decisions:
             await self._count(proposal, person, approved=True)
         return await self._executor.carry_out(proposal_id)
 
+    async def request_changes(self, proposal_id: str, shown_hash: str, person: Approver, comment: str) -> Proposal:
+        """Close the proposal with a comment that says what the host should change. Nothing is applied.
+
+        The host's trust stays as it is, and contradictions of the proposal stay open.
+
+        Raises:
+            CannotDecide: it is no longer pending, the comment is empty, or a person asked for it. Nothing was changed.
+        """
+        proposal = await self._pending(proposal_id, shown_hash)
+        await self._require_forms(proposal, person)
+        if proposal.kind == "admin":
+            raise CannotDecide(f"{proposal_id} was requested by a person, so there is no host to change it: reject it")
+        if not comment.strip():
+            raise CannotDecide("say what the host should change: the comment is empty")
+        verdict = ProposalVerdict(
+            approved=False,
+            by=person.name,
+            channel=person.channel,
+            at=self._services.now(),
+            hash=shown_hash,
+            note=comment,
+            changes=True,
+        )
+        closed = await self._trust.decide(proposal_id, verdict)
+        if closed is None:
+            raise CannotDecide(await self._why_not(proposal_id))
+        return closed
+
     async def reject(
         self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
     ) -> Proposal:

@@ -48,15 +48,17 @@ def proposed(answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, A
 
 
 def decision(verdict: ProposalVerdict | None) -> dict[str, Any] | None:
-    """Return the decision as plain JSON."""
+    """Return the decision as plain JSON. A request for changes says so; its `note` is the person's comment."""
     if verdict is None:
         return None
+    asks = {"changes_requested": True} if verdict.changes else {}
     return {
         "by": verdict.by,
         "channel": verdict.channel,
         "approved": verdict.approved,
         "note": verdict.note,
         "at": verdict.at.isoformat(timespec="seconds"),
+        **asks,
     }
 
 

@@ -260,6 +260,11 @@ def sentence_of(proposal: Proposal | ProposalLine) -> str:
     return sentence if isinstance(sentence, str) and sentence else f"call {proposal.tool}"
 
 
+def state_of(proposal: Proposal | ProposalLine) -> str:
+    """Return the name of the proposal's state as people read it."""
+    return "changes requested" if proposal.verdict and proposal.verdict.changes else proposal.state
+
+
 def ending(proposal: Proposal) -> str:
     """Return the outcome of the proposal, as one sentence without its full stop."""
     if proposal.state == "approved" and not proposal.runner:
@@ -270,6 +275,8 @@ def ending(proposal: Proposal) -> str:
             f"model is running: knowledge-forge runs resume {run}"
         )
     match proposal.state:
+        case "rejected" if proposal.verdict and proposal.verdict.changes:
+            return "changes requested; nothing was done"
         case "failed":
             return f"approved, but it failed: {proposal.error or 'no reason is recorded'}"
         case "superseded":

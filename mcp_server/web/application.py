@@ -39,6 +39,7 @@ STATIC = {
     "review.css": "text/css",
     "live.js": "text/javascript",
     "passkey.js": "text/javascript",
+    "shortcuts.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 
@@ -95,6 +96,7 @@ def page_routes() -> list[Route]:
         Route(ONE, reads(proposals.one)),
         Route(f"{ONE}/approve", acts(proposals.approve, ONE), methods=["POST"]),
         Route(f"{ONE}/reject", acts(proposals.reject, ONE), methods=["POST"]),
+        Route(f"{ONE}/changes", acts(proposals.request_changes, ONE), methods=["POST"]),
         Route(f"{ONE}/renew", acts(proposals.renew, ONE), methods=["POST"]),
         Route(f"{ONE}/edit", reads(proposals.editing)),
         Route(f"{ONE}/edit", acts(proposals.edit, ONE), methods=["POST"]),

@@ -27,7 +27,7 @@ from knowledge.trust.ports import TrustRecords
 from mcp_server.approvals.approvers import AdminAct, Approvals, Approver, CannotDecide
 from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
-from mcp_server.presenters.proposal import given, sentence_of
+from mcp_server.presenters.proposal import given, sentence_of, state_of
 from mcp_server.presenters.run import status_of
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
@@ -147,6 +147,7 @@ class PageContext:
             "packed": packed,
             "run_status": status_of,
             "spelled_out": spelled_out,
+            "state_of": state_of,
             "title_line": title_line,
         }
         environment.globals["moment"] = moment

@@ -219,6 +219,38 @@ async def test_a_device_without_user_verification_cannot_be_registered(tmp_path:
         assert not await place.app.base.state.trust.passkeys()
 
 
+async def test_keys_move_to_a_decision_and_never_make_one(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        older = await place.propose()
+        newer = await place.propose_deletion()
+        keys, focused = person.page.keyboard, person.page.locator(":focus")
+        await person.go("/")
+        for key, want in (("j", newer), ("j", older), ("k", newer)):
+            await keys.press(key)
+            assert await focused.get_attribute("href") == f"/proposals/{want.id}"
+        await keys.press("Enter")
+        await person.page.wait_for_url(f"**/proposals/{newer.id}")
+        await keys.press("j")
+        await person.page.wait_for_url(f"**/proposals/{older.id}")
+        await keys.press("?")
+        await expect(person.page.get_by_text("Enter then approves")).to_be_visible()
+        await keys.press("a")
+        assert await focused.inner_text() == "Approve"
+        await keys.press("c")
+        await keys.type("ark?")
+        assert await focused.input_value() == "ark?"
+        assert {(await place.proposal(one.id)).state for one in (older, newer)} == {"pending"}
+        await person.page.get_by_label("Turn shortcuts off").check()
+        await person.go(f"/proposals/{older.id}")
+        await keys.press("r")
+        await expect(person.page.get_by_label("Reason (sent to the host)")).to_be_hidden()
+        await unfold(person, "Request changes…")
+        await person.page.get_by_label("Changes (sent to the host)").fill("since when?")
+        await person.page.get_by_role("button", name="Request changes").click()
+        await expect(person.page.get_by_text("changes requested").first).to_be_visible()
+        assert (await place.proposal(older.id)).state == "rejected"
+
+
 async def unfold(person: Person, choice: str) -> None:
     """Open a part of the decision that is folded away."""
     await person.page.locator(".decide summary", has_text=choice).click()

@@ -87,7 +87,7 @@ def ended(proposal: Proposal, joined: Sequence[AskerLine] = ()) -> str:
     lines = [f"**{_ENDED.get(proposal.state, proposal.state)}** (`{proposal.id}`)", *_about(proposal, joined)]
     verdict = proposal.verdict
     if verdict is not None:
-        verb = "approved" if verdict.approved else "rejected"
+        verb = "approved" if verdict.approved else "changes requested" if verdict.changes else "rejected"
         lines.append(f"* {verb} by {code_span(verdict.by)} {_WHERE[verdict.channel]}, {_time(verdict.at)}")
     if proposal.successor:
         lines.append(f"* replaced by: {code_span(proposal.successor)}")

@@ -46,6 +46,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="approve the proposal whose hash you give with --hash; only from a terminal",
     )
     action.add_argument("--reject", metavar="ID", type=nonempty, help="reject it; only from a terminal")
+    action.add_argument(
+        "--changes",
+        metavar="ID",
+        type=nonempty,
+        help="request changes: close it with the comment of --reason for the host; only from a terminal",
+    )
     action.add_argument("--harmful", metavar="ID", type=nonempty, help="reject it and freeze the host")
     action.add_argument(
         "--renew",
@@ -77,7 +83,7 @@ async def open_review(settings: Settings) -> AsyncIterator[ReviewSession]:
 
 
 async def _review(args: argparse.Namespace, settings: Settings) -> int:
-    words: tuple[Word, ...] = ("approve", "reject", "harmful")
+    words: tuple[Word, ...] = ("approve", "reject", "harmful", "changes")
     async with open_review(settings) as review:
         if args.show:
             return await _show(review, args.show, settings)

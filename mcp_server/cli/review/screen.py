@@ -22,7 +22,10 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.presenters.proposal import ProposalSummary, ending
 
 _LIST_KEYS = "up/down choose   enter open   q quit"
-_CARD_KEYS = "space/b turn   n/p next/previous   o open all   a approve   r reject   h harmful   t trust   w renew   esc list   q quit"
+_CARD_KEYS = (
+    "space/b turn   n/p next/previous   o open all   a approve   "
+    "r reject   c changes   h harmful   t trust   w renew   esc list   q quit"
+)
 _EDGE = 3
 """Lines of the screen besides the proposal's: head, remark, keys."""
 
@@ -183,7 +186,7 @@ class Screen:
             self._remark = refusal
             return
         with keyboard.lines(), _below(self._console):
-            note = "" if word == "approve" else await keyboard.line("why? ")
+            note = "" if word == "approve" else await keyboard.line("which changes? " if word == "changes" else "why? ")
             hosts = 1 + len(self._joined.get(proposal.id, ()))
             confirmed = await confirms(proposal, word, hosts=hosts)
         if not confirmed:

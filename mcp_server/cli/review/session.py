@@ -30,6 +30,7 @@ _ACTS: Mapping[Word | Literal["renew"], str] = {
     "approve": "approve",
     "reject": "reject",
     "harmful": "reject as harmful and freeze {hosts}",
+    "changes": "request changes",
     "renew": "propose it with the page as it is now",
 }
 
@@ -115,6 +116,8 @@ class ReviewSession:
         """
         if word == "approve":
             return await self.approvals.approve(proposal.id, proposal.hash, self.person, note)
+        if word == "changes":
+            return await self.approvals.request_changes(proposal.id, proposal.hash, self.person, note)
         return await self.approvals.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
 
     async def renew(self, proposal: Proposal) -> Proposal:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Word = Literal["approve", "reject", "harmful"]
+Word = Literal["approve", "reject", "harmful", "changes"]
 """A decision on a proposal."""
 Request = Word | Literal["trust", "renew", "quit"]
 """The actions of keys besides moving around. `trust` is about a place that the proposal names; `renew` makes it again."""
 
 _STEPS = {"down": 1, "j": 1, "up": -1, "k": -1}
-_WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "t": "trust", "w": "renew"}
+_WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "c": "changes", "t": "trust", "w": "renew"}
 
 
 @dataclass(frozen=True, slots=True)

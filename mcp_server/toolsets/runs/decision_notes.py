@@ -60,6 +60,8 @@ def _outcome(last: Proposal) -> str:
         case "failed":
             error = one_line(last.error or "nobody knows why", LONGEST_ERROR).rstrip(".")
             return f"{approved}it failed: {error}"
+        case "rejected" if last.verdict and last.verdict.changes:
+            return f"a person asks for changes before they approve it, so {NOT_DONE}. Change the call as they say, and make it again"
         case "rejected":
             return f"a person rejected it, so {NOT_DONE}. {REFUSED}"
         case "expired":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import anyio.to_thread
@@ -49,6 +51,8 @@ PAGE = 30
 MOST_PARTS = 50
 """Blocks, conflicts and contradictions of one proposal that are shown at once, each."""
 LAST_DECIDED = 5
+MOST_CHANGES = 50
+"""The newest changes of a page among which the one of a proposal is looked for."""
 DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded")
 TEXT = ('<pre class="foreign" dir="ltr">\n', b"</pre>\n")
 DIFF = ('<div class="diff inline" role="table" aria-label="Unified diff">\n', b"</div>\n")
@@ -105,6 +109,8 @@ async def one(request: PageRequest) -> Response:
         "showing": showing,
         "powerless": await powerless_reviewers(state.outbox, proposal.id) if proposal.open else (),
         "pieces": "",
+        "queue": await _queue(request, proposal),
+        "change": await _change_of(request, proposal),
     }
 
     async def filled(values: Values) -> bytes:
@@ -215,6 +221,14 @@ async def reject(request: PageRequest, form: Form) -> Response:
     return see(f"/proposals/{proposal.id}")
 
 
+async def request_changes(request: PageRequest, form: Form) -> Response:
+    """Close it with a comment that says what the host should change."""
+    proposal = await _proposal(request)
+    comment = form.get("note", "").replace("\r\n", "\n").strip()
+    await request.page.approvals.request_changes(proposal.id, form.get("hash", ""), request.person(), comment)
+    return see(f"/proposals/{proposal.id}")
+
+
 async def renew(request: PageRequest, form: Form) -> Response:
     """Replace the proposal by one with the effect that it has on the pages as they are now, and show that."""
     proposal = await _proposal(request)
@@ -281,6 +295,37 @@ async def _proposal(request: PageRequest) -> Proposal:
     if proposal is None:
         raise NotFound("No such proposal", "It may belong to another knowledge base.")
     return proposal
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalQueue:
+    """Where a proposal is among those that wait, in the order of their list, and the ids of its neighbours."""
+
+    position: int
+    count: int
+    previous: str
+    next: str
+
+
+async def _queue(request: PageRequest, proposal: Proposal) -> ProposalQueue:
+    now = request.now
+    found = await request.trust.lines(states=("pending",), limit=MOST_LISTED)
+    ids = [line.id for line in found if line.expires_at > now]
+    if proposal.id not in ids:
+        return ProposalQueue(0, len(ids), "", ids[0] if ids else "")
+    at = ids.index(proposal.id)
+    return ProposalQueue(at + 1, len(ids), ids[at - 1] if at else "", ids[at + 1] if at + 1 < len(ids) else "")
+
+
+async def _change_of(request: PageRequest, proposal: Proposal) -> str:
+    """Return the change that the executed proposal made, "" if it is none of its page's last ones."""
+    if proposal.state != "executed" or proposal.kind == "admin":
+        return ""
+    for path in proposal.documents[:1]:
+        with suppress(KnowledgeError):
+            found = await request.services.timeline.changes(path, limit=MOST_CHANGES)
+            return next((change.id for change in found.changes if change.proposal == proposal.id), "")
+    return ""
 
 
 async def _origins(request: PageRequest, path: str) -> Sequence[OriginLine]:

@@ -321,6 +321,47 @@ async def test_a_proposal_names_the_listed_reviewers_who_cannot_decide_in_zulip(
     assert "unable to decide in Zulip: <bdi>&lt;b&gt;Bo</bdi>, <bdi>ann@example.com</bdi>" in page
 
 
+async def test_a_request_for_changes_closes_the_proposal_and_the_host_reads_the_comment_at_no_cost(
+    place: Place,
+) -> None:
+    waiting = await place.propose()
+    before = await place.score()
+    visitor = await place.visitor()
+    await visitor.look(f"/proposals/{waiting.id}")
+    await visitor.send(f"/proposals/{waiting.id}/changes", note=" ")
+    assert "the comment is empty" in visitor.html
+    assert (await place.proposal(waiting.id)).state == "pending"
+    await visitor.look(f"/proposals/{waiting.id}")
+    await visitor.send(f"/proposals/{waiting.id}/changes", note="say since when")
+    assert "changes requested" in visitor.html
+    decided = await place.proposal(waiting.id)
+    assert (decided.state, decided.verdict and decided.verdict.changes) == ("rejected", True)
+    told = (await place.call("proposal_status", proposal_id=waiting.id))["proposal"]
+    assert (told["decision"]["changes_requested"], told["decision"]["note"]) == (True, "say since when")
+    assert await place.score() == before
+    assert "forty" in place.text()
+    assert "changes requested by " in await visitor.look("/audit")
+    other = await place.propose(intent="again, since when")
+    await visitor.look(f"/proposals/{other.id}")
+    await visitor.send(f"/proposals/{other.id}/reject", note="no")
+    told = (await place.call("proposal_status", proposal_id=other.id))["proposal"]
+    assert "changes_requested" not in told["decision"]
+
+
+async def test_after_an_approval_the_page_leads_to_the_undo_and_to_the_next_proposal(place: Place) -> None:
+    waiting, later = await place.propose(), await place.propose_deletion()
+    visitor = await place.visitor()
+    await visitor.look(f"/proposals/{waiting.id}")
+    assert "2 of 2 waiting" in visitor.html
+    await visitor.send(f"/proposals/{waiting.id}/approve")
+    assert f'href="/proposals/{later.id}" rel="next"' in visitor.html
+    found = re.search(r'href="(/undo\?change=\d+)"', visitor.html)
+    assert found is not None
+    await visitor.look(found[1])
+    assert visitor.status == 200
+    assert "sixty" in visitor.html
+
+
 async def test_rejecting_passes_on_the_reason_and_costs_the_host_score(place: Place) -> None:
     waiting = await place.propose()
     visitor = await place.visitor()

@@ -155,6 +155,10 @@ def test_a_stored_line_comes_back_and_one_that_is_missing_is_made_of_the_proposa
 def test_a_stored_verdict_comes_back() -> None:
     assert verdict_of(SAMPLES["verdict"]) == yes()
     assert verdict_of(SAMPLES["verdict, full"]) == DECIDED
+    # A request for changes is one field more; every other decision is stored as before.
+    asks = yes(approved=False, note="since when?", changes=True)
+    assert verdict_of(verdict_text(asks)) == asks
+    assert len(json.loads(verdict_text(asks))) == len(json.loads(verdict_text(yes()))) + 1
     assert verdict_of('["a","b","page","2026-03-01T12:01:00+00:00","h"]').note == ""
 
 

@@ -21,6 +21,15 @@ def ended(state: State, note: str = "", *, yes: bool | None = None, **more: Any)
     return replace(proposal(), state=state, verdict=verdict, **more)
 
 
+def test_a_request_for_changes_tells_the_run_to_make_the_call_again() -> None:
+    last = ended("rejected", "say since when", yes=False)
+    assert last.verdict is not None
+    told = became([replace(last, verdict=replace(last.verdict, changes=True))])
+    assert "Change the call as they say, and make it again" in told
+    assert told.endswith("The person says: “say since when”")
+    assert REFUSED not in told
+
+
 @pytest.mark.parametrize(
     ("last", "told"),
     [

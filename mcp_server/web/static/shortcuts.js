@@ -1,0 +1,46 @@
+// Keys that move to a proposal or to a part of its decision. No key decides: the button that a key moves to is pressed as usual.
+"use strict";
+(() => {
+  const help = document.getElementById("shortcuts");
+  if (!help) return;
+  const box = help.querySelector("[data-shortcuts-off]");
+  help.hidden = false;
+  box.checked = localStorage.getItem("shortcuts") === "off";
+  box.addEventListener("change", () => localStorage.setItem("shortcuts", box.checked ? "off" : "on"));
+
+  const types = (element) => element.isContentEditable || element.matches("input:not([type=checkbox]), textarea, select");
+
+  // On a list, the next or previous proposal is the one after or before the link that has the focus.
+  function step(by) {
+    const links = [...document.querySelectorAll(".cards h2 a")];
+    const at = links.findIndex((link) => link.closest(".card").contains(document.activeElement));
+    const to = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
+    links[to]?.focus();
+    return links.length > 0;
+  }
+
+  function pressed(key) {
+    if (key === "?") {
+      help.open = true;
+      help.querySelector("summary").focus();
+      return true;
+    }
+    const target = document.querySelector(`[data-key="${CSS.escape(key)}"]:not(:disabled)`);
+    if (!target) return key === "j" ? step(1) : key === "k" ? step(-1) : false;
+    if (target.matches("[rel]")) {
+      target.click();
+    } else if (target.matches("summary")) {
+      target.parentElement.open = true;
+      target.parentElement.querySelector("textarea").focus();
+    } else {
+      target.focus();
+    }
+    return true;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
+    if (box.checked || types(event.target)) return;
+    if ("jkarc?".includes(event.key) && pressed(event.key)) event.preventDefault();
+  });
+})();
