@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_server.cli.history.view.diff_view import print_diff
-from tests.contract.cli.test_history import PAGES, TEA, edits, listed, moves
+from tests.contract.cli.test_history import PAGES, edits, listed, moves
 from tests.support.hosts.persons import Person
 from tests.support.knowledge_bases.folders import write
 
@@ -138,7 +138,8 @@ def test_a_mistake_is_one_sentence_that_says_what_to_do(ann: Person, words: list
 
 
 def test_hostile_text_does_not_act_on_the_terminal(ann: Person) -> None:
-    (ann.kb / TEA_PAGE).write_text(TEA + "\n\x1b[2J \u202e hidden\n--- x\n@@ -1 +1 @@\n")
+    page = ann.kb / TEA_PAGE
+    page.write_text(page.read_text() + "\n\x1b[2J \u202e hidden\n--- x\n@@ -1 +1 @@\n")
     for form in ("--words", "--unified"):
         out = ann.here("diff", TEA_PAGE, form).stdout
         assert "\x1b" not in out

@@ -110,8 +110,8 @@ def test_changes_are_selected_by_folder_host_and_time(ann: Person) -> None:
     assert [one["by"] for one in listed(ann, "drinks")] == [f"{ME}@laptop", ""]
     assert [one["by"] for one in listed(ann, "--host", "phone")] == [f"{ME}@phone"]
     assert listed(ann, "--host", f"{ME}@laptop")[0]["pages"][0]["path"] == "drinks/tea.md"
-    assert len(listed(ann, "--since", "today")) == 4
-    for words in (["--until", "yesterday"], ["--host", "nobody"], ["--since", "2999-01-01"]):
+    assert len(listed(ann, "--since", "2h")) == 4
+    for words in (["--until", "2000-01-01"], ["--host", "nobody"], ["--since", "2999-01-01"]):
         assert ann.here("history", *words).returncode == 1
 
 

@@ -189,7 +189,8 @@ async def test_pages_in_a_folder_that_cannot_be_listed_are_not_taken_for_removed
 async def test_text_that_a_stale_save_removed_is_restored_and_both_are_on_record(world: World) -> None:
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Three."))
-    world.put(PAGE, TEXT.replace(b"One.", b"One!"))
+    written = await newest(world, PAGE)
+    saved(world, PAGE, TEXT.replace(b"One.", b"One!"), written.at)
     assert (await record(world)).recorded == [PAGE]
     assert world.read(PAGE) == TEXT.replace(b"One.", b"One!") + b"Three.\n"
     lines = await world.ledger.history(PAGE, limit=2)
