@@ -128,7 +128,7 @@ def serving(ann: Person) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_search_first_indexes_what_was_never_indexed(ann: Person) -> None:
-    done = ann.run("search", "how", "do", "we", "roll", "back", "--limit", "2")
+    done = ann.run("search", "how", "do", "we", "roll", "back", "--limit", "2", "--wait", str(TIMEOUT_S))
     assert done.returncode == 0
     assert "guides/deploy.md > Deploying the payment service > Rolling back" in " ".join(done.stdout.split())
     assert ann.json("search", "gardening", "--path", "long.md")["indexed"] == {"done": COUNT, "total": COUNT}

@@ -23,6 +23,8 @@ from tests.support.knowledge_bases.folders import write
 
 ann = commands.ann
 OKAPI = {"okapi.md": "---\naliases: [forest giraffe]\n---\n# Okapi\n\nThe okapi nibbles leaves.\n"}
+LONG = ("--wait", str(TIMEOUT_S))
+"""Enough on any machine."""
 COMPLETE = {"complete": True, "waiting": 0, "why": "", "finish": "", "left_out": 0}
 pytestmark = pytest.mark.usefixtures("ann")
 
@@ -43,21 +45,21 @@ async def _until_it_indexes_or_ends(ann: Person, process: subprocess.Popen[bytes
 def test_a_page_written_a_moment_ago_is_found_read_and_mapped(ann: Person) -> None:
     ann.here("index")
     write(ann.kb, OKAPI)
-    assert "nibbles" in ann.here("read", "forest giraffe").stdout
+    assert "nibbles" in ann.here("read", "forest giraffe", *LONG).stdout
     write(ann.kb, {"okapi.md": OKAPI["okapi.md"] + "\nIt sleeps in thickets.\n"})
-    found = ann.json("search", "okapi", "thickets")
+    found = ann.json("search", "okapi", "thickets", *LONG)
     assert found["hits"][0]["path"] == "okapi.md"
     assert found["index"] == COMPLETE | {"pages": COUNT + 1}
     (ann.kb / "okapi.md").unlink()
-    assert "okapi.md" not in ann.here("map").stdout
-    assert ann.json("map")["index"] == COMPLETE | {"pages": COUNT}
+    assert "okapi.md" not in ann.here("map", *LONG).stdout
+    assert ann.json("map", *LONG)["index"] == COMPLETE | {"pages": COUNT}
 
 
 def test_a_page_written_while_a_server_runs_is_waited_for(ann: Person) -> None:
     with commands.serving(ann):
         for number in range(3):
             write(ann.kb, {"okapi.md": f"# Okapi\n\nThe okapi number{number} nibbles.\n"})
-            found = ann.json("search", f"okapi number{number}", "--wait", str(TIMEOUT_S))
+            found = ann.json("search", f"okapi number{number}", *LONG)
             assert f"number{number}" in found["hits"][0]["snippet"]
             assert found["index"]["complete"]
 
@@ -120,7 +122,7 @@ def test_a_wait_that_is_too_short_keeps_what_was_indexed(ann: Person) -> None:
     short = ann.json("search", "gardening", "--wait", "0.01")["index"]
     assert (short["complete"], short["pages"] + short["waiting"]) == (False, 1_500 + COUNT)
     assert "--wait SECONDS allows more" in short["why"]
-    assert ann.json("search", "gardening", "--wait", str(TIMEOUT_S))["index"]["complete"]
+    assert ann.json("search", "gardening", *LONG)["index"]["complete"]
 
 
 def test_after_a_killed_index_command_the_next_search_completes_the_index(ann: Person) -> None:
@@ -129,41 +131,42 @@ def test_after_a_killed_index_command_the_next_search_completes_the_index(ann: P
     anyio.run(_until_it_indexes_or_ends, ann, killed)
     killed.kill()
     killed.wait(TIMEOUT_S)
-    assert ann.json("search", "gardening", "--wait", str(TIMEOUT_S))["index"] == COMPLETE | {"pages": 1_500 + COUNT}
+    assert ann.json("search", "gardening", *LONG)["index"] == COMPLETE | {"pages": 1_500 + COUNT}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
 def test_progress_is_drawn_at_a_terminal_only(ann: Person) -> None:
     def errors(*words: str) -> bytes:
         mine, theirs = pty.openpty()
-        command = [*PROGRAM, *ann.words("search", "router", *words)]
+        command = [*PROGRAM, *ann.words("search", "router", *LONG, *words)]
         environment = {**os.environ, "TERM": "xterm"}
-        subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, timeout=TIMEOUT_S, check=True)
-        os.close(theirs)
         drawn = b""
-        with suppress(OSError):  # Linux reports the closed other end as an error
-            while block := os.read(mine, 65_536):
-                drawn += block
-        os.close(mine)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environment) as search:
+            os.close(theirs)
+            with suppress(OSError):  # Linux reports the closed other end as an error
+                while block := os.read(mine, 65_536):
+                    drawn += block
+            os.close(mine)
+            assert search.wait(TIMEOUT_S) == 0
         return drawn
 
     assert b"indexing" in errors()
     write(ann.kb, OKAPI)
     assert errors("--json") == b""
     write(ann.kb, {"okapi.md": "# Okapi\n\nAnother okapi.\n"})
-    piped = ann.run("search", "router")
+    piped = ann.run("search", "router", *LONG)
     assert piped.stderr == ""
 
 
 def test_an_empty_folder_is_named_as_the_reason(ann: Person) -> None:
     for page in ann.kb.rglob("*.md"):
         page.unlink()
-    assert "the folder holds no Markdown page" in " ".join(ann.here("search", "router").stdout.split())
+    assert "the folder holds no Markdown page" in " ".join(ann.here("search", "router", *LONG).stdout.split())
 
 
 def test_an_interrupted_search_leaves_no_lease_behind(ann: Person) -> None:
     write(ann.kb, {f"notes/{i}.md": f"# Note {i}\n\nThought number {i} about gardening.\n" for i in range(1_500)})
-    search = subprocess.Popen([*PROGRAM, *ann.words("search", "gardening", "--json")], stdout=subprocess.PIPE)
+    search = subprocess.Popen([*PROGRAM, *ann.words("search", "gardening", "--json", *LONG)], stdout=subprocess.PIPE)
     anyio.run(_until_it_indexes_or_ends, ann, search)
     search.send_signal(signal.SIGINT)
     printed, _ = search.communicate(timeout=TIMEOUT_S)
@@ -199,10 +202,10 @@ def test_a_search_server_that_is_behind_or_down_leaves_no_search_without_a_verdi
         env = {"FORGE_MEILI_URL": double.url, "FORGE_MEILI_KEY": "key"}
         for word in ("okapi", "zebra"):
             write(ann.kb, {f"{word}.md": f"# {word}\n\nThe {word} nibbles.\n"})
-            found = ann.json("search", word, "nibbles", "--wait", str(TIMEOUT_S), **env)
+            found = ann.json("search", word, "nibbles", *LONG, **env)
             assert (found["hits"][0]["path"], found["index"]["complete"]) == (f"{word}.md", True)
         double.stop()
         write(ann.kb, {"kudu.md": "# Kudu\n\nThe kudu nibbles.\n"})
-        found = ann.json("search", "kudu", "nibbles", "--wait", str(TIMEOUT_S), **env)
+        found = ann.json("search", "kudu", "nibbles", *LONG, **env)
         assert (found["hits"][0]["path"], found["index"]["complete"]) == ("kudu.md", True)
         double.start()
