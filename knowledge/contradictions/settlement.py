@@ -23,7 +23,7 @@ from knowledge.contradictions.statement_place import (
     replaced,
     statement_text,
 )
-from knowledge.errors import KnowledgeError
+from knowledge.errors import AlreadyUndone, KnowledgeError
 from knowledge.history.ports import Actor, Flag, HistoryEntry, Ledger, Settlement
 from knowledge.merge.document.unit_origins import trace_origins
 from knowledge.merge.document.units import cut, units
@@ -32,6 +32,7 @@ from knowledge.merge.model import WHOLE_PAGE, Origin, Side, unit_digest
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.pages.vault import Vault
 from knowledge.writing.requests import MergeRequest
+from knowledge.writing.undo.past_act import past_act
 
 if TYPE_CHECKING:
     # The writer takes long to load, and a page or verb that only lists does not need it.
@@ -232,7 +233,10 @@ class Settlements:
                 f"contradiction {flag.id} can't be reopened, because no choice of a person settled it: "
                 f"{settled_sentence(flag)}. It opens again by itself once its pages have both statements again"
             )
-        plan = await self._undo.plan(acts, by=_principal(by))
+        try:
+            plan = await self._undo.plan(await self._undo.of_change(acts[0].name), by=_principal(by))
+        except AlreadyUndone as error:
+            raise CannotSettle(f"contradiction {flag.id} can't be reopened, because {error}") from None
         if plan.answer.conflicts or plan.configures or plan.unmarks:
             where = ", ".join(dict.fromkeys(one.path for one in plan.answer.conflicts)) or "its page"
             raise CannotSettle(
@@ -312,7 +316,8 @@ class Settlements:
             found += [
                 line.seq for line in lines if line.seq and line.tool == SETTLE and line.intent.startswith(_prefix(flag))
             ]
-        return await self._undo.of_change(str(max(found))) if found else ()
+        act = await self._ledger.act(str(max(found))) if found else None
+        return [past_act(act)] if act is not None else ()
 
     def _read(self, path: str) -> tuple[str, str | None]:
         try:
