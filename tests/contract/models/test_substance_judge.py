@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import pytest
@@ -16,7 +16,7 @@ from mcp_server.app.composition import open_app
 from mcp_server.cli.journeys.view import shown
 from tests.contract.agents.library.test_cheats import agents
 from tests.doubles.provider_turns import Raw, Script, Trouble, Turn
-from tests.support.agents.adversary import DEAD, GROUP, KEPT, PAGES, carry_out
+from tests.support.agents.adversary import DAYS, DEAD, GROUP, KEPT, PAGES, carry_out
 from tests.support.agents.honest_works import ASKED, ENDS, HONEST, NEXT, answer, insight, tree
 from tests.support.agents.small_agents import Only
 from tests.support.hosts.writers import Writer
@@ -55,7 +55,15 @@ async def host(folder: Path, *script: Script, **more: Any) -> AsyncIterator[RunH
         yield connected
 
 
-async def asked_questions(one: RunHost) -> dict[str, Any]:
+class Caller(Protocol):
+    """A host that calls tools."""
+
+    async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        """Return the answer of a tool."""
+        ...
+
+
+async def asked_questions(one: Caller) -> dict[str, Any]:
     """Begin a research journey, read what its answers quote, and return it in ANSWER."""
     at = await one.call("journey_start", agent="research", brief="How are backups and messages kept?")
     at = await one.call("journey_submit", journey_id=at["journey_id"], version=at["version"], work=tree(*ASKED))
@@ -67,7 +75,7 @@ async def asked_questions(one: RunHost) -> dict[str, Any]:
     return at
 
 
-async def submitted(caller: RunHost | Writer, at: Mapping[str, Any], work: Mapping[str, Any]) -> dict[str, Any]:
+async def submitted(caller: Caller, at: Mapping[str, Any], work: Mapping[str, Any]) -> dict[str, Any]:
     return await caller.call("journey_submit", journey_id=at["journey_id"], version=at["version"], work=work)
 
 
@@ -249,6 +257,22 @@ async def test_another_server_lets_what_was_sent_back_pass(tmp_path: Path) -> No
             at = await submitted(Writer(client, app, one.settings.kb), at, answers())
         assert (at["phase"], len(one.model.asked)) == ("RISE_ABOVE", 1)
         assert NOTED in await report_of(one, at)
+
+
+async def test_on_the_way_back_only_new_answers_are_asked_about_even_by_another_server(tmp_path: Path) -> None:
+    """An answer with which the step moved on is settled, whichever server asks next."""
+    async with host(tmp_path, finding(lambda _: "follows"), finding(lambda _: "contradicts")) as one:
+        at = await submitted(one, await asked_questions(one), answers())
+        more = {"id": "q4", "category": "c1", "text": "How long does the queue keep a message?", "why": "it is a limit"}
+        at = await submitted(one, at, {"more_questions": [more]})
+        assert at["phase"] == "ANSWER"
+        async with open_app(one.settings, indexing=False, sleep=at_once) as app, Client(app.server) as client:
+            other = Writer(client, app, one.settings.kb)
+            await other.call("kb_read", path="ops/queue.md", view="full", journey_id=at["journey_id"])
+            at = await submitted(other, at, {"answers": [answer(4, "A message is kept for 14 days.", DAYS)]})
+        assert at["phase"] == "ANSWER"
+        assert "the answer to q4: the configured model" in at["prompt"]
+        assert [item["text"] for item in items_of(one.model.asked[1])] == ["A message is kept for 14 days."]
 
 
 @pytest.mark.slow

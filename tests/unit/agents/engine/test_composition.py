@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.agent import Agent, ConditionFinding, Look, ModelAdvice, SubmitFacts
+from agents.engine.agent import Agent, ConditionFinding, Look, ModelAdvice, QuotedStatement, SubmitFacts
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json, PhaseChanged, StepUsage, WorkRecorded
 from agents.engine.fold import fold
@@ -22,7 +22,7 @@ from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import BadStart, BadWork, NotToDecide
 from agents.prompts.context import PromptSection
 from agents.prompts.prompt import questions_asked
-from tests.support.agents.agent_harness import TOOLS, Led, walk
+from tests.support.agents.agent_harness import TOOLS, Led, judged, walk
 from tests.support.agents.engine_agents import ASK, PLAN, begun, making, with_phase, with_ways
 from tests.support.agents.small_agents import noting
 from tests.support.journeys.graphs import ADA
@@ -313,6 +313,23 @@ async def test_a_link_leads_elsewhere_from_a_parts_end_if_its_record_says_so() -
     assert state.backward_trigger_detail == "the report is thin"
     await led.submit(notes=TWO)
     assert (await led.submit(text="this is enough")).status == "complete"
+
+
+async def test_a_link_passes_on_the_texts_that_the_end_of_its_part_compared() -> None:
+    said, more = QuotedStatement("e1", "A text.", ("A quote.",)), QuotedStatement("e2", "Another.", ("Another quote.",))
+
+    async def written(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding(met=True, statements=(said,))
+
+    async def linked(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding(met=True, detail="enough", statements=(more,))
+
+    one = noting("none")
+    (end,) = (way for way in one.graph.transitions if way.target in one.graph.complete)
+    judging = replace(one, conditions={**one.conditions, end.condition: written})
+    agent = twice(judging, [replace(SKIP, condition=linked)])
+    found = await judged(agent, "first.enough", "first.WRITE", {"text": "any"})
+    assert (found.detail, found.statements) == ("enough", (said, more))
 
 
 async def test_a_link_to_a_single_phase_of_a_part_leads_there() -> None:

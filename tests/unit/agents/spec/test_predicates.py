@@ -676,6 +676,22 @@ async def test_all_reports_everything_that_is_missing() -> None:
     assert told.missing == ("summary is empty: fill it in", "causes has 0, at least 2 different ones are needed")
 
 
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "supported: {field: causes, says: what}",
+        "all: [{supported: {field: causes, says: what}}, {filled: causes}]",
+        "any: [{supported: {field: causes, says: what}}, {filled: summary}]",
+    ],
+)
+async def test_a_met_condition_names_the_texts_that_it_compared_with_their_quotes(predicate: str) -> None:
+    work = causes({"what": "They eat honey.", "evidence": [WINTER]}, {"what": "No quote, no comparison."})
+    (statement,) = (await found(predicate, work)).statements
+    assert (statement.place, statement.text, statement.question) == ("causes[c1]", "They eat honey.", "")
+    assert statement.quotes == (WINTER["quote"],)
+    assert statement.around
+
+
 async def test_a_way_back_reports_its_subject() -> None:
     """The field that the condition names, or the predicates' findings, as the re-entry detail."""
     named = "detail: gap.what\nall: [{given: gap}, {known_in: {field: gap.after, of: GATHER.events}}]"
