@@ -10,6 +10,7 @@ import pytest
 from agents.loop.model.errors import BadKey, ProviderError
 from agents.loop.model.ports import JsonReply, ModelRequest, Provider, Shape
 from knowledge.merge.evidence.undecided import Pair
+from mcp_server.models import questions
 from mcp_server.models.contradiction_judge import ABOUT, SHAPE, ModelJudge, pairs_text
 from mcp_server.models.questions import AT_ONCE, MOST_KEPT, MOST_QUESTIONS, QUIET_S, WITHIN_S
 from tests.support.runs.judges import Opinionated
@@ -76,13 +77,23 @@ async def test_a_model_that_is_slow_is_waited_for_no_longer_than_said() -> None:
     assert "gave no answer in time" in judgement.note
 
 
-async def test_waiting_for_room_counts_as_waiting_for_the_model() -> None:
+async def test_a_few_questions_are_asked_at_a_time() -> None:
     model = Slow()
-    judge = judge_with(model, longest_s=0.5)
+    judge = judge_with(model, longest_s=120.0)
     async with anyio.create_task_group() as tasks:
         for number in range(AT_ONCE * 3):
             tasks.start_soon(judge.judged, [PAIR._replace(new=f"It is written in language {number}.")])
-    assert len(model.asked) == AT_ONCE
+        await anyio.wait_all_tasks_blocked()
+        assert len(model.asked) == AT_ONCE
+        model.may.set()
+
+
+async def test_waiting_for_room_counts_as_waiting_for_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "AT_ONCE", 0)
+    model = Slow()
+    judgement = await judge_with(model, longest_s=0.2).judged([PAIR])
+    assert model.asked == []
+    assert "gave no answer in time" in judgement.note
 
 
 async def test_an_unresponsive_model_is_left_alone_for_a_while_and_its_earlier_answers_count() -> None:
