@@ -22,6 +22,8 @@ OnStep = Callable[[str], None]
 PASSING = frozenset({"lease", "event"})
 """Tables in which a server writes even if nobody uses it."""
 CHAIN_END = "chain_end"
+TABLE_COPIED = " copied"
+"""The end of the name of the step after each table."""
 SUM_BYTES = 32
 
 
@@ -130,7 +132,7 @@ async def copy(source: WholeState, target: WholeState, on_step: OnStep = lambda 
             await target.add(table, batch)
             for row in batch:
                 account.count(table, row)
-        on_step(f"{table.name} copied")
+        on_step(f"{table.name}{TABLE_COPIED}")
     await target.set_sequences(await source.sequences())
     sent, arrived = account.contents(await source.sequences()), await contents(target)
     if sent != arrived:

@@ -17,6 +17,8 @@ from knowledge.state.transfer.ports import ROWS_AT_ONCE, Row
 
 _OTHERS = "SELECT name, holder FROM lease WHERE holder IS NOT NULL AND name != ?"
 _LOCKS = Path("/proc/locks")
+_SHARED_BYTES = "1073741826"
+"""The first of the bytes on which SQLite holds its shared lock. Source: SQLite, `os.h`, SHARED_FIRST."""
 WAIT_MS = 1_000
 """How long to wait for a command that is about to end."""
 
@@ -141,7 +143,8 @@ class SqliteWholeState:
         end = f":{found.st_ino}"
         with suppress(OSError):
             rows = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
-            numbers = {int(row[4]) for row in rows if len(row) > 5 and row[5].endswith(end) and int(row[4]) > 0}
+            locked = [row for row in rows if len(row) > 6 and row[5].endswith(end) and row[6] == _SHARED_BYTES]
+            numbers = {int(row[4]) for row in locked if int(row[4]) > 0}
             if numbers:
                 return [f"process {number}" for number in sorted(numbers)]
         with suppress(apsw.Error):

@@ -10,7 +10,7 @@ from knowledge.state.transfer.move import contents, copy
 from mcp_server.app.factories.whole_state import opened_backup, save, state_place
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.state.contents import chain_line, contents_fields, show_contents
+from mcp_server.cli.state.contents import chain_line, contents_fields, show_contents, table_progress
 from mcp_server.cli.state.move import add_consent, agreed
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import print_json, say
@@ -34,7 +34,8 @@ async def backup(args: argparse.Namespace, settings: Settings) -> int:
     place, root = state_place(settings), Vault.open(settings.kb).root
     async with place.opened() as state:
         await state.begin(alone=False)
-        saved = await save(state, args.file, root)
+        with table_progress(shown=not settings.json) as on_step:
+            saved = await save(state, args.file, root, on_step)
         where = state.place
     if settings.json:
         print_json(
@@ -66,7 +67,8 @@ async def restore(args: argparse.Namespace, settings: Settings) -> int:
                     return 1
                 kept = place.file.with_name(f"before-restore-{utc_now():%Y%m%dT%H%M%S%fZ}.db")
                 await save(state, kept, root)
-            arrived = await copy(saved, state)
+            with table_progress(shown=not settings.json) as on_step:
+                arrived = await copy(saved, state, on_step)
             await state.commit()
         facts = {"restored": arrived is not None, "kept": kept and str(kept)}
         states = {"saved": found, "before": there, "after": arrived}

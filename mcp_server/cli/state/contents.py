@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 
-from knowledge.state.transfer.move import Contents
-from mcp_server.cli.terminal.console import print_table
+from knowledge.state.transfer.layout import tables
+from knowledge.state.transfer.move import TABLE_COPIED, Contents, OnStep
+from mcp_server.cli.terminal.console import print_table, progress_bars
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import print_json
+
+
+@contextmanager
+def table_progress(*, shown: bool) -> Iterator[OnStep]:
+    """Yield a function that draws how many tables are copied; a copy calls it at each step."""
+    with progress_bars("tables copied", shown=shown) as (draw,):
+        done = 0
+
+        def on_step(name: str) -> None:
+            nonlocal done
+            done += name.endswith(TABLE_COPIED)
+            draw(done, len(tables()))
+
+        yield on_step
 
 
 def show_contents(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from knowledge.state.transfer.move import contents, move, plan
+from knowledge.state.transfer.move import Contents, MovePlan, contents, move, plan
+from knowledge.state.transfer.ports import WholeState
 from mcp_server.app.factories.whole_state import StatePlace, state_place
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import database_url, schema
-from mcp_server.cli.state.contents import show_contents
+from mcp_server.cli.state.contents import show_contents, table_progress
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, text_of
 from mcp_server.cli.terminal.options import WronglyAsked
@@ -53,13 +54,6 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Move the state; exit code 1 if the person says no."""
     source = state_place(settings)
     target = await _target(args, source)
-    if (source.url, source.schema if source.url else source.file) == (
-        target.url,
-        target.schema if target.url else target.file,
-    ):
-        raise WronglyAsked(
-            "the settings name that database, so the state is there already; TO is where it should be next"
-        )
     if args.dry_run and not await target.exists():
         async with source.opened(marked=True) as old:
             await old.begin(alone=True)
@@ -68,6 +62,10 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             show_contents(facts, {"source": ours}, source=old.place, target="a new database", as_json=settings.json)
         return 0
     async with source.opened(marked=True) as old, target.opened(marked=True) as new:
+        if old.place == new.place:
+            raise WronglyAsked(
+                "the settings name that database, so the state is there already; TO is where it should be next"
+            )
         await old.begin(alone=True)
         await new.begin(alone=True)
         planned, arrived = await plan(old, new), None
@@ -77,7 +75,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         if planned.step != "done" and not args.dry_run:
             if not agreed(args, STEPS[planned.step].format(source=visible(old.place), target=visible(new.place))):
                 return 1
-            arrived = await move(old, new, planned, on_step)
+            arrived = await _carried_out(old, new, planned, shown=not settings.json)
         facts = {"step": planned.step, "moved": arrived is not None}
         states = {"source": planned.source, "target_before": planned.target, "target_after": arrived}
         show_contents(facts, states, source=old.place, target=new.place, as_json=settings.json)
@@ -86,6 +84,16 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     if not args.dry_run:
         _say_next(target)
     return 0
+
+
+async def _carried_out(old: WholeState, new: WholeState, planned: MovePlan, *, shown: bool) -> Contents:
+    with table_progress(shown=shown) as drawn:
+
+        def at_step(name: str) -> None:
+            drawn(name)
+            on_step(name)
+
+        return await move(old, new, planned, at_step)
 
 
 def agreed(args: argparse.Namespace, what: str) -> bool:

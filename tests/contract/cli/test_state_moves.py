@@ -145,6 +145,7 @@ def test_a_state_that_servers_filled_is_the_same_after_each_move_and_work_contin
     assert f"FORGE_DATABASE_SCHEMA to {schema}" in told
     assert "was moved to PostgreSQL at 127.0.0.1" in ann.type("trust", "list", code=1)
     ann.set(url, schema)
+    assert "the state is there already" in ann.type("state", "move", f"{url}?connect_timeout=9", "--yes", code=2)
     assert ann.contents(url, schema) == before
     assert seen(ann) == people_see
     there = replace(ann.settings, database_url=url, database_schema=schema)
@@ -199,7 +200,18 @@ def test_a_target_that_is_the_source_or_no_database_is_refused_in_one_sentence(a
 @pytest.mark.external
 @pytest.mark.parametrize("back", [False, True], ids=["to PostgreSQL", "to the file"])
 @pytest.mark.parametrize(
-    "step", ["audit copied", "after the target's commit", "before the source's commit", "after the source's commit"]
+    "step",
+    [
+        "target emptied",
+        "audit copied",
+        "compared",
+        "before the target's commit",
+        "after the target's commit",
+        "before the source's commit",
+        "after the source's commit",
+        "before the last commit",
+        "after the last commit",
+    ],
 )
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 def test_a_killed_move_says_which_side_is_in_use_and_the_same_command_finishes_it(
@@ -218,17 +230,19 @@ def test_a_killed_move_says_which_side_is_in_use_and_the_same_command_finishes_i
         [sys.executable, "-m", "tests.crash.mover", step, *words], env=os.environ, cwd=ROOT, check=False, timeout=120
     )
     assert killed.returncode == -signal.SIGKILL
-    gone = step == "after the source's commit"
+    gone = step in ("after the source's commit", "before the last commit", "after the last commit")
+    arrived = step not in ("target emptied", "audit copied", "compared", "before the target's commit")
     if gone:
         assert "was moved to" in ann.type("trust", "list", code=1)
     else:
         assert "cursor" in ann.type("trust", "list")
     ann.set(None if back else url, "" if back else schema)
-    if step != "audit copied":  # the other side refuses to be used half
+    if arrived and step != "after the last commit":  # the other side refuses to be used half
         assert "that has not finished" in ann.type("trust", "list", code=1)
     ann.set(url if back else None, schema if back else "")
     told = ann.type(*words)
-    assert ("An earlier move was interrupted" in told) is (step != "audit copied")
+    assert ("An earlier move was interrupted" in told) is (arrived and step != "after the last commit")
+    assert ("nothing to do" in told) is (step == "after the last commit")
     ann.set(None if back else url, "" if back else schema)
     assert (ann.contents() if back else ann.contents(url, schema)) == before
     assert "cursor" in ann.type("trust", "list")
@@ -305,6 +319,12 @@ def test_a_backup_of_postgresql_is_restored_into_a_file_and_one_of_a_file_into_p
     ann.set(None)
     ann.type("state", "restore", str(tmp_path / "two.db"), "--yes")
     assert ann.contents().sums == before.sums
+    ann.set(postgres.url(), schema)
+    ann.type("enroll", "zed")
+    kept = ann.json("state", "restore", str(tmp_path / "one.db"), "--yes")["kept"]
+    assert "zed" not in ann.type("trust", "list")
+    ann.type("state", "restore", kept, "--yes")
+    assert "zed" in ann.type("trust", "list")
 
 
 def test_a_backup_is_not_written_into_the_knowledge_base_or_over_a_file_and_no_other_file_is_restored(
