@@ -241,6 +241,14 @@ class PageRequest:
         text = self.query.get(name, "")
         return int(text) if text.isdecimal() and len(text) < 19 else None
 
+    def time(self, text: str, read: Callable[[str, datetime], datetime]) -> datetime | None:
+        """Return the time in a filter, None if the filter is empty.
+
+        Raises:
+            ValueError: it is no time; the message is for the person.
+        """
+        return read(text, self.now) if text else None
+
     def person(self, signed: str = "") -> Approver:
         """Return the person of the session, as approvals record them."""
         return Approver(self.session.user, "page", signed)
@@ -355,15 +363,3 @@ async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
 def see(path: str) -> Response:
     """Redirect to `path`, after a form that worked."""
     return RedirectResponse(path, 303)
-
-
-def time_in(text: str, read: Callable[[str], datetime]) -> datetime | None:
-    """Return the time in a filter, None if the filter is empty.
-
-    Raises:
-        ValueError: it is neither a date nor a time; the message is for the person.
-    """
-    try:
-        return read(text) if text else None
-    except ValueError:
-        raise ValueError(f"{text!r} is not a date or time such as 2026-03-01 or 2026-03-01T12:00") from None

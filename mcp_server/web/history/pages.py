@@ -16,13 +16,13 @@ from knowledge.history.ports import Revision
 from knowledge.history.timeline.comparison import Comparison, NoSuchState, PageState
 from knowledge.history.timeline.line_authors import AuthoredLines
 from knowledge.history.timeline.timeline import Change, ChangedPage
-from knowledge.history.timestamps import beginning_of, end_of
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.writing.undo.past_act import UNDO
 from mcp_server.presenters.change import OUTSIDE, author, effect
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.presenters.trust import known_principals
-from mcp_server.web.page_context import NotFound, PageRequest, time_in
+from mcp_server.presenters.typed_time import since_of, until_of
+from mcp_server.web.page_context import NotFound, PageRequest
 from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
 from mcp_server.web.proposals.passages import WHOLE_AT_ONCE
 
@@ -62,8 +62,8 @@ async def timeline(request: PageRequest) -> Response:
         found = await request.services.timeline.changes(
             asked["path"],
             who="" if asked["who"] == OUTSIDE else asked["who"] or None,
-            since=time_in(asked["since"], beginning_of),
-            until=time_in(asked["until"], end_of),
+            since=request.time(asked["since"], since_of),
+            until=request.time(asked["until"], until_of),
             limit=PAGE,
             cursor=request.query.get("cursor"),
         )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from knowledge.errors import EffectChanged
-from knowledge.history.timestamps import beginning_of
+from knowledge.history.timestamps import utc_text
 from knowledge.writing.effect import FileEffect
 from knowledge.writing.undo.past_act import PastAct, Take, UndoConflict
 from knowledge.writing.undo.undo import UndoPlan
@@ -18,7 +19,8 @@ from mcp_server.approvals.approvers import CannotDecide, requirement_at
 from mcp_server.gate.trust.act_levels import level_of_undo
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.presenters.trust import known_principals
-from mcp_server.web.page_context import Form, PageRequest, see, time_in
+from mcp_server.presenters.typed_time import since_of
+from mcp_server.web.page_context import Form, PageRequest, see
 from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
 from mcp_server.web.proposals.passages import WHOLE_AT_ONCE
 
@@ -52,6 +54,14 @@ class UndoChoice:
         change, host, since = (fields.get(name, "").strip() for name in ("change", "host", "since"))
         return cls(change, host, since, chosen)
 
+    def at(self, now: datetime) -> UndoChoice:
+        """Return the same choice with a time that means the same later: `2h` does not.
+
+        Raises:
+            ValueError: it is no time; the message is for the person.
+        """
+        return replace(self, since=utc_text(since_of(self.since, now))) if self.since else self
+
     @property
     def fields(self) -> Mapping[str, str]:
         """The fields of a form that make the same choice."""
@@ -70,6 +80,7 @@ async def rehearsal(request: PageRequest) -> Response:
     if not choice.change and not (choice.host and choice.since):
         return await _asking(request, choice, "")
     try:
+        choice = choice.at(request.now)
         acts = await _acts(request, choice)
     except ValueError as error:
         return await _asking(request, choice, str(error))
@@ -85,6 +96,7 @@ async def undo(request: PageRequest, form: Form) -> Response:
     """Take the changes back exactly as they were shown; where a word is not enough, make the proposal to sign."""
     choice = UndoChoice.of(form)
     try:
+        choice = choice.at(request.now)
         acts = await _acts(request, choice)
     except ValueError as error:
         return await _asking(request, choice, str(error))
@@ -107,15 +119,12 @@ async def undo(request: PageRequest, form: Form) -> Response:
 
 
 async def _acts(request: PageRequest, choice: UndoChoice) -> Sequence[PastAct]:
-    """Return the acts to take back, newest first.
-
-    Raises:
-        ValueError: the time is none; the message is for the person.
-    """
+    """Return the acts to take back, newest first."""
     if choice.change:
         return await request.services.undo.of_change(choice.change)
-    since = time_in(choice.since, beginning_of)
-    return await request.services.undo.of_host(choice.host, since) if since and choice.host else ()
+    if not (choice.host and choice.since):
+        return ()
+    return await request.services.undo.of_host(choice.host, datetime.fromisoformat(choice.since))
 
 
 async def _asking(request: PageRequest, choice: UndoChoice, problem: str) -> Response:

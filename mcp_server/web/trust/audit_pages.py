@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.search import KINDS, OUTCOMES, AuditQuery, FoundRecords, find
-from knowledge.history.timestamps import beginning_of, end_of
 from mcp_server.presenters.audit import audit_summary, audited_act
 from mcp_server.presenters.trust import known_principals
-from mcp_server.web.page_context import NotFound, PageRequest, time_in
+from mcp_server.presenters.typed_time import since_of, until_of
+from mcp_server.web.page_context import NotFound, PageRequest
 
 PAGE = 50
 FILTERS = ("q", "by", "tool", "about", "kind", "outcome", "since", "until")
@@ -33,7 +33,7 @@ async def audit(request: PageRequest) -> Response:
     asked = {name: request.query.get(name, "").strip()[:LONGEST_FILTER] for name in FILTERS}
     problem = ""
     try:
-        query = _query(asked)
+        query = _query(request, asked)
     except ValueError as error:
         problem, query = str(error), AuditQuery()
     state = request.services.state
@@ -61,7 +61,7 @@ async def audit(request: PageRequest) -> Response:
     )
 
 
-def _query(asked: Mapping[str, str]) -> AuditQuery:
+def _query(request: PageRequest, asked: Mapping[str, str]) -> AuditQuery:
     """Return what the filters ask for.
 
     Raises:
@@ -76,8 +76,8 @@ def _query(asked: Mapping[str, str]) -> AuditQuery:
         about=asked["about"],
         kind=asked["kind"],
         outcome=asked["outcome"],
-        since=time_in(asked["since"], beginning_of),
-        until=time_in(asked["until"], end_of),
+        since=request.time(asked["since"], since_of),
+        until=request.time(asked["until"], until_of),
     )
 
 

@@ -247,7 +247,7 @@ PURE = [
     "agents/spec/graph/transitions.py",
     "agents/report/sentences.py",
     "agents/report/overview.py",
-    "mcp_server/presenters/audit.py",
+    "mcp_server/presenters/typed_time.py",
     "mcp_server/cli/agents/view.py",
     "mcp_server/cli/journeys/view.py",
     "mcp_server/cli/review/card.py",
