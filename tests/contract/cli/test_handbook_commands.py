@@ -134,6 +134,7 @@ def test_uninstall_leaves_the_notes_the_saved_state_and_nothing_else(home: Home)
     assert {path for path in left if not path.startswith(OTHERS)} == expected
 
 
-def test_each_of_the_pages_has_commands_and_every_command_begins_with_a_program() -> None:
+def test_none_of_the_pages_loses_its_commands() -> None:
+    """A page without console blocks would pass the tests above."""
     counts = {page: len(commands(page)) for page in ("back-up-and-restore.md", "upgrade.md", "uninstall.md")}
     assert all(count >= 5 for count in counts.values()), counts
