@@ -31,6 +31,7 @@ from mcp_server.web.journeys import pages as journeys
 from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
+from mcp_server.web.proposals import together as several
 from mcp_server.web.runs import pages as runs
 from mcp_server.web.trust import audit_pages as records
 from mcp_server.web.trust import pages as trust_records
@@ -93,6 +94,8 @@ def page_routes() -> list[Route]:
         Route("/static/{name}", static),
         Route(PROOF + "{challenge}", proven),
         Route("/decided", reads(proposals.decided)),
+        Route("/together", reads(several.together)),
+        Route("/together", acts(several.decide), methods=["POST"]),
         Route(ONE, reads(proposals.one)),
         Route(f"{ONE}/approve", acts(proposals.approve, ONE), methods=["POST"]),
         Route(f"{ONE}/reject", acts(proposals.reject, ONE), methods=["POST"]),

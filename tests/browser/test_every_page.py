@@ -60,6 +60,7 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
             {
                 "/proposals/{id}": f"/proposals/{waiting.id}",
                 "/proposals/{id}/edit": f"/proposals/{waiting.id}/edit",
+                "/together": f"/together?p={waiting.id}",
                 "/journeys/{id}": f"/journeys/{journey}",
                 "/runs/{id}": f"/runs/{run.id}",
                 "/runs/{id}/answer": f"/runs/{run.id}/answer",

@@ -101,7 +101,7 @@ async def one(request: PageRequest) -> Response:
     showing = DiffOptions(whole=request.query.get("whole") == "1", layout=layout)
     present = await request.page.approvals.present(proposal)
     summary = await proposal_summary(state, proposal, "page", now=now, present=present)
-    origins = {path: await _origins(request, path) for path in proposal.documents if proposal.kind != "admin"}
+    origins = {path: await origins_of(request, path) for path in proposal.documents if proposal.kind != "admin"}
     keys = await state.trust.passkeys()
     common = {
         "trusted": await request.services.taints.trusted(),
@@ -110,7 +110,7 @@ async def one(request: PageRequest) -> Response:
         "powerless": await powerless_reviewers(state.outbox, proposal.id) if proposal.open else (),
         "pieces": "",
         "queue": await _queue(request, proposal),
-        "change": await _change_of(request, proposal),
+        "change": await change_of(request, proposal),
     }
 
     async def filled(values: Values) -> bytes:
@@ -120,11 +120,11 @@ async def one(request: PageRequest) -> Response:
     current = present.preview if present else ""
     if not showing.whole or sum(map(len, (proposal.arguments, proposal.preview, current, *sides))) <= WHOLE_AT_ONCE:
         # A folded page is of limited size whatever the text, so a thread will do; a process starts too slowly for most.
-        return HTMLResponse(await filled(await anyio.to_thread.run_sync(_values, summary, origins, showing)))
+        return HTMLResponse(await filled(await anyio.to_thread.run_sync(values_of, summary, origins, showing)))
     return StreamingResponse(_whole(request, summary, origins, filled), media_type="text/html")
 
 
-def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions) -> Values:
+def values_of(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions) -> Values:
     """Return the values for the template of one proposal."""
     proposal, most = summary.proposal, ANY_LENGTH if showing.whole else MOST_PARTS
     files = files_of(summary.files, origins, showing)
@@ -168,7 +168,7 @@ async def _whole(
     here = f"<!--{secrets.token_hex(16)}-->"
     place = {"pieces": Markup(here)}  # noqa: S704 - the comment above
     async with request.page.long:
-        values = await anyio.to_thread.run_sync(_values, summary, origins, DiffOptions())
+        values = await anyio.to_thread.run_sync(values_of, summary, origins, DiffOptions())
         head, _, folded = (await filled({**values, **place})).partition(here.encode())
         yield head
         try:
@@ -317,7 +317,7 @@ async def _queue(request: PageRequest, proposal: Proposal) -> ProposalQueue:
     return ProposalQueue(at + 1, len(ids), ids[at - 1] if at else "", ids[at + 1] if at + 1 < len(ids) else "")
 
 
-async def _change_of(request: PageRequest, proposal: Proposal) -> str:
+async def change_of(request: PageRequest, proposal: Proposal) -> str:
     """Return the change that the executed proposal made, "" if it is none of its page's last ones."""
     if proposal.state != "executed" or proposal.kind == "admin":
         return ""
@@ -328,7 +328,7 @@ async def _change_of(request: PageRequest, proposal: Proposal) -> str:
     return ""
 
 
-async def _origins(request: PageRequest, path: str) -> Sequence[OriginLine]:
+async def origins_of(request: PageRequest, path: str) -> Sequence[OriginLine]:
     """Return the sources of a page's current text; nothing for a page that does not exist."""
     try:
         return (await request.services.page_history.history(path, limit=1, cursor=None)).origins

@@ -38,7 +38,9 @@
         const newer = page.querySelector("[data-live]");
         if (newer && newer.innerHTML !== list.innerHTML) {
           const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+          const checked = new Set([...list.querySelectorAll("input:checked")].map((box) => box.value));
           list.innerHTML = newer.innerHTML;
+          for (const box of list.querySelectorAll("input[type=checkbox]")) box.checked = checked.has(box.value);
           if (focused) list.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
           announce("The list has changed.");
         }

@@ -348,6 +348,54 @@ async def test_a_request_for_changes_closes_the_proposal_and_the_host_reads_the_
     assert "changes_requested" not in told["decision"]
 
 
+async def several(visitor: Visitor, *chosen: Proposal, decision: str = "approve", **more: str) -> str:
+    """Show these proposals together, and decide all that the page offers."""
+    await visitor.look("/together?" + "&".join(f"p={one.id}" for one in chosen))
+    boxes = dict.fromkeys(re.findall(r'name="(take\.[^"]+)"', visitor.html), "1")
+    return await visitor.send("/together", decision=decision, **{**boxes, **more})
+
+
+async def test_several_are_approved_from_one_page_each_by_itself(place: Place) -> None:
+    one = await place.propose()
+    other = await place.propose(old="mentor", new="guide", path="guides/onboarding.md")
+    visitor = await place.visitor()
+    assert 'name="p"' in visitor.html
+    html = await several(visitor, one, other)
+    assert "2 applied" in html
+    assert len(re.findall(r"/undo\?change=\d+", html)) == 2
+    assert {(await place.proposal(p.id)).state for p in (one, other)} == {"executed"}
+    assert {(await place.proposal(p.id)).verdict.hash for p in (one, other)} == {one.hash, other.hash}  # type: ignore[union-attr]
+
+
+async def test_of_several_those_that_need_a_passkey_or_are_too_long_are_named_and_not_decided(place: Place) -> None:
+    short = await place.propose()
+    long = await place.propose(old="mentor", new="guide " * 2_000, path="guides/onboarding.md")
+    to_sign = await place.propose_deletion("long.md")
+    await place.app.base.state.trust.add_passkey(passkey(), note=Note(ME, "passkey.add", "laptop", utc_now()))
+    visitor = await place.visitor()
+    html = await several(visitor, short, long, to_sign)
+    assert "1 applied" in html
+    assert [(await place.proposal(p.id)).state for p in (short, long, to_sign)] == ["executed", "pending", "pending"]
+    await visitor.look(f"/together?p={long.id}&p={to_sign.id}&p=p-none")
+    assert "too long to be shown here" in visitor.html
+    assert "must be signed with a passkey" in visitor.html
+    assert "it does not exist" in visitor.html
+
+
+async def test_of_several_that_lack_the_token_of_what_was_shown_none_is_approved(place: Place) -> None:
+    one = await place.propose()
+    visitor = await place.visitor()
+    html = await several(visitor, one, **{f"opened.{one.id}": "forged"})
+    assert "you have not seen all of it" in html
+    assert "1 needs another look" in html
+    assert (await place.proposal(one.id)).state == "pending"
+    html = await several(visitor, one, decision="reject", note="not now")
+    assert "1 rejected" in html
+    verdict = (await place.proposal(one.id)).verdict
+    assert verdict is not None
+    assert verdict.note == "not now"
+
+
 async def test_after_an_approval_the_page_leads_to_the_undo_and_to_the_next_proposal(place: Place) -> None:
     waiting, later = await place.propose(), await place.propose_deletion()
     visitor = await place.visitor()
