@@ -158,7 +158,7 @@ async def proposal_summary(
         return replace(summary, present=present)
     current = replace(proposal, preview=present.preview)
     summary = summary_of(current, asker, needs, contradictions, now=now, also=also)
-    before = [_file_effect(one) for one in _mappings(_preview(proposal).get("files"))]
+    before = _files(_preview(proposal))
     return replace(summary, proposal=proposal, present=present, as_proposed=before)
 
 
@@ -197,7 +197,7 @@ def summary_of(
     preview = _preview(proposal)
     answer = preview.get("answer")
     parts = answer if isinstance(answer, dict) else {"result": answer}
-    files = [_file_effect(one) for one in _mappings(preview.get("files"))]
+    files = _files(preview)
     # The preview of a text that is sent only repeats what its diff shows.
     hidden = _ELSEWHERE | _SAYS_NOTHING | ({"preview"} if any(file.sent for file in files) else set())
     rest = {k: v for k, v in {**preview, **parts}.items() if k not in hidden and v not in (None, "", [], {})}
@@ -333,11 +333,19 @@ def _mappings(found: object) -> list[Mapping[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
+def _files(preview: Mapping[str, Any]) -> list[ChangedFile]:
+    """Return the changed files. A renamed page is one of them: that its old path is free then, says its new one."""
+    files = _mappings(preview.get("files"))
+    moved = {(str(one["moved_from"]), one.get("before")) for one in files if one.get("moved_from")}
+    gone = [one for one in files if one.get("after") is None and (str(one.get("path")), one.get("before")) in moved]
+    return [_file_effect(one) for one in files if one not in gone]
+
+
 def _file_effect(file: Mapping[str, Any]) -> ChangedFile:
     if file.get("sent"):
         effect = becomes(file)
     elif file.get("moved_from"):
-        effect = "is moved here"
+        effect = "is renamed"
     else:
         effect = "is created" if file.get("before") is None else becomes(file)
     moved, diff = str(file.get("moved_from") or ""), str(file.get("diff") or "")

@@ -9,6 +9,7 @@ from typing import Literal
 from knowledge.writing.answers import OriginLine
 from mcp_server.presenters.diffs import DiffHunk, Effort, beginning, parsed
 from mcp_server.presenters.proposal import ChangedFile
+from mcp_server.web.proposals.changed_links import ChangedLink, changed_links
 from mcp_server.web.text.diffs import DiffRow, one_below_the_other, side_by_side
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
 
@@ -38,7 +39,10 @@ class DiffOptions:
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """The rows of one changed page or sent text, by hunks; `left_out` rows are folded away."""
+    """The rows of one changed page or sent text, by hunks; `left_out` rows are folded away.
+
+    `links` are all that changes, if that is so and the change renames a page.
+    """
 
     file: ChangedFile
     added: int
@@ -48,6 +52,7 @@ class FileView:
     left_out: int
     origins: Sequence[OriginLine]
     one_sided: bool
+    links: Sequence[ChangedLink] = ()
 
     @property
     def folded(self) -> bool:
@@ -68,11 +73,15 @@ def files_of(
     files: Iterable[ChangedFile], origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions
 ) -> list[FileView]:
     """Return the rows of each page: at most `LONG_DIFF` for all pages together, unless everything is shown."""
+    files = list(files)
+    renames = any(file.moved_from for file in files)
     room = _DiffRoom(ANY_LENGTH, ANY_LENGTH, Effort()) if showing.whole else _DiffRoom(LONG_DIFF, LONG_ROWS, Effort())
-    return [_file(file, origins.get(file.path, ()), showing, room) for file in files]
+    return [_file(file, origins.get(file.path, ()), showing, room, renames=renames) for file in files]
 
 
-def _file(file: ChangedFile, origins: Sequence[OriginLine], showing: DiffOptions, room: _DiffRoom) -> FileView:
+def _file(
+    file: ChangedFile, origins: Sequence[OriginLine], showing: DiffOptions, room: _DiffRoom, *, renames: bool
+) -> FileView:
     long = len(file.diff) > LONG_FILE and not showing.whole
     short = beginning(file.diff, max(room.rows, 1)) if long else None
     hunks = parsed(short.diff if short else file.diff)
@@ -87,6 +96,7 @@ def _file(file: ChangedFile, origins: Sequence[OriginLine], showing: DiffOptions
         left_out=left_out + (short.left_out if short else 0),
         origins=origins,
         one_sided=not all(any(getattr(c, side) for h in hunks for c in h.changes) for side in ("old", "new")),
+        links=changed_links(hunks) if renames and not short else (),
     )
 
 

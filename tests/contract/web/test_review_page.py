@@ -348,6 +348,16 @@ async def test_a_request_for_changes_closes_the_proposal_and_the_host_reads_the_
     assert "changes_requested" not in told["decision"]
 
 
+async def test_a_rename_is_shown_as_one_with_the_links_that_it_changes(place: Place) -> None:
+    (place.settings.kb / "index.md").write_text("# Index\n\n- [Start](guides/onboarding.md)\n", encoding="utf-8")
+    answer = await place.call("kb_move", path="guides/onboarding.md", to="start.md")
+    visitor = await place.visitor()
+    html = await visitor.look(f"/proposals/{answer['proposal']['id']}")
+    assert "is renamed, from" in html
+    assert "is deleted" not in html
+    assert '<del class="foreign">guides/onboarding.md</del> → <ins class="foreign">start.md</ins>' in html
+
+
 async def several(visitor: Visitor, *chosen: Proposal, decision: str = "approve", **more: str) -> str:
     """Show these proposals together, and decide all that the page offers."""
     await visitor.look("/together?" + "&".join(f"p={one.id}" for one in chosen))

@@ -123,7 +123,7 @@ def test_a_diff_is_coloured_by_the_kind_of_line() -> None:
     [
         (None, "bb", None, "x.md is created"),
         ("aa", None, None, "x.md is deleted"),
-        (None, "bb", "y.md", "x.md is moved here, from y.md"),
+        (None, "bb", "y.md", "x.md is renamed, from y.md"),
     ],
 )
 def test_a_files_fate_is_shown(before: str | None, after: str | None, moved: str | None, title: str) -> None:
