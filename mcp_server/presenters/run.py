@@ -113,6 +113,7 @@ class PresentedStep:
     at: datetime
     sentence: str
     text: str
+    value: Mapping[str, Any] | None = None
 
 
 def present(run: Run) -> PresentedRun:
@@ -170,7 +171,14 @@ def note_on(run: PresentedRun) -> str | None:
 def present_step(frame: Frame) -> PresentedStep:
     """Return a step with the text that belongs to it."""
     sentence, text = _sentence_and_text(frame)
-    return PresentedStep(frame.TYPE, frame.at, sentence, text.strip("\n"))
+    return PresentedStep(frame.TYPE, frame.at, sentence, text.strip("\n"), _value(frame))
+
+
+def _value(frame: Frame) -> Mapping[str, Any] | None:
+    """Return the arguments of a call or the structured answer, without what has no value; None if the step has only text."""
+    value = frame.arguments if isinstance(frame, ToolCallFrame) else None
+    value = frame.structured if isinstance(frame, ToolResult) else value
+    return {name: one for name, one in value.items() if one is not None} if isinstance(value, Mapping) else None
 
 
 def _sentence_and_text(frame: Frame) -> tuple[str, str]:

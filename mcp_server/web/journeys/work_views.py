@@ -1,4 +1,7 @@
-"""The recorded work of a phase as HTML: objects as named fields, lists as lists, every text inert. Pure."""
+"""The recorded work of a phase as HTML: objects as named fields, lists as lists, quotes with links to their pages. Pure.
+
+Every text is inert. The same as JSON is folded away below it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -21,7 +25,13 @@ LEAST = 8
 """Characters that each value counts in addition to its own, so that a hundred thousand empty lists are folded, too."""
 
 _FIELDS = Markup('<dl class="fields">{0}</dl>')
-_FIELD = Markup('<div class="{0}"><dt><code>{1}</code></dt><dd>{2}</dd></div>')
+_FIELD = Markup('<div class="{0}"><dt>{1}</dt><dd>{2}</dd></div>')
+_QUOTE = Markup(
+    '<figure class="quote"><blockquote class="foreign">{0}</blockquote><figcaption>{1}{2}</figcaption></figure>{3}'
+)
+_SOURCE = Markup('<a href="/history?path={0}"><bdi>{1}</bdi></a>')
+_SECTION = Markup(' <span class="faint">in</span> <bdi>{0}</bdi>')
+_RAW = Markup('<details class="raw"><summary>As JSON</summary><pre class="foreign" dir="ltr">{0}</pre></details>')
 _ITEMS = Markup('<ol class="items">{0}</ol>')
 _ITEM = Markup("<li>{0}</li>")
 _BLOCK = Markup('<pre class="foreign prose" dir="ltr">{0}</pre>')
@@ -51,6 +61,9 @@ def work_html(content: Any, *, whole: bool = False) -> WorkHtml:
     """Return the work as HTML, or only its beginning unless `whole`."""
     room = _CharacterRoom(ANY_LENGTH if whole else LONG_WORK)
     html = _shown(content, room, 0)
+    raw = json.dumps(content, ensure_ascii=False, indent=2, default=dict)  # of a read-only mapping
+    if isinstance(content, Mapping | list | tuple) and content and (whole or len(raw) <= LONG_WORK):
+        html += _RAW.format(sanitize(raw))
     return WorkHtml(html, room.folded)
 
 
@@ -84,16 +97,50 @@ def _short(value: Any) -> bool:
 
 
 def _object(value: Mapping[str, Any], room: _CharacterRoom, depth: int) -> Markup:
+    if _is_citation(value) and room.left > 0:
+        return _citation(value, room, depth)
     parts: list[Markup] = []
     for n, (name, part) in enumerate(value.items()):
         if room.left <= 0:
             parts.append(_FIELD.format("", "…", _left_out(len(value) - n, "fields", room)))
             break
         room.left -= len(str(name))
-        parts.append(
-            _FIELD.format("short" if _short(part) else "", sanitize_line(str(name)), _shown(part, room, depth + 1))
-        )
+        parts.append(_FIELD.format("short" if _short(part) else "", _title(str(name)), _shown(part, room, depth + 1)))
     return _FIELDS.format(Markup("").join(parts)) if parts else _NONE
+
+
+def _title(name: str) -> Markup:
+    """Return the name of a field as words."""
+    return sanitize_line(name.replace("_", " ").capitalize() if name.isascii() else name)
+
+
+def _is_citation(value: Mapping[str, Any]) -> bool:
+    """Return whether this is a quote from a page of the knowledge base."""
+    return all(isinstance(value.get(name), str) and value[name].strip() for name in ("quote", "path"))
+
+
+def _citation(value: Mapping[str, Any], room: _CharacterRoom, depth: int) -> Markup:
+    """Return a quote with a link to its page, and below it what else the object says."""
+    path, section = value["path"], value.get("section")
+    room.left -= len(path)
+    source = _SOURCE.format(quote(path.encode("utf-8", "surrogatepass"), safe=""), sanitize_line(path))
+    place = Markup("")
+    if isinstance(section, str) and section.strip():
+        room.left -= len(section)
+        place = _SECTION.format(sanitize_line(section))
+    rest = {name: part for name, part in value.items() if name not in ("quote", "path", "section") and part is not None}
+    more = _object(rest, room, depth + 1) if rest else Markup("")
+    kept = value["quote"][: max(0, room.left)]
+    room.left -= len(kept)
+    cut = _left_out_characters(value["quote"], kept, room)
+    return _QUOTE.format(sanitize(kept) + cut, source, place, more)
+
+
+def _left_out_characters(text: str, kept: str, room: _CharacterRoom) -> Markup:
+    if len(kept) == len(text):
+        return Markup("")
+    room.folded = True
+    return _CUT.format(f"{len(text) - len(kept):,}", "characters")
 
 
 def _list(value: Sequence[Any], room: _CharacterRoom, depth: int) -> Markup:

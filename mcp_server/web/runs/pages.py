@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
+import anyio.to_thread
 from starlette.responses import Response
 
 from agents.loop.record.run import Run
@@ -12,6 +13,7 @@ from agents.loop.store.ports import RunLine
 from mcp_server.presenters.run import STATES, present, present_step
 from mcp_server.runs.interventions import cancel as cancelled
 from mcp_server.runs.local import answer as answered
+from mcp_server.web.journeys.work_views import work_html
 from mcp_server.web.page_context import Form, PageRequest, see
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
 from mcp_server.web.work_list import show_list
@@ -37,13 +39,16 @@ async def one(request: PageRequest) -> Response:
     run, whole = await _run(request), request.query.get("whole") == "1"
     longest = ANY_LENGTH if whole else LONG_TEXT
     shown, steps = present(run), [present_step(frame) for frame in run.frames]
+    cards = await anyio.to_thread.run_sync(
+        lambda: [work_html(step.value, whole=whole) if step.value else None for step in steps]
+    )
     texts = (shown.goal, shown.context, shown.answer, *(step.text for step in steps))
     values = {
         "here": "/runs",
         "run": shown,
-        "steps": steps,
+        "steps": list(zip(steps, cards, strict=True)),
         "longest": longest,
-        "left_out": any(len(text) > longest for text in texts),
+        "left_out": any(len(text) > longest for text in texts) or any(card.folded for card in cards if card),
     }
     return await request.show("run.html", values)
 
