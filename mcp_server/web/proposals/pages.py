@@ -152,6 +152,7 @@ def values_of(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLin
         "marked": MARKED,
         # Approving takes a page that hides nothing, so this counts everything that could be hidden.
         "left_out": any(len(one) > most for one in parts)
+        or any(len(file.links) > most for file in (*files, *as_proposed))
         or any(len(text) > showing.longest for text in summary.texts())
         or any(file.folded for file in files),
     }

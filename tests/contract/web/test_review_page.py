@@ -358,6 +358,20 @@ async def test_a_rename_is_shown_as_one_with_the_links_that_it_changes(place: Pl
     assert '<del class="foreign">guides/onboarding.md</del> → <ins class="foreign">start.md</ins>' in html
 
 
+async def test_more_changed_links_than_are_shown_are_counted_and_must_be_opened_before_approval(place: Place) -> None:
+    many = "".join(f"- [Start {number}](guides/onboarding.md)\n" for number in range(51))
+    (place.settings.kb / "index.md").write_text(f"# Index\n\n{many}", encoding="utf-8")
+    answer = await place.call("kb_move", path="guides/onboarding.md", to="start.md")
+    visitor = await place.visitor()
+    one = f"/proposals/{answer['proposal']['id']}"
+    html = await visitor.look(one)
+    assert "… 1 more links" in html
+    assert f"{one}/approve" not in html
+    whole = await visitor.look(f"{one}?whole=1")
+    assert "more links" not in whole
+    assert f"{one}/approve" in whole
+
+
 async def several(visitor: Visitor, *chosen: Proposal, decision: str = "approve", **more: str) -> str:
     """Show these proposals together, and decide all that the page offers."""
     await visitor.look("/together?" + "&".join(f"p={one.id}" for one in chosen))
