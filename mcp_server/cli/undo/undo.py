@@ -97,7 +97,7 @@ async def _acts(app: App, args: argparse.Namespace) -> Sequence[PastAct]:
 def _why_nothing(plan: UndoPlan) -> str:
     if plan.answer.conflicts:
         return "nothing was undone: all of it was changed again since. --take before writes the text from before all the same"
-    return "nothing was undone: nothing of it is left"
+    return "nothing was undone: nothing is left to undo"
 
 
 async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.Namespace, settings: Settings) -> int:

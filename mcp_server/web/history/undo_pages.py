@@ -104,7 +104,7 @@ async def undo(request: PageRequest, form: Form) -> Response:
         raise CannotDecide("these changes are undone already")
     plan = await request.page.approvals.plan_undo(acts, request.person(), take_at=choice.take_at)
     if plan.changes_nothing:
-        raise CannotDecide("nothing of it is left that could be undone")
+        raise CannotDecide("nothing is left to undo")
     if plan.digest != form.get("digest"):
         return await _shown(request, choice, plan, CHANGED_SINCE)
     try:

@@ -300,7 +300,7 @@ async def test_where_something_changed_again_both_sides_are_offered_and_the_chos
     await follow(visitor, PAGE, entry=f"{PAGE} +1")
     assert "forty seconds" in visitor.html
     assert "ninety seconds" in visitor.html
-    assert "Nothing, as all of it was changed again since." in visitor.html
+    assert "Nothing: all of it has changed again since." in visitor.html
     asked = {**forms(visitor.html)["/undo"], "take-0": "before"}
     html = await visitor.look(f"/undo?{urlencode(asked)}")
     assert "<del>ninety</del>" in html
