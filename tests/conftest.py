@@ -19,8 +19,9 @@ __all__ = ["fragile_postgres", "postgres", "schema"]
 TESTS = Path(__file__).parent
 MARKED_BY_FOLDER = {"unit", "contract", "crash", "browser"}
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("untimed", deadline=None)
+# How long an example takes says more about the machine than about the code. A change is judged by the same examples as the one before;
+# FORGE_TEST_RANDOM=1 looks for new ones.
+settings.register_profile("untimed", deadline=None, derandomize=os.environ.get("FORGE_TEST_RANDOM") != "1")
 settings.load_profile("untimed")
 
 
