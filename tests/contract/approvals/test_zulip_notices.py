@@ -571,9 +571,7 @@ async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
         assert len(here.notices) == 1
 
 
-@pytest.mark.slow
 async def test_a_notice_names_the_hosts_that_join_and_a_reaction_decides_for_all(tmp_path: Path) -> None:
-    """Slow because it is not yet reliable: in one of fifteen runs the notice does not name the second host before the next change."""
     page, claim = "limits.md", "The timeout is 90 seconds.\n"
     async with (
         scene(tmp_path) as here,
@@ -587,12 +585,13 @@ async def test_a_notice_names_the_hosts_that_join_and_a_reaction_decides_for_all
             ids.add(answer["proposal"]["id"])
             await here.told()
         (proposal_id,) = ids
-        await soon(lambda: "also requested by" in here.notices[0])
-        assert "@other`, <time:" in here.notices[0]
-        assert "SECRET" not in here.notices[0]
+        # The last notice: the registration of the second host may have been announced before.
+        await soon(lambda: "also requested by" in here.notices[-1])
+        assert "@other`, <time:" in here.notices[-1]
+        assert "SECRET" not in here.notices[-1]
         here.zulip.world.react(HAMLET, here.last, "check")
         await here.state_of(proposal_id, "executed")
-        await here.begins(0, "**Approved and applied**")
+        await here.begins(-1, "**Approved and applied**")
         told = (await other.call("proposal_status", proposal_id=proposal_id))["proposal"]
         assert (told["state"], told["decision"]["channel"]) == ("executed", "zulip")
 
