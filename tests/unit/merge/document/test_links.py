@@ -96,6 +96,8 @@ def test_inline_links_are_those_of_a_full_parser(text: str) -> None:
     assume("[[" not in text and not text.startswith("---"))
     # A tag alone on a line ends a table for GitHub and for us, not for the oracle.
     assume("|---|\n<" not in text)
+    # A tag alone on the line after a definition continues the paragraph in cmark and for us; the oracle begins HTML there.
+    assume(not re.search(r"\]: .*\n *<b>", text))
     theirs = of_oracle(text)
     ours = [link.path + unquote(link.anchor) for link in links_in(text) if link.form in ("inline", "image")]
     defined = {link.path + unquote(link.anchor) for link in links_in(text) if link.form == "definition"}
