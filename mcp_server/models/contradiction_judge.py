@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.loop.model.ports import Provider, Shape
+from agents.loop.model.ports import Shape
 from knowledge.merge.evidence.undecided import Pair
 from knowledge.merge.model import Doubt
 from knowledge.writing.evidence.judge import PairJudgement
 from mcp_server.models.questions import (
-    LONGEST_S,
-    MOST_QUESTIONS,
     SURE,
     BoundedQuestions,
     KeptOpinions,
@@ -78,24 +76,10 @@ class PairOpinion:
 
 
 class ModelJudge:
-    """Asks one language model. Its opinion of a pair is cached, so that a dry run, the act and a decision get the same one.
+    """Asks one language model. Its opinion of a pair is cached, so that a dry run, the act and a decision get the same one."""
 
-    `name` is the model's name for people, `clock` counts seconds.
-    """
-
-    def __init__(
-        self,
-        provider: Callable[[], Awaitable[Provider]],
-        name: str,
-        *,
-        clock: Callable[[], float],
-        longest_s: float = LONGEST_S,
-        most_questions: int = MOST_QUESTIONS,
-    ) -> None:
-        self._name = name
-        self._questions = BoundedQuestions(
-            provider, name, "judge", "contradictions", clock=clock, longest_s=longest_s, most_questions=most_questions
-        )
+    def __init__(self, questions: BoundedQuestions) -> None:
+        self._questions = questions
         self._kept = KeptOpinions[PairOpinion]()
 
     async def judged(self, pairs: Sequence[Pair]) -> PairJudgement:
@@ -103,7 +87,7 @@ class ModelJudge:
         unknown = [pair for pair in dict.fromkeys(pairs) if self._kept.of(pair) is None]
         note = await self._ask(unknown) if unknown else ""
         doubts = tuple(
-            Doubt(pair.existing, pair.new, self._name, ABOUT[known.about], known.sure)
+            Doubt(pair.existing, pair.new, self._questions.name, ABOUT[known.about], known.sure)
             for pair in pairs
             # None: the model was not asked, or newer opinions have displaced this one.
             if (known := self._kept.of(pair)) is not None and known.sure >= SURE

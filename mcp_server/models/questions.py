@@ -77,8 +77,8 @@ class NoJudgement(Enum):
 class BoundedQuestions:
     """Asks one model to judge numbered items: in bounded time, a bounded number of times, and without ever failing.
 
-    `agent` is the name under which the usage is accounted, `topic` says in the log which judgement is missing, and `clock` counts
-    seconds.
+    `name` is the model's name for people, `agent` the name under which the usage is accounted, `topic` says in the log which
+    judgement is missing, and `clock` counts seconds.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class BoundedQuestions:
         longest_s: float = LONGEST_S,
         most_questions: int = MOST_QUESTIONS,
     ) -> None:
-        self._provider, self._name, self._topic = provider, name, topic
+        self._provider, self.name, self._topic = provider, name, topic
         self._clock, self._longest_s = clock, longest_s
         self._conversation = new_conversation(agent)
         self._quiet_until = float("-inf")
@@ -115,7 +115,7 @@ class BoundedQuestions:
         except Exception as error:  # noqa: BLE001  an act does not fail for a help that it can do without
             # A provider's own sentences never quote question or answer; other errors may.
             why = str(error) if isinstance(error, ProviderError) else type(error).__name__
-            log.warning("%s gave no judgement on %s: %s", self._name, self._topic, why)
+            log.warning("%s gave no judgement on %s: %s", self.name, self._topic, why)
             self._quiet_until = self._clock() + QUIET_S
             return NoJudgement.AWAY
 

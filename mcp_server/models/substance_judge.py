@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from agents.engine.agent import QuotedStatement
 from agents.engine.evidence.second_judge import Fault, SubstanceOpinion
-from agents.loop.model.ports import Provider, Shape
+from agents.loop.model.ports import Shape
 from mcp_server.models.questions import (
-    LONGEST_S,
-    MOST_QUESTIONS,
     SURE,
     BoundedQuestions,
     KeptOpinions,
@@ -73,30 +71,16 @@ class FoundFault:
 
 
 class AskedSubstance:
-    """Asks one language model. Its finding on a statement is cached, so that an unchanged statement is asked about once.
+    """Asks one language model. Its finding on a statement is cached, so that an unchanged statement is asked about once."""
 
-    `name` is the model's name for people, `clock` counts seconds.
-    """
-
-    def __init__(
-        self,
-        provider: Callable[[], Awaitable[Provider]],
-        name: str,
-        *,
-        clock: Callable[[], float],
-        longest_s: float = LONGEST_S,
-        most_questions: int = MOST_QUESTIONS,
-    ) -> None:
-        self._name = name
-        self._questions = BoundedQuestions(
-            provider, name, "substance", "substance", clock=clock, longest_s=longest_s, most_questions=most_questions
-        )
+    def __init__(self, questions: BoundedQuestions) -> None:
+        self._questions = questions
         self._kept = KeptOpinions[FoundFault]()
 
     @property
     def name(self) -> str:
         """The model's name."""
-        return self._name
+        return self._questions.name
 
     async def opinion(self, statements: Sequence[QuotedStatement]) -> SubstanceOpinion:
         """Return the faults that are known or can be found in time; a note if the model gave no answer."""

@@ -38,6 +38,7 @@ from mcp_server.app.factories.writer import Meaning
 from mcp_server.app.settings.loader import load as settings_of
 from mcp_server.models.contradiction_judge import ModelJudge
 from mcp_server.models.language_model import ConfiguredModel
+from mcp_server.models.questions import BoundedQuestions
 from tests.benchmarks.contradictions import Figures, Pair, load
 from tests.support.runs.judges import Opinion, Opinionated
 
@@ -147,7 +148,17 @@ async def measured(name: str, provider: Callable[[], Awaitable[Provider]], pairs
     Raises:
         RuntimeError: it gives no answer.
     """
-    judge = ModelJudge(provider, name, clock=time.monotonic, longest_s=PATIENCE_S, most_questions=len(pairs))
+    judge = ModelJudge(
+        BoundedQuestions(
+            provider,
+            name,
+            "judge",
+            "contradictions",
+            clock=time.monotonic,
+            longest_s=PATIENCE_S,
+            most_questions=len(pairs),
+        )
+    )
     rules: list[tuple[bool, bool]] = []
     both: list[tuple[bool, bool]] = []
     kept: list[bool] = []

@@ -29,7 +29,7 @@ class PatientSite(Site):
     """A site whose servers wait for the model as long as a busy machine needs."""
 
     def command(self, *more: str) -> list[str]:
-        return [sys.executable, "-m", "tests.crash.objecting", "serve", *more]
+        return [sys.executable, "-m", "tests.crash.objector", "serve", *more]
 
 
 async def test_a_text_that_was_sent_back_passes_on_the_server_after_the_killed_one(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal tha
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_step_an_undo_is_complete_or_has_not_begun(stride: int, tmp_path: Path) -> None:
     (tmp_path / "kb").mkdir()
-    command = [sys.executable, "-m", "tests.crash.undoing", str(tmp_path), str(stride)]
+    command = [sys.executable, "-m", "tests.crash.undoer", str(tmp_path), str(stride)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     wrong = tmp_path / "wrong"
     assert ended.returncode == 0, (wrong.read_text() if wrong.exists() else "") + ended.stderr[-3000:]

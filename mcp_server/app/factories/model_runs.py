@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.writing.evidence.judge import ContradictionJudge
     from mcp_server.gate.dispatch import Gate
-    from mcp_server.models import contradiction_judge, language_model, route_opinion, substance_judge
+    from mcp_server.models import contradiction_judge, language_model, questions, route_opinion, substance_judge
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.runs import locations, supervisor
     from mcp_server.runs.supervisor import Runs
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 else:
     contradiction_judge = LateModule("mcp_server.models.contradiction_judge")
     language_model = LateModule("mcp_server.models.language_model")
+    questions = LateModule("mcp_server.models.questions")
     route_opinion = LateModule("mcp_server.models.route_opinion")
     substance_judge = LateModule("mcp_server.models.substance_judge")
     locations = LateModule("mcp_server.runs.locations")
@@ -62,14 +63,20 @@ def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -
     if access is None or CONTRADICTIONS not in access.helps:
         return None
 
-    return contradiction_judge.ModelJudge(partial(_provider, model), str(access.name), clock=time.monotonic)
+    return contradiction_judge.ModelJudge(_asking(access, model, "judge", "contradictions"))
 
 
 def substance_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -> SubstanceJudge | None:
     """Return the model as a judge of whether the texts of journeys follow from their quotes, if the settings ask for that."""
     if access is None or SUBSTANCE not in access.helps:
         return None
-    return substance_judge.AskedSubstance(partial(_provider, model), str(access.name), clock=time.monotonic)
+    return substance_judge.AskedSubstance(_asking(access, model, "substance", "substance"))
+
+
+def _asking(
+    access: ModelAccess, model: Callable[[], ConfiguredModel], agent: str, topic: str
+) -> questions.BoundedQuestions:
+    return questions.BoundedQuestions(partial(_provider, model), str(access.name), agent, topic, clock=time.monotonic)
 
 
 async def _provider(model: Callable[[], ConfiguredModel]) -> Provider:

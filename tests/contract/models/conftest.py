@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge.search.route.second_opinion import SecondOpinion
-from mcp_server.models.contradiction_judge import ModelJudge
-from mcp_server.models.substance_judge import AskedSubstance
+from mcp_server.models.questions import BoundedQuestions
 
 PATIENCE_S = 120.0
 
@@ -14,7 +13,7 @@ PATIENCE_S = 120.0
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise the limits within which a model must answer; a judge's includes the time to load its vendor's package."""
-    for constructor in (ModelJudge.__init__, AskedSubstance.__init__, SecondOpinion.__init__):
+    for constructor in (BoundedQuestions.__init__, SecondOpinion.__init__):
         monkeypatch.setattr(
             constructor, "__kwdefaults__", {**(constructor.__kwdefaults__ or {}), "longest_s": PATIENCE_S}
         )

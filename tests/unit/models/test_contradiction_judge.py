@@ -12,7 +12,7 @@ from agents.loop.model.ports import JsonReply, ModelRequest, Provider, Shape
 from knowledge.merge.evidence.undecided import Pair
 from mcp_server.models import questions
 from mcp_server.models.contradiction_judge import ABOUT, SHAPE, ModelJudge, pairs_text
-from mcp_server.models.questions import AT_ONCE, MOST_KEPT, MOST_QUESTIONS, QUIET_S, WITHIN_S
+from mcp_server.models.questions import AT_ONCE, MOST_KEPT, MOST_QUESTIONS, QUIET_S, WITHIN_S, BoundedQuestions
 from tests.support.runs.judges import Opinionated
 
 PAIR = Pair("It is written in Go.", "It is written in Rust.", "Service", "")
@@ -55,7 +55,11 @@ def judge_with(provider: Provider, clock: list[float] | None = None, *, longest_
     async def asked() -> Provider:
         return provider
 
-    return ModelJudge(asked, "openai:some-model", clock=lambda: times[-1], longest_s=longest_s)
+    return ModelJudge(
+        BoundedQuestions(
+            asked, "openai:some-model", "judge", "contradictions", clock=lambda: times[-1], longest_s=longest_s
+        )
+    )
 
 
 async def test_a_pairs_verdict_is_cached_and_the_same_text_under_another_heading_is_another_pair() -> None:
@@ -103,7 +107,7 @@ async def test_an_unresponsive_model_is_left_alone_for_a_while_and_its_earlier_a
     async def asked() -> Provider:
         return model
 
-    judge = ModelJudge(asked, "openai:some-model", clock=lambda: clock[-1])
+    judge = ModelJudge(BoundedQuestions(asked, "openai:some-model", "judge", "contradictions", clock=lambda: clock[-1]))
     other = PAIR._replace(new="It is written in Zig.")
     await judge.judged([PAIR])
     model = Away(lambda *_: 1.0)
@@ -121,7 +125,11 @@ async def test_a_provider_that_cannot_be_had_is_an_answer_that_did_not_come() ->
     async def asked() -> Provider:
         raise ProviderError("openai", "openai needs a package")
 
-    assert (await ModelJudge(asked, "openai:m", clock=lambda: 0.0).judged([PAIR])).note
+    assert (
+        await ModelJudge(BoundedQuestions(asked, "openai:m", "judge", "contradictions", clock=lambda: 0.0)).judged(
+            [PAIR]
+        )
+    ).note
 
 
 async def test_a_crashing_package_fails_no_merge_and_its_quotes_are_in_no_log(

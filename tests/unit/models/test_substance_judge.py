@@ -9,7 +9,7 @@ import pytest
 
 from agents.engine.agent import QuotedStatement
 from agents.loop.model.ports import FromUser, JsonReply, ModelReply, ModelRequest, ModelUsage, Shape
-from mcp_server.models.questions import QUIET_S
+from mcp_server.models.questions import QUIET_S, BoundedQuestions
 from mcp_server.models.substance_judge import (
     MOST_AROUND,
     MOST_CHARS,
@@ -63,9 +63,16 @@ def judge_with(
     async def provider() -> Objecting:
         return model
 
-    return AskedSubstance(
-        provider, "openai:m", clock=lambda: clock[-1], longest_s=longest_s, most_questions=most_questions
+    questions = BoundedQuestions(
+        provider,
+        "openai:m",
+        "substance",
+        "substance",
+        clock=lambda: clock[-1],
+        longest_s=longest_s,
+        most_questions=most_questions,
     )
+    return AskedSubstance(questions)
 
 
 async def test_a_statement_is_asked_about_once_whatever_is_around_its_quotes() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mcp_server.__main__ import main
-from mcp_server.models.substance_judge import AskedSubstance
+from mcp_server.models.questions import BoundedQuestions
 
 PATIENCE_S = 120.0
 
 if __name__ == "__main__":
-    defaults = AskedSubstance.__init__.__kwdefaults__ or {}
-    AskedSubstance.__init__.__kwdefaults__ = {**defaults, "longest_s": PATIENCE_S}
+    defaults = BoundedQuestions.__init__.__kwdefaults__ or {}
+    BoundedQuestions.__init__.__kwdefaults__ = {**defaults, "longest_s": PATIENCE_S}
     main()

@@ -2,7 +2,7 @@
 
 Each is forked, finishes what its predecessor began, checks that all pages are as before or as after, and dies at its step.
 
-`python -m tests.crash.undoing HOME STRIDE` prints one line for each death: which of the two states the next process found. It ends
+`python -m tests.crash.undoer HOME STRIDE` prints one line for each death: which of the two states the next process found. It ends
 once a process gets to the end of an undo in each direction. A process that finds something else exits with the finding in `wrong`.
 """
 
