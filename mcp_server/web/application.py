@@ -22,11 +22,13 @@ from mcp_server.transport.http_limits import PAGE, bounded
 from mcp_server.web.access import passkey_pages as keys
 from mcp_server.web.access.guard import Guard
 from mcp_server.web.access.login_links import Inviting, open_browser
-from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME
+from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME, WAITING
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.contradictions import pages as contradictions
+from mcp_server.web.find import pages as find
 from mcp_server.web.history import pages as history
 from mcp_server.web.history import undo_pages as undo
+from mcp_server.web.home import pages as home
 from mcp_server.web.journeys import pages as journeys
 from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
@@ -86,7 +88,9 @@ def page_app(page_context: PageContext) -> ASGIApp:
 def page_routes() -> list[Route]:
     """Return all addresses of the page."""
     return [
-        Route("/", reads(proposals.pending)),
+        Route(HOME, reads(home.home)),
+        Route(WAITING, reads(proposals.pending)),
+        Route("/find", reads(find.found)),
         Route("/login", login, methods=["POST"]),
         Route("/login/{secret}", invitation),
         Route("/logout", acts(logout), methods=["POST"]),
@@ -95,7 +99,7 @@ def page_routes() -> list[Route]:
         Route(PROOF + "{challenge}", proven),
         Route("/decided", reads(proposals.decided)),
         Route("/together", reads(several.together)),
-        Route("/together", acts(several.decide), methods=["POST"]),
+        Route("/together", acts(several.decide, WAITING), methods=["POST"]),
         Route(ONE, reads(proposals.one)),
         Route(f"{ONE}/approve", acts(proposals.approve, ONE), methods=["POST"]),
         Route(f"{ONE}/reject", acts(proposals.reject, ONE), methods=["POST"]),

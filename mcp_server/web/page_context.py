@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl
 
 import anyio
@@ -53,26 +53,33 @@ AT_ONCE = 4_000
 _TOKEN = Markup('<input type="hidden" name="csrf" value="{0}">')
 
 
+NavigationGroup = Literal["Read", "Decide", "Manage"]
+
+
 @dataclass(frozen=True, slots=True)
 class NavigationEntry:
     """One line of the navigation."""
 
     path: str
     title: str
+    group: NavigationGroup
 
 
 NAVIGATION = (
-    NavigationEntry("/", "Waiting"),
-    NavigationEntry("/decided", "Decided"),
-    NavigationEntry("/journeys", "Journeys"),
-    NavigationEntry("/runs", "Runs"),
-    NavigationEntry("/trust", "Trust"),
-    NavigationEntry("/history", "History"),
-    NavigationEntry("/audit", "Audit"),
-    NavigationEntry("/contradictions", "Contradictions"),
-    NavigationEntry("/passkeys", "Passkeys"),
+    NavigationEntry("/", "Home", "Read"),
+    NavigationEntry("/find", "Find", "Read"),
+    NavigationEntry("/history", "History", "Read"),
+    NavigationEntry("/waiting", "Waiting", "Decide"),
+    NavigationEntry("/decided", "Decided", "Decide"),
+    NavigationEntry("/contradictions", "Contradictions", "Decide"),
+    NavigationEntry("/journeys", "Journeys", "Decide"),
+    NavigationEntry("/runs", "Runs", "Decide"),
+    NavigationEntry("/trust", "Trust", "Manage"),
+    NavigationEntry("/audit", "Audit", "Manage"),
+    NavigationEntry("/passkeys", "Passkeys", "Manage"),
 )
-"""A new kind of page is one more line here and one more route in `application.py`."""
+"""A new kind of page is one more line here, beside the others of its group, and one more route in `application.py`."""
+_GROUPS = {group: [entry for entry in NAVIGATION if entry.group == group] for group in get_args(NavigationGroup)}
 
 Form = Mapping[str, str]
 
@@ -164,7 +171,7 @@ class PageContext:
         waiting = await self._waiting() if session else 0
         common = {
             "session": session,
-            "navigation": NAVIGATION,
+            "navigation": _GROUPS,
             "here": "",
             "waiting": waiting,
             "base_name": self.base_name if session else "",

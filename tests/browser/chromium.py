@@ -38,7 +38,7 @@ class Person:
     async def log_in(self) -> None:
         await self.page.goto(await self.place.link())
         await self.page.get_by_role("button", name="Log in").click()
-        await self.page.wait_for_url(f"{self.place.address}/")
+        await self.page.wait_for_url(f"{self.place.address}/waiting")
 
     async def tab(self) -> Person:
         """Open another tab of the same browser."""

@@ -116,7 +116,7 @@ async def test_every_page_fits_can_be_read_and_has_no_violation_of_axe(tmp_path:
                 wrong[f"{kind}: contrast"] = least
             if found := await violations(person.page):
                 wrong[f"{kind}: axe"] = found
-            name = re.sub(r"\W+", "-", kind).strip("-") or "waiting"
+            name = re.sub(r"\W+", "-", kind).strip("-") or "home"
             await person.picture(f"every-{width}-{scheme}-{name}")
         assert person.trouble == []
     assert wrong == {}

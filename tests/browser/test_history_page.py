@@ -52,7 +52,7 @@ async def test_a_person_finds_a_change_compares_undoes_it_and_takes_that_back(tm
     async with looking(tmp_path, java_script_enabled=scripts) as (place, person):
         await days_work(place)
         page = person.page
-        await person.go("/")
+        await person.go("/waiting")
         await page.get_by_role("link", name="History", exact=True).click()
         router = page.locator("li", has_text="the new router is slower")
         await router.get_by_role("link", name="Diff").click()

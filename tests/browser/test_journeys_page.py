@@ -250,7 +250,7 @@ async def test_journeys_fit_360_pixels_and_can_be_read_in_both_schemes(tmp_path:
     async with looking(tmp_path, *own, **options) as (place, person):
         journey = await asking(place, "averylongword" * 30)
         await submitted(place, await started(place, "x"), {"notes": [{"id": "n1", "text": "y" * 400}]})
-        paths = {"/journeys": "list", "/": "waiting-journeys", f"/journeys/{journey}": "one"}
+        paths = {"/journeys": "list", "/waiting": "waiting-journeys", f"/journeys/{journey}": "one"}
         for agent in own:
             paths[f"/journeys/{await started(place, 'Why is the sky blue?', agent.name)}"] = agent.name
         for path, name in paths.items():
@@ -323,7 +323,7 @@ async def test_hostile_briefs_works_and_phases_are_shown_and_do_nothing(tmp_path
                 "notes": [{"id": payload[:5_000], "text": f"see: {payload[:200_000]}"}, {"id": "n2", "text": "two"}]
             }
             await submitted(place, journey, work, reasoning=payload[:4_000])
-            for path in ("/", "/journeys", f"/journeys/{journey}", f"/journeys/{journey}?whole=1"):
+            for path in ("/waiting", "/journeys", f"/journeys/{journey}", f"/journeys/{journey}?whole=1"):
                 await person.go(path)
                 looks = await person.page.evaluate(LOOKS)
                 assert looks["pwned"] is None, (number, path)

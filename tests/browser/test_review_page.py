@@ -224,7 +224,7 @@ async def test_keys_move_to_a_decision_and_never_make_one(tmp_path: Path) -> Non
         older = await place.propose()
         newer = await place.propose_deletion()
         keys, focused = person.page.keyboard, person.page.locator(":focus")
-        await person.go("/")
+        await person.go("/waiting")
         for key, want in (("j", newer), ("j", older), ("k", newer)):
             await keys.press(key)
             assert await focused.get_attribute("href") == f"/proposals/{want.id}"
@@ -270,7 +270,7 @@ async def test_the_second_of_two_tabs_shows_a_decision_automatically(tmp_path: P
         await unfold(other, "Reject…")
         await other.page.get_by_label("Reason (sent to the host)").fill("half typed")
         third = await person.tab()
-        await third.go("/")
+        await third.go("/waiting")
         await person.go(f"/proposals/{waiting.id}")
         await person.page.get_by_role("button", name="Approve", exact=True).click()
         await expect(other.page.locator(".state-executed").first).to_be_visible()
@@ -417,7 +417,7 @@ async def test_a_hundred_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) 
             answer = await place.call("kb_merge", **asked)
             assert answer["status"] == "proposed", (number, answer["note"])
             waiting = answer["proposal"]["id"]
-            for path in ("/", f"/proposals/{waiting}", f"/proposals/{waiting}?whole=1&layout=inline"):
+            for path in ("/waiting", f"/proposals/{waiting}", f"/proposals/{waiting}?whole=1&layout=inline"):
                 await person.go(path)
                 looks = await person.page.evaluate(LOOKS)
                 assert looks["pwned"] is None, (number, path)

@@ -128,7 +128,7 @@ async def test_runs_fit_360_pixels_and_can_be_read_in_both_schemes(tmp_path: Pat
         waits = CallOutcome(success=True, text="it waits", proposal=proposal.id)
         proposed = await led(place, head("r-waits", "Count."), said("", use("kb_merge")), kb_merge=waits)
         paths = {
-            "/": "waiting-runs",
+            "/waiting": "waiting-runs",
             "/runs": "list",
             "/runs?state=failed": "none",
             f"/runs/{asks.id}/answer": "answer",
@@ -155,7 +155,7 @@ async def test_hostile_goals_steps_and_questions_are_shown_and_do_nothing(tmp_pa
                 kb_search=found,
             )
             one = f"/runs/{run.id}"
-            for path in ("/", "/runs", one, f"{one}?whole=1", f"{one}/answer"):
+            for path in ("/waiting", "/runs", one, f"{one}?whole=1", f"{one}/answer"):
                 await person.go(path)
                 looks = await person.page.evaluate(LOOKS)
                 assert looks["pwned"] is None, (number, path)

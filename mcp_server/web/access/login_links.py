@@ -18,7 +18,7 @@ import anyio.to_thread
 from knowledge.errors import StorageError
 from knowledge.state.ports import Event
 from mcp_server.gate.host_registration import os_user
-from mcp_server.web.access.sessions import HOME, Sessions
+from mcp_server.web.access.sessions import WAITING, Sessions
 from mcp_server.web.address import lease_name
 from mcp_server.web.page_context import PageContext
 
@@ -31,7 +31,7 @@ OPENING_S = 20.0  # some browsers' launchers return only when the browser ends
 Opener = Callable[[str], None]
 
 
-async def login_link(sessions: Sessions, address: str, to: str = HOME) -> str:
+async def login_link(sessions: Sessions, address: str, to: str = WAITING) -> str:
     """Return a link that logs the owner of this process's account in, once, within ten minutes, and leads to `to`."""
     return f"{address}/login/{await sessions.invite(os_user(), to)}"
 

@@ -17,7 +17,8 @@ from mcp_server.gate.host_registration import digest
 
 LOGIN_LIFETIME = timedelta(minutes=10)
 SESSION_LIFETIME = timedelta(hours=12)
-HOME = "/"
+HOME, WAITING = "/", "/waiting"
+"""The first page of the site, and the page of what waits for a person, to which login links lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Sessions:
     def __init__(self, trust: TrustRecords, now: Callable[[], datetime]) -> None:
         self._trust, self._now = trust, now
 
-    async def invite(self, user: str, to: str = HOME) -> str:
+    async def invite(self, user: str, to: str = WAITING) -> str:
         """Return a secret that logs `user` in, once and within ten minutes, and leads to the path `to`."""
         secret = secrets.token_urlsafe(32)
         value = json.dumps({"user": user, "to": to})

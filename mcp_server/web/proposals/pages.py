@@ -30,7 +30,7 @@ from mcp_server.presenters.proposal import (
 )
 from mcp_server.toolsets.spec import BadArguments
 from mcp_server.web.access import passkeys
-from mcp_server.web.access.sessions import same
+from mcp_server.web.access.sessions import WAITING, same
 from mcp_server.web.page_context import Form, NotFound, PageRequest, see
 from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
 from mcp_server.web.proposals.passages import (
@@ -74,7 +74,7 @@ async def pending(request: PageRequest) -> Response:
     return await request.show(
         "pending.html",
         {
-            "here": "/",
+            "here": WAITING,
             "lines": [proposal for proposal in found if proposal.expires_at > now],
             "joined": await request.trust.asking([proposal.id for proposal in found]),
             "journeys": journeys,
@@ -294,7 +294,7 @@ async def _edit_page(
 async def _proposal(request: PageRequest) -> Proposal:
     proposal = await request.trust.proposal(request.id)
     if proposal is None:
-        raise NotFound("No such proposal", "It may belong to another knowledge base.")
+        raise NotFound("No such proposal", "It may belong to another knowledge base.", WAITING)
     return proposal
 
 

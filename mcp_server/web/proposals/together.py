@@ -13,7 +13,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.presenters.proposal import ending, proposal_summary, sentence_of
-from mcp_server.web.access.sessions import same
+from mcp_server.web.access.sessions import WAITING, same
 from mcp_server.web.page_context import Form, NotFound, PageRequest
 from mcp_server.web.proposals.page_changes import DiffOptions
 from mcp_server.web.proposals.pages import change_of, origins_of, values_of
@@ -52,7 +52,9 @@ async def together(request: PageRequest) -> Response:
     """Show the chosen proposals in full, with one form for all that can be decided here."""
     chosen = list(dict.fromkeys(request.query.getlist("p")))
     if not chosen:
-        raise NotFound("No proposal is selected", "Select proposals in the list, and then what to do with them.")
+        raise NotFound(
+            "No proposal is selected", "Select proposals in the list, and then what to do with them.", WAITING
+        )
     shown: list[Mapping[str, Any]] = []
     apart = [ProposalApart(one, one, f"at most {MOST_TOGETHER} are shown at once") for one in chosen[MOST_TOGETHER:]]
     for proposal_id in chosen[:MOST_TOGETHER]:

@@ -34,6 +34,8 @@
       if (page === null) return;
       const nav = page.querySelector("nav");
       if (nav) document.querySelector("nav").replaceWith(nav);
+      const summary = page.querySelector(".menu > summary");
+      if (summary) document.querySelector(".menu > summary").innerHTML = summary.innerHTML;
       if (list) {
         const newer = page.querySelector("[data-live]");
         if (newer && newer.innerHTML !== list.innerHTML) {

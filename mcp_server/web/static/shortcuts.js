@@ -1,12 +1,15 @@
-// Keys that move to a proposal or to a part of its decision. No key decides: the button that a key moves to is pressed as usual.
+// Keys that move to the search field, to a proposal or to a part of its decision. No key decides: the button that a key moves to is
+// pressed as usual.
 "use strict";
 (() => {
   const help = document.getElementById("shortcuts");
-  if (!help) return;
-  const box = help.querySelector("[data-shortcuts-off]");
-  help.hidden = false;
-  box.checked = localStorage.getItem("shortcuts") === "off";
-  box.addEventListener("change", () => localStorage.setItem("shortcuts", box.checked ? "off" : "on"));
+  const box = help?.querySelector("[data-shortcuts-off]");
+  const off = () => localStorage.getItem("shortcuts") === "off";
+  if (help) {
+    help.hidden = false;
+    box.checked = off();
+    box.addEventListener("change", () => localStorage.setItem("shortcuts", box.checked ? "off" : "on"));
+  }
 
   const types = (element) => element.isContentEditable || element.matches("input:not([type=checkbox]), textarea, select");
 
@@ -20,6 +23,13 @@
   }
 
   function pressed(key) {
+    if (key === "/") {
+      const field = document.querySelector("[data-find]");
+      field?.focus();
+      field?.select();
+      return field !== null;
+    }
+    if (!help) return false;
     if (key === "?") {
       help.open = true;
       help.querySelector("summary").focus();
@@ -40,7 +50,7 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
-    if (box.checked || types(event.target)) return;
-    if ("jkarc?".includes(event.key) && pressed(event.key)) event.preventDefault();
+    if (off() || types(event.target)) return;
+    if ("jkarc?/".includes(event.key) && pressed(event.key)) event.preventDefault();
   });
 })();

@@ -333,7 +333,7 @@ async def test_a_form_in_any_other_shape_than_ours_does_nothing(kind: str, place
 async def test_another_page_loads_nothing_of_ours_and_only_leads_a_person_here(site: str, place: Place) -> None:
     """A page on another port kept streams open with the person's cookie, so the server believed someone was looking."""
     visitor = await place.visitor()
-    for path in ("/", "/events", "/audit", "/static/review.css"):
+    for path in ("/waiting", "/events", "/audit", "/static/review.css"):
         for mode, dest in (("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe"), ("no-cors", "script")):
             fetched = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
             answer = await visitor.http.get(path, headers=fetched)

@@ -115,7 +115,7 @@ async def test_waiting_journeys_come_first_are_counted_and_listed_as_pending(pla
     assert "Which bees?" in html
     assert HOST in html
     assert '<span class="count" data-count>2</span>' in html
-    home = await visitor.look("/")
+    home = await visitor.look("/waiting")
     assert f"/journeys/{waits}" in home
     assert f"/journeys/{other}" not in home
     assert "1 journey needs" in home
@@ -475,7 +475,7 @@ async def test_a_stream_ends_when_its_listener_logs_out(place: Place) -> None:
     listening = asyncio.create_task(heard(visitor, f"/journeys/{journey}/events?after=999", 10_000))
     await asyncio.sleep(0.3)
     other = Visitor(visitor.http, visitor.address)
-    await other.look("/")
+    await other.look("/waiting")
     await other.send("/logout")
     await submitted(place, await started(place), {"notes": []})
     assert await asyncio.wait_for(listening, 20) == []
@@ -492,7 +492,7 @@ async def test_hostile_briefs_works_and_names_are_shown_inert(place: Place, agen
     journey = await started(place, hostile, agent="hostile")
     await submitted(place, journey, {"notes": [{"id": hostile, "text": hostile}, {"id": "n2", "text": "x" * 50_000}]})
     visitor = await place.visitor()
-    for path in ("/", "/journeys", f"/journeys/{journey}", f"/journeys/{journey}?whole=1"):
+    for path in ("/waiting", "/journeys", f"/journeys/{journey}", f"/journeys/{journey}?whole=1"):
         html = await visitor.look(path)
         assert visitor.status == 200
         for never in ("\u202e", "\x1b", "<script>", "<img", "onerror=1>"):

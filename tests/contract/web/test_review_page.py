@@ -964,7 +964,7 @@ async def test_all_hosts_that_ask_for_the_same_are_shown_and_decided_on_together
         (flag,) = await place.app.base.state.trust.proposals(states=("pending",))
         html = await visitor.look(f"/proposals/{flag.id}")
         assert ("2 hosts ask for the same change" in html) == (host == "two")
-    assert f"by <bdi>{ME}@two</bdi>" in await visitor.look("/")
+    assert f"by <bdi>{ME}@two</bdi>" in await visitor.look("/waiting")
     html = await visitor.look(f"/proposals/{flag.id}")
     for told in (f"<bdi>{ME}@one</bdi></strong>: score <strong>3", f"<bdi>{ME}@two</bdi></strong>: score <strong>3"):
         assert told in html
@@ -1016,7 +1016,7 @@ async def test_nobody_is_notified_for_nothing_nor_while_looking_nor_twice_in_a_m
 async def test_hostile_text_is_named_wherever_it_is_shown(place: Place) -> None:
     waiting = await place.propose(new="six<b>ty\u202e \x1b[31m p\u0430y", intent="\u202eintent<script>")
     visitor = await place.visitor()
-    for path in ("/", f"/proposals/{waiting.id}", f"/proposals/{waiting.id}?layout=inline", "/audit"):
+    for path in ("/waiting", f"/proposals/{waiting.id}", f"/proposals/{waiting.id}?layout=inline", "/audit"):
         html = await visitor.look(path)
         assert "\u202e" not in html
         assert "\x1b" not in html

@@ -70,7 +70,7 @@ async def test_asking_runs_come_first_are_counted_and_listed_as_pending(place: P
     assert html.index(f"/runs/{asks.id}") < html.index(f"/runs/{done.id}")
     assert html.count(f'href="/runs/{asks.id}"') == 1
     assert '<span class="count" data-count>1</span>' in html
-    home = text_of(await visitor.look("/"))
+    home = text_of(await visitor.look("/waiting"))
     assert "1 run needs your answer. Which bees? asking" in home
     assert "Which wasps?" not in home
 
@@ -135,7 +135,7 @@ async def test_text_of_models_and_hosts_is_escaped(place: Place) -> None:
         kb_search=CallOutcome(success=False, text=evil),
     )  # fmt: skip
     visitor = await place.visitor()
-    for path in ("/", "/runs", f"/runs/{run.id}", f"/runs/{run.id}/answer"):
+    for path in ("/waiting", "/runs", f"/runs/{run.id}", f"/runs/{run.id}/answer"):
         html = await visitor.look(path)
         assert visitor.status == 200
         assert "<script>alert" not in html

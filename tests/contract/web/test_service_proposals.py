@@ -131,7 +131,7 @@ async def test_the_list_of_proposals_says_in_a_sentence_where_something_would_go
     async with elsewhere(tmp_path) as there:
         await there.proposed("zulip_react", message_id=_message(there), emoji="eyes")
         visitor = await there.place.visitor()
-        (sentence,) = re.findall(r'<a href="/proposals/[^"]+"><bdi>(.*?)</bdi>', await visitor.look("/"))
+        (sentence,) = re.findall(r'<a href="/proposals/[^"]+"><bdi>(.*?)</bdi>', await visitor.look("/waiting"))
         assert "eyes" in sentence
         assert "drawing" in sentence
 

@@ -84,7 +84,7 @@ class Visitor:
     html: str = ""
     status: int = 0
 
-    async def look(self, path: str = "/") -> str:
+    async def look(self, path: str = "/waiting") -> str:
         return self._on(await self.http.get(path))
 
     async def send(self, action: str, **fields: str) -> str:
@@ -119,7 +119,7 @@ class Place:
     def text(self, path: str = PAGE) -> str:
         return (self.settings.kb / path).read_text(encoding="utf-8")
 
-    async def link(self, to: str = "/") -> str:
+    async def link(self, to: str = "/waiting") -> str:
         return await login_link(Sessions(self.app.base.state.trust, utc_now), self.address, to)
 
     async def visitor(self, *, logged_in: bool = True) -> Visitor:

@@ -1,0 +1,1 @@
+"""The first page of the site: what needs a person, and how the knowledge base is."""
