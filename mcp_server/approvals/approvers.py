@@ -139,8 +139,8 @@ class Approvals(Protocol):
     ) -> UndoPlan:
         """Return what taking these acts back would do: pages with diffs, and conflicts with both sides. Changes nothing.
 
-        `services.undo` finds the acts: `of_page`, `of_change`, `of_host`. `take` decides all conflicts, `take_at` those of single
-        pages.
+        `services.undo` finds the acts: `of_page`, `of_change`, `of_host`. `take` decides all conflicts, `take_at` single ones by
+        id, or those of single pages by path.
         """
         ...
 

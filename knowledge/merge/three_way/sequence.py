@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from knowledge.merge.document.units import split_lines
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions, likeness
 from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches, span_of
 
@@ -219,7 +220,10 @@ class SequenceMerge:
             return
         self.kept += [KeptPart(node, first + i) for i, node in enumerate(ours)]
         where = self.ours[min(first, len(self.ours) - 1)] if self.ours else None
-        self.clashes.append(Clash(*texts, where.line if where else 1, where.section if where else ()))
+        line = where.line if where else 1
+        if where and first == len(self.ours):
+            line += len(split_lines(where.text + (where.gap or "")))
+        self.clashes.append(Clash(*texts, line, where.section if where else ()))
 
     def _between(self, one: KeptPart, following: KeptPart) -> str:
         """Return the blank lines between two kept parts: as on a side where they are neighbours, otherwise as after the first part."""

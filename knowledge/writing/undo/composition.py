@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from knowledge.merge.document.units import cut
 from knowledge.merge.normalise import fit_line_ends
 from knowledge.merge.three_way.join import join
 from knowledge.pages.links import LinkTargets
+from knowledge.writing.undo.conflict_sides import take_sides
 from knowledge.writing.undo.page_places import PagePlaces, relink
 from knowledge.writing.undo.past_act import PastAct, PastFile, Take, UndoConflict
 
@@ -17,6 +20,7 @@ Content = Callable[[str, str], Awaitable[bytes]]
 """Returns the bytes of a page at a revision: its path then, the revision."""
 NOW = 2**62
 """The time after every line."""
+ONLY_TOGETHER = "the text from before can't be taken here alone: take it in every conflict of this page, or leave it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,17 @@ class Composition:
     places: PagePlaces
     names: LinkTargets
     content: Content
-    take: Callable[[str], Take]
+    take: Callable[[UndoConflict], Take]
     conflicts: list[UndoConflict] = field(default_factory=list)
+    decided: list[UndoConflict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     left: list[PastAct] = field(default_factory=list)
     """The acts of which a part stays: nobody has decided a conflict, or the page is gone and may come back with that part."""
     _pages: dict[str, _Page] = field(default_factory=dict)
     _reverts: defaultdict[str, list[_Revert]] = field(default_factory=lambda: defaultdict(list))
     """What is to be taken back at each path, newest first."""
+    _alike: Counter[str] = field(default_factory=Counter)
+    """How many conflicts of the same page had the same two sides so far."""
 
     def __post_init__(self) -> None:
         self._pages = {path: _Page(raw, path) for path, raw in self.contents.items() if raw is not None}
@@ -135,16 +142,14 @@ class Composition:
                 self._stays_removed([act], new)
             elif here == old:
                 self.notes.append(f"{old} is there again already")
-            elif here != new and self.take(here) != "before":
-                self._stays(act, old, here, f"{new} was moved again later, to {here}", ("before", "now"))
-            else:
+            elif here == new or self._returns(act, old, here, f"{new} was moved again later, to {here}"):
                 going[old] = here
         for file in made:
             await self._revert(act, file)
         # A path is free if its page leaves, too. Where one can't leave, others may be unable to come.
         while blocked := [old for old in going if old not in going.values() and not self._is_free(old)]:
             for old in blocked:
-                self._stays(act, old, going.pop(old), f"another page is at {old} now", ("now",))
+                self._returns(act, old, going.pop(old), f"another page is at {old} now", choices=("now",))
         lifted = {old: (self._pages.pop(here, None), self._reverts.pop(here, [])) for old, here in going.items()}
         for old, (page, waiting) in lifted.items():
             self._pages.pop(old, None)
@@ -164,18 +169,35 @@ class Composition:
             return not self._comes_back(path)
         return len(waiting) == 1 and waiting[0].before.raw is None and page.raw == waiting[0].after.raw
 
-    def _stays(self, act: PastAct, old: str, here: str, why: str, choices: tuple[Take, ...]) -> None:
-        if self.take(here) != "now":
-            sentence = f"{here} can't return to {old}: {why}"
-            self._conflict([act], UndoConflict(here, "place", sentence, old, here, choices=choices))
+    def _returns(
+        self, act: PastAct, old: str, here: str, why: str, choices: tuple[Take, ...] = ("before", "now")
+    ) -> bool:
+        """Return whether a person has decided that a page returns to a former path all the same."""
+        sentence = f"{here} can't return to {old}: {why}"
+        identity = self._identity("place", act.name, old, here)
+        return (
+            self._decide([act], UndoConflict(identity, here, "place", sentence, old, here, choices=choices)) == "before"
+        )
 
     def _stays_removed(self, acts: Sequence[PastAct], path: str) -> None:
         self.notes.append(f"{path} was removed later, so it stays removed")
         self._leave(acts)
 
-    def _conflict(self, acts: Sequence[PastAct], conflict: UndoConflict) -> None:
-        self.conflicts.append(conflict)
+    def _decide(self, acts: Sequence[PastAct], conflict: UndoConflict, *, reason: str = "") -> Take:
+        """Return the side that a person chose; report the conflict if there is none, or one that can't be taken for that reason."""
+        side = self.take(conflict)
+        if side in conflict.choices and not reason:
+            self.decided.append(replace(conflict, taken=side))
+            return side
+        self.conflicts.append(replace(conflict, sentence=f"{conflict.sentence}; {reason}") if reason else conflict)
         self._leave(acts)
+        return ""
+
+    def _identity(self, kind: Literal["text", "page", "place"], where: str, before: str | None, now: str | None) -> str:
+        """Return a name for a conflict by its sides, and by its place among those that have the same ones."""
+        sides = hashlib.sha256(repr((kind, where, before, now)).encode()).hexdigest()
+        self._alike[sides] += 1
+        return hashlib.sha256(f"{sides} {self._alike[sides]}".encode()).hexdigest()[:8]
 
     def _leave(self, acts: Sequence[PastAct]) -> None:
         self.left += [act for act in acts if act not in self.left]
@@ -193,7 +215,6 @@ class Composition:
 
     def _settle(self, path: str, revert: _Revert) -> None:
         page, before, after = self._pages.get(path), revert.before, revert.after
-        choice = self.take(path)
         if page is None:
             if after.raw is None and before.raw is not None:
                 self._put(path, self._then(before))
@@ -205,48 +226,52 @@ class Composition:
         elif before.raw is None or after.raw is None:
             # A page that is there again already, or gone, needs nothing.
             if before.raw is None or self._current(page) != self._then(before):
-                self._settle_page(path, page, revert, choice)
+                why = "it has changed since it was created" if before.raw is None else "another page is there now"
+                sentence = f"{path} can't {'go away' if before.raw is None else 'come back'}: {why}"
+                self._settle_whole(path, sentence, page.raw, None if before.raw is None else self._then(before), revert)
         else:
-            self._settle_text(path, page, revert, choice)
+            self._settle_text(path, page, revert)
 
-    def _settle_page(self, path: str, page: _Page, revert: _Revert, choice: Take) -> None:
-        """Settle a page that was made or removed, and is another by now."""
-        before = revert.before.raw
-        if choice == "before":
-            self._put(path, None if before is None else self._then(revert.before))
-        elif choice == "":
-            why = "it has changed since it was created" if before is None else "another page is there now"
-            sentence = f"{path} can't {'go away' if before is None else 'come back'}: {why}"
-            was = None if before is None else before.decode("utf-8", "replace")
-            found = UndoConflict(path, "page", sentence, was, page.raw.decode("utf-8", "replace"))
-            self._conflict(revert.acts, found)
+    def _settle_whole(self, path: str, sentence: str, now: bytes, before: bytes | None, revert: _Revert) -> None:
+        """Settle a page that can only be taken whole, from before or as it is."""
+        was, present = None if before is None else before.decode("utf-8", "replace"), now.decode("utf-8", "replace")
+        identity = self._identity("page", revert.after.path, was, present)
+        found = UndoConflict(identity, path, "page", sentence, was, present)
+        if self._decide(revert.acts, found) == "before":
+            self._put(path, before)
 
-    def _settle_text(self, path: str, page: _Page, revert: _Revert, choice: Take) -> None:
+    def _settle_text(self, path: str, page: _Page, revert: _Revert) -> None:
         """Merge the way back into the current page."""
         after, now, before = self._then(revert.after), self._current(page), self._then(revert.before)
         texts = [_text(raw) for raw in (after, now, before)]
         if any(text is None for text in texts):
-            if choice == "before":
-                self._put(path, before)
-            elif choice == "":
-                sentence = f"{path} has changed since, and can't be merged, because it is not UTF-8"
-                was, present = before.decode("utf-8", "replace"), now.decode("utf-8", "replace")
-                self._conflict(revert.acts, UndoConflict(path, "page", sentence, was, present))
+            sentence = f"{path} has changed since, and can't be merged, because it is not UTF-8"
+            self._settle_whole(path, sentence, now, before, revert)
             return
         base, ours, theirs = [text or "" for text in texts]
         if _line_ends(base) != _line_ends(ours):
             # Somebody has converted the page since.
             base, theirs = fit_line_ends(base, [ours]), fit_line_ends(theirs, [ours])
         joined = join(cut(base), cut(ours), cut(theirs))
-        if joined.conflicts and choice == "before":
-            # With the sides changed, the state before the change wins where both touch the same text.
-            joined = join(cut(base), cut(theirs), cut(ours))
-        elif choice == "":
-            for one in joined.conflicts:
-                sentence = f"{path} has changed since at the same place"
-                found = UndoConflict(path, "text", sentence, one.theirs, one.ours, one.section, one.line)
-                self._conflict(revert.acts, found)
-        self._put(path, joined.text.encode())
+        sentence = f"{path} has changed since at the same place"
+        conflicts = [
+            UndoConflict(
+                self._identity("text", revert.after.path, one.theirs, one.ours),
+                path,
+                "text",
+                sentence,
+                one.theirs,
+                one.ours,
+                one.section,
+                one.line,
+            )
+            for one in joined.conflicts
+        ]
+        wanted = [self.take(conflict) == "before" for conflict in conflicts]
+        text, taken = take_sides(base, ours, theirs, joined, wanted)
+        for conflict, wants, takes in zip(conflicts, wanted, taken, strict=True):
+            self._decide(revert.acts, conflict, reason=ONLY_TOGETHER if wants and not takes else "")
+        self._put(path, text.encode())
 
     def _put(self, path: str, raw: bytes | None) -> None:
         page = self._pages.pop(path, None)

@@ -66,7 +66,7 @@ class PastAct:
 class UndoRequest:
     """Take back these acts, newest first, as one act. `path` is the page that the request is about.
 
-    `take` is the choice for all conflicts, `take_at` that for the conflicts of single pages.
+    `take` is the choice for all conflicts, `take_at` that for single ones, by their ids, or for those of single pages, by path.
     """
 
     actor: Actor
@@ -84,15 +84,22 @@ class UndoRequest:
         act = self.acts[0]
         return storable(f"undo change {act.name}" + (f" by {act.by}" if act.by else " made outside the server"))
 
+    def side_of(self, conflict: UndoConflict) -> Take:
+        """Return the side chosen for the conflict."""
+        chosen = self.take_at or {}
+        return chosen.get(conflict.id, chosen.get(conflict.path, self.take))
+
 
 @dataclass(frozen=True, slots=True)
 class UndoConflict:
     """A part of a change that can't be taken back without touching what came later, with both sides.
 
     `kind`: `text` is a passage of a page; `page` is a whole page, where None means that there is none; `place` is the path of a page.
-    `before` is the side before the change, `now` the current one. `choices` are the sides that can be taken.
+    `before` is the side before the change, `now` the current one. `choices` are the sides that can be taken, `taken` the one that is.
+    `id` stays the same whichever sides other conflicts take, and as long as both sides have these texts.
     """
 
+    id: str
     path: str
     kind: Literal["text", "page", "place"]
     sentence: str
@@ -101,6 +108,7 @@ class UndoConflict:
     section: str = ""
     line: int = 0
     choices: tuple[Take, ...] = ("before", "now")
+    taken: Take = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,7 @@ class UndoAnswer:
 
     `done`: all of it; `partial`: without the parts in `conflicts`, which stay as they are now; `conflict`: nothing is written, because
     all of it is in conflict; `unchanged`: nothing is left of it. `pages` are all pages that were written, `gone` those that were
-    removed. `undone` are the acts that were taken back completely.
+    removed. `undone` are the acts that were taken back completely. `decided` are the conflicts for which a side was chosen.
     """
 
     status: Literal["done", "partial", "conflict", "unchanged"]
@@ -118,6 +126,7 @@ class UndoAnswer:
     undone: Sequence[PastAct]
     conflicts: Sequence[UndoConflict]
     notes: Sequence[str]
+    decided: Sequence[UndoConflict] = ()
 
 
 def past_act(act: RecordedAct) -> PastAct:

@@ -71,7 +71,7 @@ class Undo:
 
         acts = await undo.of_page("notes/tea.md", "412")            # or of_change("412"), of_host("laptop", since)
         plan = await undo.plan(acts, by="ada@page")
-        plan = await undo.plan(acts, by="ada@page", take="before")  # if `plan.answer.conflicts` needs a choice
+        plan = await undo.plan(acts, by="ada@page", take_at={conflict.id: "before"})  # for one of `plan.answer.conflicts`
         done = await undo.execute(plan, decision="approved by ada (page, by word)")
         acts = await undo.of_change(done.change)                    # to undo the undo
 
@@ -187,9 +187,9 @@ class Undo:
     ) -> UndoPlan:
         """Return what taking these acts back would do now. Changes nothing.
 
-        `by` is the person's principal. `take` decides all conflicts, `take_at` those of single pages: `before` writes the text from
-        before the change, `now` leaves the current text. Where neither decides, the rest is taken back and the conflict is in
-        `answer.conflicts`.
+        `by` is the person's principal. `take` decides all conflicts, `take_at` single ones (by id) or those of single pages (by
+        path): `before` writes the text from before the change, `now` leaves the current text. Where neither decides, the rest is
+        taken back and the conflict is in `answer.conflicts`.
 
         Raises:
             UnknownRevision: a state of a page is no longer kept.

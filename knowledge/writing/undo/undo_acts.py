@@ -55,13 +55,12 @@ class UndoActs:
     async def _composed(
         self, request: UndoRequest, contents: Contents, moves: Sequence[Revision]
     ) -> ActWork[UndoAnswer]:
-        take_at = request.take_at or {}
         present = {path: raw.decode("utf-8", "replace") for path, raw in contents.items() if raw is not None}
         names = LinkTargets(lambda _: False)
         if moves:  # otherwise no link has to follow anything
             past = await self._past_texts(request.acts)
             names = await self._backlinks.names([*present.values(), *past], known=present)
-        made = Composition(contents, PagePlaces(moves), names, self._content, lambda p: take_at.get(p, request.take))
+        made = Composition(contents, PagePlaces(moves), names, self._content, request.side_of)
         for act in request.acts:
             await made.take_back(act)
         # On another thread, because merging many long pages takes seconds.
@@ -86,6 +85,7 @@ class UndoActs:
             undone,
             made.conflicts,
             list(dict.fromkeys(made.notes)),
+            made.decided,
         )
         return ActWork(
             contents=written,

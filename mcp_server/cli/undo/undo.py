@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,11 +15,18 @@ from mcp_server.cli.terminal import keyboard, times
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, nonempty
 from mcp_server.cli.terminal.output import print_json, say
-from mcp_server.cli.undo.view import answer_fields, changed_pages, outcome_line, plan_fields, plan_lines
+from mcp_server.cli.undo.view import (
+    answer_fields,
+    change_lines,
+    changed_pages,
+    outcome_line,
+    plan_fields,
+    plan_lines,
+)
 from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
-    from knowledge.writing.undo.past_act import PastAct
+    from knowledge.writing.undo.past_act import PastAct, Take
     from knowledge.writing.undo.undo import UndoPlan
     from mcp_server.app.composition import App
 
@@ -44,9 +51,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", type=times.since, help=times.FORMS)
     parser.add_argument(
         "--take",
-        choices=("before", "now"),
-        default="",
-        help="where something was changed again since: write the text from before, or leave the current one",
+        metavar="SIDE",
+        type=_side,
+        action="append",
+        default=[],
+        help="in each conflict: `before` writes the text from before, `now` leaves the current one; ID=before or ID=now: in one",
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would change")
     parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
@@ -74,12 +83,20 @@ async def _undo(args: argparse.Namespace, settings: Settings) -> int:
             say(visible(f"{args.host} has changed nothing since then that is not undone already"))
             return NOT_DONE
         person = Approver(os_user(), "terminal")
-        plan = await app.approvals.plan_undo(acts, person, take=args.take)
+        take, take_at = _taken(args.take)
+        plan = await app.approvals.plan_undo(acts, person, take=take, take_at=take_at)
+        known = {one.id for one in (*plan.answer.conflicts, *plan.answer.decided)}
+        if unknown := sorted(set(take_at) - known):
+            raise WronglyAsked(
+                f"there is no conflict {', '.join(unknown)}; --dry-run shows the conflicts with their ids"
+            )
         if settings.json and (args.dry_run or plan.changes_nothing):
             print_json({**plan_fields(plan), "change": None, "dry_run": args.dry_run})
         if not settings.json:
             for line in plan_lines(plan):
                 print(line)
+            if plan.answer.conflicts and keyboard.is_terminal() and not (args.dry_run or args.yes):
+                plan = await _decided(app, plan, person, take, take_at)
         if plan.changes_nothing:
             say(_why_nothing(plan))
             return NOT_DONE
@@ -94,9 +111,46 @@ async def _acts(app: App, args: argparse.Namespace) -> Sequence[PastAct]:
     return await app.services.undo.of_page(args.path, args.change or "")
 
 
+def _side(typed: str) -> tuple[str, Take]:
+    """Return the conflict, "" for all of them, and its side."""
+    identity, _, side = typed.rpartition("=")
+    if side not in ("before", "now") or (not identity and "=" in typed):
+        raise argparse.ArgumentTypeError(f"{typed!r} is no side: write before, now, ID=before or ID=now")
+    return identity, "before" if side == "before" else "now"
+
+
+def _taken(sides: Sequence[tuple[str, Take]]) -> tuple[Take, dict[str, Take]]:
+    """Return the side for all conflicts, "" for none, and those for single ones."""
+    chosen = dict(sides)
+    return chosen.pop("", ""), chosen
+
+
+async def _decided(app: App, plan: UndoPlan, person: Approver, take: Take, take_at: Mapping[str, Take]) -> UndoPlan:
+    """Ask for a side in each conflict, and return the undo with them, shown if any was chosen."""
+    chosen = dict(take_at)
+    for number, conflict in enumerate(plan.answer.conflicts, 1):
+        answers: dict[str, Take] = {side[0]: side for side in conflict.choices}
+        offers = {"b": "[b] takes the text from before", "n": "[n] keeps it as it is now and counts as undone"}
+        question = f"Conflict {number}: {', '.join(offers[key] for key in answers)}, [Enter] leaves it open: "
+        while (typed := (await keyboard.line(question)).lower()) and typed[:1] not in answers:
+            continue
+        if typed:
+            chosen[conflict.id] = answers[typed[:1]]
+    if chosen == take_at:
+        return plan
+    plan = await app.approvals.plan_undo(plan.acts, person, take=take, take_at=chosen)
+    print("\nWith your choices:")
+    for line in change_lines(plan):
+        print(line)
+    return plan
+
+
 def _why_nothing(plan: UndoPlan) -> str:
     if plan.answer.conflicts:
-        return "nothing was undone: all of it was changed again since. --take before writes the text from before all the same"
+        return (
+            "nothing was undone: all of it was changed again since. --take before writes the text from before all the same, "
+            "--take ID=before in one conflict"
+        )
     return "nothing was undone: nothing is left to undo"
 
 
@@ -105,7 +159,9 @@ async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.
         say(ONLY_AT_A_TERMINAL)
         return NOT_DONE
     if plan.answer.conflicts:
-        say("the parts in conflict stay as they are now; --take before writes the text from before there, too")
+        say(
+            "the open conflicts stay as they are now; --take before, or --take ID=before for one, writes the text from before"
+        )
     count = len(plan.answer.undone) or len(plan.acts)
     pages = len(changed_pages(plan))
     question = f"Undo {count} change{'s' if count > 1 else ''} on {pages} page{'s' if pages > 1 else ''}?"

@@ -21,6 +21,11 @@ def plan_lines(plan: UndoPlan) -> Iterator[str]:
         yield visible(_act_line(act))
     if len(plan.acts) > MOST_ACTS:
         yield f"and {len(plan.acts) - MOST_ACTS} more changes"
+    yield from change_lines(plan)
+
+
+def change_lines(plan: UndoPlan) -> Iterator[str]:
+    """Yield the diff of each page, the open conflicts and remarks."""
     shown = 0
     for file in changed_pages(plan):
         yield ""
@@ -47,7 +52,7 @@ def conflict_lines(conflicts: Sequence[UndoConflict]) -> Iterator[str]:
     for number, conflict in enumerate(conflicts, 1):
         where = f", in {conflict.section}" if conflict.section else ""
         yield ""
-        yield visible(f"conflict {number}: {conflict.sentence}{where}")
+        yield visible(f"conflict {number} ({conflict.id}): {conflict.sentence}{where}")
         for name, side in (("before", conflict.before), ("now", conflict.now)):
             lines = ["(no page)"] if side is None else side.splitlines() or ["(nothing)"]
             for line in lines[:MOST_SIDE_LINES]:
@@ -80,19 +85,8 @@ def answer_fields(answer: UndoAnswer) -> dict[str, Any]:
         "status": answer.status,
         "pages": list(answer.pages),
         "gone": list(answer.gone),
-        "conflicts": [
-            {
-                "path": one.path,
-                "kind": one.kind,
-                "section": one.section,
-                "line": one.line,
-                "reason": one.sentence,
-                "before": one.before,
-                "now": one.now,
-                "choices": list(one.choices),
-            }
-            for one in answer.conflicts
-        ],
+        "conflicts": [_conflict_fields(one) for one in answer.conflicts],
+        "decided": [{**_conflict_fields(one), "take": one.taken} for one in answer.decided],
         "notes": list(answer.notes),
     }
 
@@ -106,6 +100,20 @@ def outcome_line(answer: UndoAnswer, count: int) -> str:
         parts = len(answer.conflicts)
         what += f", except {parts} part{'s' if parts > 1 else ''} in conflict, which stay{'' if parts > 1 else 's'}"
     return what
+
+
+def _conflict_fields(conflict: UndoConflict) -> dict[str, Any]:
+    return {
+        "id": conflict.id,
+        "path": conflict.path,
+        "kind": conflict.kind,
+        "section": conflict.section,
+        "line": conflict.line,
+        "reason": conflict.sentence,
+        "before": conflict.before,
+        "now": conflict.now,
+        "choices": list(conflict.choices),
+    }
 
 
 def _act_line(act: PastAct) -> str:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from knowledge.errors import EffectChanged
 from knowledge.history.timestamps import utc_text
 from knowledge.writing.effect import FileEffect
-from knowledge.writing.undo.past_act import PastAct, Take, UndoConflict
+from knowledge.writing.undo.past_act import PastAct, Take
 from knowledge.writing.undo.undo import UndoPlan
 from mcp_server.approvals.approvers import CannotDecide, requirement_at
 from mcp_server.gate.trust.act_levels import level_of_undo
@@ -26,33 +26,35 @@ from mcp_server.web.proposals.passages import WHOLE_AT_ONCE
 
 MOST_ACTS = 100
 """Changes of one undo that are listed."""
-MOST_CHOICES = 500
-"""Pages whose conflicts a form decides."""
 MOST_CONFLICTS = 50
+"""Conflicts that a form shows and decides one by one."""
 CHANGED_SINCE = "Nothing was undone: the pages have changed since you looked. This is what undoing would do now."
 
 
 @dataclass(frozen=True, slots=True)
 class UndoChoice:
-    """What a person asks to take back: one `change`, or everything by a `host` `since` a time, and the sides chosen by page."""
+    """What a person asks to take back: one `change`, or everything by a `host` `since` a time.
+
+    `take` is the side chosen for all conflicts, `take_at` that for single ones, by their ids.
+    """
 
     change: str
     host: str
     since: str
+    take: Take
     take_at: Mapping[str, Take]
 
     @classmethod
     def of(cls, fields: Mapping[str, str]) -> UndoChoice:
         """Return the choice in a form or an address."""
         chosen: dict[str, Take] = {}
-        for number in range(MOST_CHOICES):
-            path, take = fields.get(f"path-{number}"), fields.get(f"take-{number}")
-            if path is None:
-                break
-            if take in ("before", "now"):
-                chosen[path] = "before" if take == "before" else "now"
+        for number in range(MOST_CONFLICTS):
+            conflict, take = fields.get(f"conflict-{number}"), _side(fields.get(f"take-{number}"))
+            if conflict and take:
+                chosen[conflict] = take
         change, host, since = (fields.get(name, "").strip() for name in ("change", "host", "since"))
-        return cls(change, host, since, chosen)
+        take = _side(fields.get("take"))
+        return cls(change, host, since, take, {} if take else chosen)
 
     def at(self, now: datetime) -> UndoChoice:
         """Return the same choice with a time that means the same later: `2h` does not.
@@ -65,11 +67,11 @@ class UndoChoice:
     @property
     def fields(self) -> Mapping[str, str]:
         """The fields of a form that make the same choice."""
-        named = {"change": self.change, "host": self.host, "since": self.since}
+        named = {"change": self.change, "host": self.host, "since": self.since, "take": self.take}
         chosen = {
             f"{name}-{number}": value
-            for number, (path, take) in enumerate(self.take_at.items())
-            for name, value in (("path", path), ("take", take))
+            for number, (conflict, take) in enumerate(self.take_at.items())
+            for name, value in (("conflict", conflict), ("take", take))
         }
         return {name: value for name, value in {**named, **chosen}.items() if value}
 
@@ -88,7 +90,7 @@ async def rehearsal(request: PageRequest) -> Response:
         return await _asking(
             request, choice, f"{choice.host} has changed nothing since then that is not undone already."
         )
-    plan = await request.page.approvals.plan_undo(acts, request.person(), take_at=choice.take_at)
+    plan = await request.page.approvals.plan_undo(acts, request.person(), take=choice.take, take_at=choice.take_at)
     return await _shown(request, choice, plan)
 
 
@@ -102,7 +104,7 @@ async def undo(request: PageRequest, form: Form) -> Response:
         return await _asking(request, choice, str(error))
     if not acts:
         raise CannotDecide("these changes are undone already")
-    plan = await request.page.approvals.plan_undo(acts, request.person(), take_at=choice.take_at)
+    plan = await request.page.approvals.plan_undo(acts, request.person(), take=choice.take, take_at=choice.take_at)
     if plan.changes_nothing:
         raise CannotDecide("nothing is left to undo")
     if plan.digest != form.get("digest"):
@@ -113,7 +115,7 @@ async def undo(request: PageRequest, form: Form) -> Response:
         proposal = await request.page.approvals.ask_undo(plan, request.person())
         return see(f"/proposals/{proposal.id}")
     except EffectChanged:
-        plan = await request.page.approvals.plan_undo(acts, request.person(), take_at=choice.take_at)
+        plan = await request.page.approvals.plan_undo(acts, request.person(), take=choice.take, take_at=choice.take_at)
         return await _shown(request, choice, plan, CHANGED_SINCE)
     return see("/history?" + urlencode({"undone": done.change}))
 
@@ -141,6 +143,8 @@ async def _shown(request: PageRequest, choice: UndoChoice, plan: UndoPlan, probl
     passkeys = bool(await request.trust.passkeys())
     level = await level_of_undo(request.services, plan)
     address = "/undo?" + urlencode(choice.fields)
+    # Decided ones stay in view, in place, so that another side can be taken.
+    conflicts = sorted((*plan.answer.conflicts, *plan.answer.decided), key=lambda one: (one.path, one.line, one.id))
 
     def values() -> Mapping[str, Any]:
         left = {file.moved_from for file in plan.files}
@@ -156,8 +160,8 @@ async def _shown(request: PageRequest, choice: UndoChoice, plan: UndoPlan, probl
             "short": short,
             "acts": plan.acts[:MOST_ACTS],
             "more_acts": max(0, len(plan.acts) - MOST_ACTS),
-            "conflicts": _by_page(plan.answer.conflicts[:MOST_CONFLICTS], choice),
-            "more_conflicts": max(0, len(plan.answer.conflicts) - MOST_CONFLICTS),
+            "conflicts": conflicts[:MOST_CONFLICTS],
+            "more_conflicts": max(0, len(conflicts) - MOST_CONFLICTS),
             "needs": requirement_at(level, "page", passkeys=passkeys),
             "level": int(level),
             "address": address,
@@ -167,18 +171,8 @@ async def _shown(request: PageRequest, choice: UndoChoice, plan: UndoPlan, probl
     return await request.show("undo.html", values, 409 if problem else 200)
 
 
-def _by_page(
-    conflicts: Sequence[UndoConflict], choice: UndoChoice
-) -> list[tuple[str, Sequence[UndoConflict], Sequence[Take]]]:
-    """Return the pages that need a choice or have one: their conflicts, and the sides that can be taken."""
-    pages: dict[str, list[UndoConflict]] = {path: [] for path in choice.take_at}
-    for conflict in conflicts:
-        pages.setdefault(conflict.path, []).append(conflict)
-    every: tuple[Take, ...] = ("before", "now")
-    return [
-        (path, found, [take for take in every if all(take in conflict.choices for conflict in found)])
-        for path, found in pages.items()
-    ]
+def _side(value: str | None) -> Take:
+    return "before" if value == "before" else "now" if value == "now" else ""
 
 
 def _effect(file: FileEffect) -> str:

@@ -121,6 +121,40 @@ def test_a_conflict_is_shown_with_both_sides_and_the_earlier_one_can_be_taken(an
     assert pages(ann)["tea.md"] == TEA
 
 
+def test_each_conflict_takes_a_side_of_its_own_typed_or_named_by_its_id(ann: Person) -> None:
+    async def often(host: Writer) -> None:
+        await edit(host, "two minutes", "five minutes")
+        base = await host.revision("tea.md")
+        changed = host.text("tea.md").replace("five", "four").replace("six", "seven")
+        await host.merge("tea.md", changed, base_revision=base, section="*")
+        await edit(host, "four minutes", "three minutes")
+        await edit(host, "seven cups", "eight cups")
+
+    hosted(ann, often)
+    wrong = ann.asked(lambda state: state.ledger.history("tea.md", limit=3))[2].seq
+    change = ("undo", "tea.md", "--change", str(wrong))
+    rehearsed = json.loads(ann.here(*change, "--dry-run", "--json").stdout)
+    minutes, cups = rehearsed["conflicts"]
+    assert (minutes["before"], cups["now"]) == ("Green tea takes five minutes.\n", "There are eight cups.\n")
+    chosen = json.loads(ann.here(*change, "--dry-run", "--json", "--take", f"{cups['id']}=before").stdout)
+    assert [one["id"] for one in chosen["conflicts"]] == [minutes["id"]], "ids stay"
+    assert [(one["id"], one["take"]) for one in chosen["decided"]] == [(cups["id"], "before")]
+    assert "+There are six cups." in chosen["files"][0]["diff"]
+    assert "no conflict nope" in ann.here(*change, "--take", "nope=now").stderr
+    with ann.at(*change) as screen:
+        screen.until(f"conflict 1 ({minutes['id']})", "Conflict 1: [b] takes the text from before")
+        screen.type("?\n")
+        screen.until("Conflict 1: [b]", "Conflict 1: [b]")
+        screen.type("\n")
+        screen.until("Conflict 2: [b]")
+        screen.type("b\n")
+        screen.until("With your choices:", "+There are six cups.", "Undo 1 change on 1 page?")
+        screen.type("y\n")
+        screen.until("1 change undone on 1 page, except 1 part in conflict, which stays")
+        assert screen.left() == 0
+    assert pages(ann)["tea.md"] == TEA.replace("two", "three")
+
+
 def test_all_that_a_host_did_is_undone_at_once_and_as_advisory_from_level_4_on(ann: Person) -> None:
     before = pages(ann)
     hosted(ann, hour)
@@ -185,6 +219,8 @@ def test_an_undo_to_sign_that_would_do_something_else_by_then_does_nothing(ann: 
         (["--host", "wild"], "--host and --since belong together"),
         (["--host", "wild", "--since", "today", "--change", "3"], "--change belongs to a page"),
         (["--host", "wild", "--since", "yesterdayish"], "is not a time"),
+        (["tea.md", "--take", "after"], "'after' is no side: write before, now"),
+        (["tea.md", "--take", "=now"], "is no side"),
     ],
 )
 def test_a_wrong_command_line_is_explained(ann: Person, words: list[str], says: str) -> None:

@@ -309,6 +309,30 @@ async def test_where_something_changed_again_both_sides_are_offered_and_the_chos
     assert "forty seconds" in place.text()
 
 
+async def test_each_conflict_takes_a_side_of_its_own(place: Place) -> None:
+    page = "# Tea\n\nIt takes {} minutes.\n\nThe pot is blue.\n\nThere are {} cups.\n"
+    changes: list[str] = []
+    async with writing(place.settings, host="laptop") as host:
+        for numbers in (("two", "six"), ("four", "seven"), ("five", "eight")):
+            base = await host.revision("tea.md") if changes else None
+            await host.merge("tea.md", page.format(*numbers), **({"base_revision": base} if base else {}))
+            changes.append((await host.app.services.undo.of_page("tea.md"))[0].name)
+    visitor = await place.visitor()
+    html = await visitor.look(f"/undo?change={changes[1]}")
+    assert "2 conflicts are open" in html
+    assert re.findall(r"<legend>(Conflict \d of \d)", html) == ["Conflict 1 of 2", "Conflict 2 of 2"]
+    html = await visitor.look(f"/undo?{urlencode({**forms(html)['/undo'], 'take-1': 'before'})}")
+    assert "1 conflict is open" in html
+    assert re.findall(r"<del>(\w+)</del>", html) == ["eight"], "both sides stay in view, one of them is written"
+    assert "There are eight cups." in html
+    await visitor.send("/undo")
+    assert place.text("tea.md") == page.format("five", "six")
+    html = await visitor.look(f"/undo?change={changes[1]}&take=before")
+    assert "Every conflict is decided." in html
+    await visitor.send("/undo")
+    assert place.text("tea.md") == page.format("two", "six")
+
+
 async def test_what_was_not_shown_is_not_done(place: Place) -> None:
     await days_work(place)
     visitor = await place.visitor()
