@@ -90,7 +90,7 @@ def parse(path: str, raw: bytes) -> Document:
         problems.append(front.problem)
     metadata, origin = front.metadata, _origin(front.metadata)
     found = scan(lines, front.body)
-    headings = _headings(found.blocks)
+    headings = headings_of(found.blocks)
     prose = _prose(lines, found)
     title = _title(path, metadata, headings)
     targets = link_targets(prose) if "[" in prose else []
@@ -151,7 +151,7 @@ def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
         AmbiguousName: several match, and their paths do not tell them apart.
     """
     wanted = _folded(name.lstrip("#"))
-    by_anchor = _anchors(headings).get(name.strip().lstrip("#").strip().casefold())
+    by_anchor = anchors(headings).get(name.strip().lstrip("#").strip().casefold())
     paths = [HEADING_SEPARATOR.join(_folded(part) for part in heading.path) for heading in headings]
 
     def ending(text: str) -> list[Heading]:
@@ -174,8 +174,8 @@ def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
     if not found or not wanted:
         raise NoSuchSection(path, name, _most_similar(headings, name))
     if len(found) > 1:
-        anchors = {heading.line: anchor for anchor, heading in _anchors(headings).items()}
-        shown = [f"{HEADING_SEPARATOR.join(h.path)} (#{anchors[h.line]}, line {h.line})" for h in found]
+        by_line = {heading.line: anchor for anchor, heading in anchors(headings).items()}
+        shown = [f"{HEADING_SEPARATOR.join(h.path)} (#{by_line[h.line]}, line {h.line})" for h in found]
         raise AmbiguousName(name, shown)
     return found[0]
 
@@ -205,7 +205,7 @@ def _most_similar(headings: Sequence[Heading], name: str) -> list[str]:
     return [HEADING_SEPARATOR.join(heading.path) for heading in sorted(headings, key=likeness, reverse=True)]
 
 
-def _anchors(headings: Sequence[Heading]) -> dict[str, Heading]:
+def anchors(headings: Sequence[Heading]) -> dict[str, Heading]:
     """Return every heading by its GitHub anchor; the second of a name has `-1`, and so on."""
     found: dict[str, Heading] = {}
     counts: dict[str, int] = {}
@@ -275,7 +275,8 @@ def _decoded(raw: bytes) -> tuple[str, list[str]]:
     return text, problems
 
 
-def _headings(blocks: Sequence[Block]) -> tuple[Heading, ...]:
+def headings_of(blocks: Sequence[Block]) -> tuple[Heading, ...]:
+    """Return the headings among the outermost blocks of a page."""
     found: list[Heading] = []
     above: list[Heading] = []
     for block in blocks:

@@ -98,6 +98,17 @@ def sanitize(text: str, emphasised: Sequence[Span] = (), *, tag: str = "mark") -
     return _rendered(text, marks(text), emphasised, tag)
 
 
+class VisibleText:
+    """A text that becomes HTML stretch by stretch, because formatting divides it. Its look-alikes are judged by the whole text."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._found = text, marks(text)
+
+    def html(self, start: int, end: int) -> Markup:
+        """Return a stretch of the text as HTML in which every character is visible."""
+        return Markup("").join(_parts(self._text, (start, end), self._found, titled=len(self._found) <= MOST_TITLES))
+
+
 def sanitize_line(text: str) -> Markup:
     """Return `text` as HTML for a place of one line, in which line ends and tabs are marked too."""
     breaks = [_mark(*match.span(), match.group()) for match in _LINES.finditer(text)]

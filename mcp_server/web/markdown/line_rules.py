@@ -1,0 +1,167 @@
+"""Rules inside a line: wiki links and embeds, tags, highlights, comments, mathematics, bare addresses. Each is linear.
+
+Source: help.obsidian.md (Internal links, Embed files, Tags, Basic formatting syntax); GFM 6.9 for addresses.
+"""
+
+from __future__ import annotations
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Delimiter
+
+_WIKI = re.compile(r"!?\[\[([^\[\]\n|]++)(?:\\?\|([^\[\]\n]*+))?\]\]")
+_TAG = re.compile(r"#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
+_COMMENT = re.compile(r"%%[^%]*+(?:%(?!%)[^%]*+)*+%%")
+_MATH = re.compile(r"\$\$([^$]++)\$\$|\$(?![\s$])((?:[^$\\\n]|\\.|\n(?!\n))++)(?<![\s\\])\$(?!\d)")
+_ADDRESS = re.compile(r"https?://[^\s<>\"`\[\]|]++", re.IGNORECASE)
+_HOST = re.compile(r"https?://[^\s/?#@:]+\.[^\s/?#:.]", re.IGNORECASE)
+_ENTITY = re.compile(r"&\w{1,30};$")
+_EQUALS = ord("=")
+
+
+def add_line_rules(parser: MarkdownIt) -> None:
+    """Add the rules to the parser."""
+    ruler = parser.inline.ruler
+    ruler.before("link", "wiki", _wiki)
+    ruler.after("wiki", "tag", _tag)
+    ruler.after("tag", "comment", _comment)
+    ruler.after("comment", "math", _math)
+    ruler.after("strikethrough", "highlight", _highlight)
+    ruler.before("newline", "address", _address)
+    parser.inline.ruler2.before("emphasis", "highlight", _highlighted)
+
+
+def _wiki(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it calls all of these so
+    if not state.src.startswith(("[[", "![["), state.pos):
+        return False
+    found = _WIKI.match(state.src, state.pos, state.posMax)
+    if not found or not found[1].strip().rstrip("\\"):
+        return False
+    embeds = found[0][0] == "!"
+    if not silent and (embeds or not state.linkLevel):
+        token = state.push("embed" if embeds else "wiki", "", 0)
+        token.meta = {"target": found[1].strip().rstrip("\\").rstrip(), "label": (found[2] or "").strip()}
+        token.content = found[0]
+    elif not silent:
+        state.push("text", "", 0).content = found[0]
+    state.pos = found.end()
+    return True
+
+
+def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    if state.src[state.pos] != "#" or (state.pos and not state.src[state.pos - 1].isspace()) or state.linkLevel:
+        return False
+    found = _TAG.match(state.src, state.pos, state.posMax)
+    name = found[1].strip("/") if found else ""
+    if not found or not name or name.isdigit():
+        return False
+    if not silent:
+        token = state.push("tag", "", 0)
+        token.content, token.meta = found[0], {"name": name}
+    state.pos = found.end()
+    return True
+
+
+def _comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001, ARG001
+    if not state.src.startswith("%%", state.pos):
+        return False
+    found = _COMMENT.match(state.src, state.pos, state.posMax)
+    if not found:
+        return False
+    state.pos = found.end()
+    return True
+
+
+def _math(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    if state.src[state.pos] != "$":
+        return False
+    found = _MATH.match(state.src, state.pos, state.posMax)
+    if not found:
+        return False
+    if not silent:
+        state.push("math", "code", 0).content = found[0]
+    state.pos = found.end()
+    return True
+
+
+def _highlight(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    """Take the marks `==`; the ones that belong together are found later, as with emphasis."""
+    if silent or not state.src.startswith("==", state.pos):
+        return False
+    scanned = state.scanDelims(state.pos, canSplitWord=True)
+    if scanned.length != 2:
+        state.push("text", "", 0).content = "=" * scanned.length
+        state.pos += scanned.length
+        return True
+    state.push("text", "", 0).content = "=="
+    state.delimiters.append(
+        Delimiter(
+            marker=_EQUALS,
+            length=0,
+            token=len(state.tokens) - 1,
+            end=-1,
+            open=scanned.can_open,
+            close=scanned.can_close,
+        )
+    )
+    state.pos += 2
+    return True
+
+
+def _highlighted(state: StateInline) -> None:
+    lists = [state.delimiters, *(meta["delimiters"] for meta in state.tokens_meta if meta and "delimiters" in meta)]
+    for delimiters in lists:
+        for start in delimiters:
+            if start.marker == _EQUALS and start.end != -1:
+                for kind, nesting, mark in (("mark_open", 1, start), ("mark_close", -1, delimiters[start.end])):
+                    token = state.tokens[mark.token]
+                    token.type, token.tag, token.nesting, token.content = kind, "mark", nesting, ""
+
+
+def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    """Make a link of an address in the text. Rules are called at special characters, so it begins at the colon."""
+    if not state.src.startswith("://", state.pos) or state.linkLevel:
+        return False
+    scheme = _scheme_before(state.pending)
+    ahead = state.pending[-len(scheme) - 1 : -len(scheme)]
+    if not scheme or ahead.isalnum() or ahead == "_":
+        return False
+    found = _ADDRESS.match(state.src, state.pos - len(scheme), state.posMax)
+    written = _without_end(found[0]) if found else ""
+    if not _HOST.match(written):
+        return False
+    if not silent:
+        state.pending = state.pending[: -len(scheme)]
+        state.push("link_open", "a", 1).attrs = {"href": state.md.normalizeLink(written)}
+        state.push("text", "", 0).content = written
+        state.push("link_close", "a", -1)
+    state.pos += len(written) - len(scheme)
+    return True
+
+
+def _scheme_before(text: str) -> str:
+    for scheme in ("https", "http"):
+        if text[-len(scheme) :].lower() == scheme:
+            return text[-len(scheme) :]
+    return ""
+
+
+def _without_end(address: str) -> str:
+    """Return the address without the punctuation of the sentence around it."""
+    end = len(address)
+    opened, closed = address.count("("), address.count(")")
+    while end:
+        last = address[end - 1]
+        if last == ")" and closed > opened:
+            closed -= 1
+            end -= 1
+        elif last in "?!.,:*_~'=":
+            end -= 1
+        elif last == ";":
+            entity = _ENTITY.search(address, max(0, end - 32), end)
+            end = entity.start() if entity else end - 1
+        else:
+            break
+    return address[:end]
