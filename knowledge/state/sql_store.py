@@ -43,6 +43,7 @@ KINDS = {
     "origins of pages": "SELECT NULL, count(*), sum(octet_length(packed)) FROM forge.origin",
     "contradictions": "SELECT NULL, count(*), sum(octet_length(told)) FROM forge.contradiction",
     "audit records": "SELECT NULL, count(*), sum(octet_length(body)) FROM forge.audit",
+    "commits of acts": "SELECT NULL, count(*), sum(octet_length(reason) + 200) FROM forge.act_commit",
     "map lines": "SELECT NULL, count(*), sum(octet_length(key) + octet_length(text)) FROM forge.map_line",
     "what was read": "SELECT principal, count(*), sum(octet_length(path) + 60) FROM forge.look GROUP BY principal",
     "sentences of others": """

@@ -24,6 +24,7 @@ from mcp_server.ports import NoticeServices, RunServices
 from mcp_server.runs.local import leads_runs
 
 if TYPE_CHECKING:
+    from knowledge.git.act_commits import ActCommits
     from knowledge.search.use import store as use_store
     from mcp_server.app import retention
     from mcp_server.app.factories import engines, index_service, journey_store, writer
@@ -77,6 +78,7 @@ class Background:
     reaches_services: bool
     indexing: bool
     announcing: bool
+    commits: ActCommits | None = None
 
     def start(self, tasks: TaskGroup) -> None:
         """Start everything in `tasks`. It ends when `tasks` is cancelled."""
@@ -84,6 +86,8 @@ class Background:
         tasks.start_soon(self.shorten_old_texts)
         tasks.start_soon(self.tidy)
         tasks.start_soon(self.execute_approved)
+        if self.commits is not None:
+            tasks.start_soon(self.commit_acts, self.commits)
         # Not in a command at a terminal: it ends long before a run does.
         if self.announcing and leads_runs(self.services):
             tasks.start_soon(self.resume_runs)
@@ -150,6 +154,11 @@ class Background:
             except KnowledgeError:
                 logger.warning("cannot look after proposals now", exc_info=True)
             await anyio.sleep(RESUME_S)
+
+    async def commit_acts(self, commits: ActCommits) -> None:
+        """Commit changes of pages to Git. The processes of a knowledge base take turns."""
+        await anyio.sleep(START_DELAY_S)
+        await commits.run()
 
     async def resume_runs(self) -> None:
         """Continue runs that a person decided on, or whose process died."""

@@ -26,6 +26,7 @@ from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
+from mcp_server.app.settings.environment import git_environment
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.page_notice import Review
@@ -49,6 +50,8 @@ from mcp_server.transport.tokens import bearer
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
+    from knowledge.git import act_commits
+    from knowledge.git.act_commits import ActCommits
     from knowledge.search.use.recorder import UseRecorder
     from mcp_server.app.factories import connectors as connector_factory
     from mcp_server.app.factories import finder as finders
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
 else:
+    # Only where FORGE_GIT says so.
+    act_commits = LateModule("knowledge.git.act_commits")
     finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
     connector_factory = LateModule("mcp_server.app.factories.connectors")
@@ -213,6 +218,9 @@ async def open_app(
             sessions.serve(built)
             return built
 
+        commits = commits_of(base, settings)
+        if commits is not None:
+            await commits.begin()
         tasks.start_soon(ledger.run)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(watch_after_writes)
@@ -229,12 +237,22 @@ async def open_app(
             reaches_services=bool(connectors),
             indexing=indexing,
             announcing=announcing,
+            commits=commits,
         ).start(tasks)
         try:
             yield App(server, services, gate, base, approvals, review, callers)
         finally:
+            if commits is not None:
+                await commits.last()
             # Background work never ends by itself.
             tasks.cancel_scope.cancel()
+
+
+def commits_of(base: KnowledgeBase, settings: Settings) -> ActCommits | None:
+    """Return what commits the acts of this knowledge base to Git, None if the settings leave that to the person."""
+    if settings.git != "commit":
+        return None
+    return act_commits.ActCommits(base.state, base.vault.root, git_environment(), holder=holder_name(), now=utc_now)
 
 
 def _use_recorder_of(base: KnowledgeBase, kept: timedelta | None) -> Callable[[], UseRecorder] | None:

@@ -22,6 +22,30 @@ def worker_environment() -> dict[str, str]:
     return {**{name: os.environ[name] for name in needed if name in os.environ}, **alone}
 
 
+def git_environment() -> dict[str, str]:
+    """Return the environment of the program git and its filters: what they need to find their configuration, and no secret.
+
+    Of git's own variables, only those that say where its configuration is and who commits: others, such as GIT_DIR and
+    GIT_INDEX_FILE, belong to the program that started the server.
+    """
+    needed = (
+        *("PATH", "HOME", "USER", "LOGNAME", "EMAIL", "LANG", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH"),
+        *(
+            "XDG_CONFIG_HOME",
+            "USERPROFILE",
+            "HOMEDRIVE",
+            "HOMEPATH",
+            "APPDATA",
+            "LOCALAPPDATA",
+            "SYSTEMROOT",
+            "PATHEXT",
+        ),
+        *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH", "GIT_COMMITTER_NAME"),
+        *("GIT_COMMITTER_EMAIL", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
+    )
+    return {name: os.environ[name] for name in needed if name in os.environ}
+
+
 def text_editor() -> str:
     """Return the command of the person's text editor: VISUAL, EDITOR, or the system's usual one."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if sys.platform == "win32" else "vi")

@@ -522,6 +522,15 @@ class Settings:
         default=(),
         shown="none; `knowledge-forge trust places` adds and lists others",
     )
+    git: str = setting(
+        "FORGE_GIT",
+        values.one_of("off", "commit"),
+        (
+            "`commit` commits each change of pages in the Git repository that the knowledge base lies in "
+            "([guide](../guides/git.md)); `off` leaves commits to you."
+        ),
+        default="off",
+    )
     exclude: tuple[str, ...] = setting(
         "FORGE_EXCLUDE",
         values.names,

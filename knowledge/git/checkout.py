@@ -1,0 +1,391 @@
+"""A checkout of a Git repository, and commits in it that leave everything else of it as it was.
+
+A commit is built from blobs in a private copy of the index, never from the working tree, and becomes the branch's newest one by a
+compare-and-swap. The new index is linked to `index.lock` first, so that no other git writes the index meanwhile; and since a lock is
+a complete index of known content, the next process can finish or remove the lock of one that was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from knowledge.errors import KnowledgeError
+from knowledge.git.program import Git, GitFailed
+
+OPERATIONS = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase or `git am`",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert of several commits",
+    "BISECT_LOG": "a bisect",
+}
+"""What is in progress while the repository has a file or folder of that name."""
+AT_ONCE = 200
+"""Paths of one command line."""
+OUR_INDEX = "forge-index"
+FILE = "100644"
+LEFTOVER_S = 3600.0
+
+
+class CommitWaits(KnowledgeError):
+    """No commit can be made now. `mend` says what to do; "" if it passes by itself."""
+
+    def __init__(self, reason: str, mend: str = "") -> None:
+        self.reason, self.mend = reason, mend
+        super().__init__(reason)
+
+
+class NoCheckout(CommitWaits):
+    """The knowledge base is in no checkout of a Git repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The branch that is checked out, `refs/heads/...`, and its newest commit."""
+
+    ref: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A file in a commit."""
+
+    mode: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPart:
+    """One commit to make: a blob for each path of the repository, None for a path that goes."""
+
+    files: Mapping[str, str | None]
+    message: str
+    author: tuple[str, str]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltCommits:
+    """Commits that exist as objects and are on no branch yet. `index` is the index that belongs to the newest one."""
+
+    branch: Branch
+    commits: Sequence[str]
+    index: Path
+    index_sum: str
+    basis: os.stat_result
+    """The status of the repository's index when it was copied."""
+
+    @property
+    def newest(self) -> str:
+        """The id of the newest commit."""
+        return self.commits[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A working tree with its repository. `root` is the folder of the knowledge base, `top` that of the working tree."""
+
+    git: Git
+    root: Path
+    top: Path
+    git_dir: Path
+
+    @classmethod
+    def of(cls, root: Path, environment: Mapping[str, str]) -> Checkout:
+        """Return the checkout that the folder is in; git runs with these variables.
+
+        Raises:
+            NoCheckout: it is in none, or git is not allowed to use it.
+            NoGit: git is not installed.
+        """
+        git = Git.at(root, environment)
+        try:
+            top = Path(git.run("rev-parse", "--show-toplevel").line)
+            git_dir = Path(git.run("rev-parse", "--absolute-git-dir").line)
+        except GitFailed as error:
+            raise _unusable(root, error) from error
+        return cls(replace(git, folder=top), Path(os.path.realpath(root)), Path(os.path.realpath(top)), git_dir)
+
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    def branch(self) -> Branch:
+        """Return the branch on which a commit can be made now.
+
+        Raises:
+            CommitWaits: none can; the reason says why.
+        """
+        self._require_rest()
+        named = self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1))
+        if named.code:
+            raise CommitWaits("HEAD is detached, so a commit would belong to no branch", "switch to a branch")
+        found = self.git.run("rev-parse", "-q", "--verify", f"{named.line}^{{commit}}", codes=(0, 1))
+        if found.code:
+            branch = named.line.removeprefix("refs/heads/")
+            raise CommitWaits(f"the branch {branch} has no commit yet", "make the first commit yourself")
+        return Branch(named.line, found.line)
+
+    def person(self) -> tuple[str, str]:
+        """Return name and address of the person whose repository it is, the committer.
+
+        Raises:
+            CommitWaits: git knows none.
+        """
+        try:
+            told = self.git.run("var", "GIT_COMMITTER_IDENT").line
+        except GitFailed as error:
+            mend = "git config user.name NAME, and git config user.email ADDRESS"
+            raise CommitWaits("git does not know who commits (user.name and user.email)", mend) from error
+        name, _, rest = told.rpartition(" <")
+        return name, rest.partition(">")[0]
+
+    def head(self) -> str:
+        """Return the newest commit that is checked out, "" if there is none."""
+        return self.git.run("rev-parse", "-q", "--verify", "HEAD^{commit}", codes=(0, 1)).line
+
+    def entries(self, commit: str, paths: Sequence[str]) -> Mapping[str, TreeEntry]:
+        """Return the files of the commit among these paths of the repository."""
+        found: dict[str, TreeEntry] = {}
+        for some in _some_of(paths):
+            listed = self.git.run("ls-tree", "-z", "--full-tree", commit, "--", *some).output
+            for line in _split(listed):
+                facts, _, path = line.partition("\t")
+                mode, _, blob = facts.split(" ")
+                found[path] = TreeEntry(mode, blob)
+        return found
+
+    def bytes_of(self, blob: str) -> bytes:
+        """Return the bytes of a blob."""
+        return self.git.run("cat-file", "blob", blob).output
+
+    def blob_of(self, path: str, raw: bytes, *, store: bool = False) -> str:
+        """Return the id of the blob that `git add` would make of these bytes at that path: line ends and filters included."""
+        options = ["-w"] if store else []
+        return self.git.run("hash-object", *options, "--stdin", f"--path={path}", stdin=raw).line
+
+    def ignored(self, paths: Sequence[str]) -> frozenset[str]:
+        """Return those of the paths that the repository ignores."""
+        if not paths:
+            return frozenset()
+        stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        return frozenset(_split(self.git.run("check-ignore", "-z", "--stdin", stdin=stdin, codes=(0, 1)).output))
+
+    def last_commit_of(self, path: str) -> str:
+        """Return the newest commit that changed the path, "" if none did."""
+        return self.git.run("log", "-1", "--format=%H", "--", path).line
+
+    def path_of(self, page: str) -> str | None:
+        """Return the path of a page in the repository; None if it lies outside, behind a link, or in a repository of its own."""
+        file = self.root / page
+        real = Path(os.path.realpath(file.parent)) / file.name
+        if real.is_symlink() or not real.is_relative_to(self.top):
+            return None
+        inner = real.relative_to(self.top)
+        if any(os.path.lexists(self.top / above / ".git") for above in inner.parents if above != Path()):
+            return None
+        return inner.as_posix()
+
+    # --- a commit ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def built(self, branch: Branch, parts: Sequence[CommitPart]) -> Iterator[BuiltCommits]:
+        """Yield these commits, one on top of the other, as objects that no branch has.
+
+        Raises:
+            CommitWaits: something is staged, or another process of git is working.
+            GitFailed: git could not make them.
+        """
+        place = self.git_dir / "index"
+        try:
+            basis = place.stat()
+            raw = place.read_bytes()
+        except FileNotFoundError:
+            raise CommitWaits("the repository has no index", "git reset") from None
+        copy = self.git_dir / f"{OUR_INDEX}.{os.getpid()}.{secrets.token_hex(4)}"
+        try:
+            copy.write_bytes(raw)
+            self._require_nothing_staged(branch, copy)
+            name, address = self.person()
+            commits: list[str] = []
+            for part in parts:
+                self._put(copy, branch, part.files)
+                tree = self.git.run("write-tree", index=copy).line
+                parent = commits[-1] if commits else branch.commit
+                commits.append(self._commit(tree, parent, part, (name, address)))
+            left = {path: blob for part in parts for path, blob in part.files.items()}
+            present = [path for path, blob in left.items() if blob and os.path.lexists(self.top / path)]
+            for some in _some_of(present):
+                # Only the times of files: one that an editor has changed since shows as changed.
+                self.git.run("add", "--refresh", "--", *some, index=copy, codes=(0, 1, 128))
+            yield BuiltCommits(branch, commits, copy, _sum(copy), basis)
+        finally:
+            with suppress(FileNotFoundError):
+                copy.unlink()
+
+    def publish(self, built: BuiltCommits) -> None:
+        """Make the newest commit that of the branch, and the index that of the commit.
+
+        Raises:
+            CommitWaits: another process of git was quicker, or is working; nothing was changed.
+        """
+        place, lock = self.git_dir / "index", self.git_dir / "index.lock"
+        self._lock(built.index, lock)
+        try:
+            self._move_branch(built, place)
+        except BaseException:
+            lock.unlink()
+            raise
+        lock.replace(place)
+
+    def _move_branch(self, built: BuiltCommits, place: Path) -> None:
+        """Move the branch to the newest commit, if the repository is as it was when the commits were built."""
+        self._require_rest(locked=True)
+        now, basis = place.stat(), built.basis
+        if (now.st_mtime_ns, now.st_size, now.st_ino) != (basis.st_mtime_ns, basis.st_size, basis.st_ino):
+            raise CommitWaits("another git wrote the index just now")
+        if self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1)).line != built.branch.ref:
+            raise CommitWaits("another branch was checked out just now")
+        moved = ("update-ref", "-m", "commit: knowledge-forge", built.branch.ref, built.newest, built.branch.commit)
+        try:
+            self.git.run(*moved)
+        except GitFailed as error:
+            raise CommitWaits(f"another git moved the branch just now: {error}") from error
+
+    def recover(self, commit: str, index_sum: str) -> bool:
+        """Finish a commit whose process was killed, if it is on the branch; return whether it is. Its lock is taken away."""
+        place, lock = self.git_dir / "index", self.git_dir / "index.lock"
+        try:
+            head = self.head()
+            is_there = self._has(head, commit)
+        except GitFailed:
+            is_there = False
+        with suppress(FileNotFoundError):
+            if _sum(lock) == index_sum:
+                # While it was there, nobody else has written the index.
+                if is_there:
+                    lock.replace(place)
+                else:
+                    lock.unlink()
+        return is_there
+
+    def remove_leftovers(self, older_than: float) -> None:
+        """Remove private copies of the index that killed processes left before that time."""
+        for copy in self.git_dir.glob(f"{OUR_INDEX}.*"):
+            with suppress(OSError):
+                if copy.stat().st_mtime < older_than:
+                    copy.unlink()
+
+    def _has(self, head: str, commit: str) -> bool:
+        """Return whether the commit is on the branch, or was before its history was rewritten."""
+        if self.git.run("merge-base", "--is-ancestor", commit, head, codes=(0, 1, 128)).code == 0:
+            return True
+        reflog = self.git.run("log", "-g", "-n", "1000", "--format=%H", "HEAD", codes=(0, 128)).output
+        return commit.encode() in reflog.split()
+
+    def _require_rest(self, *, locked: bool = False) -> None:
+        for name, what in OPERATIONS.items():
+            if os.path.lexists(self.git_dir / name):
+                raise CommitWaits(f"{what} is in progress", "finish or abort it")
+        if not locked and os.path.lexists(self.git_dir / "index.lock"):
+            mend = f"if no git is running, remove {self.git_dir / 'index.lock'}"
+            raise CommitWaits("another git is working: there is an index.lock", mend)
+
+    def _require_nothing_staged(self, branch: Branch, index: Path) -> None:
+        asked = ("diff-index", "--cached", "--quiet", "--ita-invisible-in-index", "--ignore-submodules")
+        if self.git.run("ls-files", "-u", "-z", index=index).output:
+            raise CommitWaits("the index has unmerged files", "resolve them, and commit")
+        if self.git.run(*asked, branch.commit, "--", index=index, codes=(0, 1)).code:
+            raise CommitWaits(
+                "you have staged changes that are not committed", "commit them, or git restore --staged ."
+            )
+
+    def _put(self, index: Path, branch: Branch, files: Mapping[str, str | None]) -> None:
+        """Put the blobs into the index; a file keeps its mode."""
+        known = self.entries(branch.commit, list(files))
+        none = "0" * len(branch.commit)
+        lines = []
+        for path, blob in files.items():
+            mode = known[path].mode if path in known and known[path].mode.startswith("100") else FILE
+            lines.append(f"0 {none}\t{path}" if blob is None else f"{mode} {blob} 0\t{path}")
+        stdin = b"".join(os.fsencode(line) + b"\0" for line in lines)
+        self.git.run("update-index", "-z", "--index-info", stdin=stdin, index=index)
+
+    def _commit(self, tree: str, parent: str, part: CommitPart, person: tuple[str, str]) -> str:
+        identity = {
+            "GIT_AUTHOR_NAME": part.author[0],
+            "GIT_AUTHOR_EMAIL": part.author[1],
+            "GIT_AUTHOR_DATE": f"{int(part.at.timestamp())} +0000",
+            "GIT_COMMITTER_NAME": person[0],
+            "GIT_COMMITTER_EMAIL": person[1],
+        }
+        message = part.message.encode("utf-8", "replace")
+        asked = ("commit-tree", tree, "-p", parent, "-F", "-")
+        return self.git.run(*asked, stdin=message, identity=identity).line
+
+    def _lock(self, index: Path, lock: Path) -> None:
+        try:
+            try:
+                os.link(index, lock)
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links
+                with lock.open("xb") as file:
+                    file.write(index.read_bytes())
+        except FileExistsError:
+            raise CommitWaits("another git is working: there is an index.lock") from None
+
+
+Fate = Literal["commit", "after outside", "there", "overtaken"]
+UNKNOWN = "?"
+"""The blob of a state whose text is no longer kept."""
+
+
+def fate_of(
+    head: str | None, before: str | None, after: str | None, disk: str | None, *, by_act: bool, later: bool
+) -> Fate:
+    """Return what to do about one page of an act, by the blobs of its states; None is no page.
+
+    `head` is the newest commit's, `by_act` whether an act of the server left the page as it is on disk, `later` whether `head` is
+    a state of the page from after the act. Pure.
+    """
+    if head == after:
+        return "there"
+    if (disk == head and not by_act) or (later and head != before):
+        # Somebody committed a later text, or took the act's text away: by a checkout, a reset or a stash.
+        return "overtaken"
+    return "commit" if before in (head, UNKNOWN) else "after outside"
+
+
+def _unusable(root: Path, error: GitFailed) -> NoCheckout:
+    if "not a git repository" in error.said:
+        return NoCheckout(f"{root} is in no checkout of a Git repository", "git init, and a first commit")
+    if "work tree" in error.said or "bare repository" in error.said:
+        return NoCheckout(f"{root} is in a bare repository, which has no working tree", "clone it, and serve the clone")
+    if "dubious ownership" in error.said:
+        return NoCheckout(
+            f"the repository of {root} belongs to another account, so git does not use it",
+            f"git config --global --add safe.directory {root}",
+        )
+    return NoCheckout(f"git can't use the repository of {root}: {error}")
+
+
+def _sum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _split(output: bytes) -> Iterator[str]:
+    return (os.fsdecode(one) for one in output.split(b"\0") if one)
+
+
+def _some_of(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE))

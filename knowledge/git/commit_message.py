@@ -1,0 +1,166 @@
+"""The messages and authors of commits. Pure.
+
+Trailers are read by programs, and subjects on terminals, so no text of a host or a page may begin a line or act on a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from knowledge.history.acts import APPROVED_BY, PERSONS
+from knowledge.pages.paths import ACTING
+
+LONGEST_SUBJECT = 100
+LONGEST_VALUE = 300
+MOST_LISTED = 50
+NO_DOMAIN = "knowledge-forge.invalid"
+"""The domain of a host's address as an author: `.invalid` never exists (RFC 2606), so the address is nobody's."""
+SERVER = "knowledge-forge"
+OUTSIDE_SUBJECT = "outside Knowledge Forge"
+_ACTS = re.compile(f"[{ACTING}\t\n\ud800-\udfff]+")
+_NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPath:
+    """A page of an act: revisions before and after, None where there is no page."""
+
+    path: str
+    before: str | None
+    after: str | None
+    moved_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActOnPages:
+    """An act on pages, as its audit record has it."""
+
+    record: int
+    at: datetime
+    principal: str
+    tool: str
+    source: str
+    proposal: str
+    decision: str
+    intent: str
+    outcome: str
+    undoes: tuple[int, ...]
+    changes: tuple[ChangedPath, ...]
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person made it, at a terminal or on the page."""
+        return self.principal.rpartition("@")[2] in PERSONS
+
+
+def act_of(record: int, fields: Mapping[str, Any]) -> ActOnPages | None:
+    """Return the act with these fields of an audit record, None if it changed no page."""
+    changes = fields.get("changes")
+    found = [
+        ChangedPath(str(one["path"]), one.get("before"), one.get("after"), one.get("moved_from"))
+        for one in (changes if isinstance(changes, list) else [])
+        if isinstance(one, dict) and "path" in one
+    ]
+    changed = tuple(one for one in found if one.before != one.after or one.moved_from is not None)
+    try:
+        at = datetime.fromisoformat(str(fields.get("at")))
+    except ValueError:
+        return None
+    if not changed:
+        return None
+    words = {
+        name: str(fields.get(name) or "")
+        for name in ("principal", "tool", "source", "proposal", "decision", "intent", "outcome")
+    }
+    undoes = fields.get("undoes")
+    taken_back = tuple(one for one in undoes if isinstance(one, int)) if isinstance(undoes, list) else ()
+    return ActOnPages(record, at, **words, undoes=taken_back, changes=changed)
+
+
+def author_of(act: ActOnPages, person: tuple[str, str]) -> tuple[str, str]:
+    """Return the author's name and address: the person for their own act, else the host on behalf of its user."""
+    if act.by_person:
+        return person
+    user, _, host = act.principal.rpartition("@")
+    name = f"{host} on behalf of {user}" if user else "Knowledge Forge"
+    return one_line(name, 100).replace("<", "").replace(">", ""), f"{_NOT_IN_ADDRESS.sub('-', host)}@{NO_DOMAIN}"
+
+
+def message_of(act: ActOnPages) -> str:
+    """Return the commit message of an act: the subject, the pages if there are several, the reason, and the trailers."""
+    user, _, host = act.principal.rpartition("@")
+    paragraphs = [subject_of(act)]
+    lines = [_sentence(change) for change in _pages(act)]
+    if len(lines) > 1:
+        more = [f"and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
+        paragraphs.append("\n".join(f"- {line}" for line in [*lines[:MOST_LISTED], *more]))
+    if act.intent:
+        paragraphs.append(f"Reason: {one_line(act.intent)}")
+    approved = act.decision.removeprefix(APPROVED_BY) if act.decision.startswith(APPROVED_BY) else ""
+    trailers = {
+        "Forge-Host": host,
+        "Forge-User": user,
+        "Forge-Source": act.source,
+        "Forge-Proposal": act.proposal,
+        "Forge-Approved-By": approved,
+        "Forge-Act": str(act.record),
+    }
+    paragraphs.append("\n".join(f"{name}: {one_line(value)}" for name, value in trailers.items() if one_line(value)))
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def subject_of(act: ActOnPages) -> str:
+    """Return what happened to which page, as one line."""
+    pages = _pages(act)
+    first, rest = pages[0], len(pages) - 1
+    named = one_line(first.path)
+    others = f" and {rest} more page{'s'[: rest != 1]}" if rest else ""
+    match act.tool:
+        case "undo":
+            numbers = ", ".join(str(number) for number in act.undoes[:3]) + (", ..." if len(act.undoes) > 3 else "")
+            subject = f"Undo change{'s'[: len(act.undoes) != 1]} {numbers} in {named}{others}"
+        case "contradiction.settle":
+            subject = f"Settle a contradiction in {named}{others}"
+        case "kb_revert":
+            subject = f"Restore {named}{others}"
+        case "restore":
+            subject = f"Restore text in {named} that an editor overwrote"
+        case _:
+            subject = _sentence(first) + others
+    return subject if len(subject) <= LONGEST_SUBJECT else subject[: LONGEST_SUBJECT - 3] + "..."
+
+
+def outside_message(paths: Sequence[str], record: int) -> str:
+    """Return the message of the commit of edits made outside the server that an act builds on."""
+    rest = len(paths) - 1
+    others = f" and {rest} more page{'s'[: rest != 1]}" if rest else ""
+    subject = f"Edit {one_line(paths[0])}{others} {OUTSIDE_SUBJECT}"
+    if len(subject) > LONGEST_SUBJECT:
+        subject = subject[: LONGEST_SUBJECT - 3] + "..."
+    return f"{subject}\n\nChange {record} builds on this text, which was not committed.\n\nForge-Source: outside\n"
+
+
+def one_line(text: str, most: int = LONGEST_VALUE) -> str:
+    """Return the text as one line of at most `most` characters, without characters that act on terminals."""
+    line = " ".join(_ACTS.sub(" ", text).split())
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def _pages(act: ActOnPages) -> Sequence[ChangedPath]:
+    """Return the pages of the act: one that moved counts once, and comes first."""
+    left = {change.moved_from for change in act.changes if change.moved_from is not None}
+    pages = [change for change in act.changes if not (change.after is None and change.path in left)]
+    return sorted(pages, key=lambda change: change.moved_from is None)
+
+
+def _sentence(change: ChangedPath) -> str:
+    path = one_line(change.path)
+    if change.moved_from is not None:
+        return f"Move {one_line(change.moved_from)} to {path}"
+    if change.after is None:
+        return f"Delete {path}"
+    return f"Create {path}" if change.before is None else f"Edit {path}"

@@ -1,0 +1,136 @@
+"""Runs the `git` program so that nothing in a repository or in the environment makes it wait, ask, sign or call other programs.
+
+Only the filters that `.gitattributes` names run, because a commit without them would not be what `git add` makes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge.errors import KnowledgeError
+
+LONGEST_S = 30.0
+"""How long one run of git may take. In a repository of 100,000 files none takes a second."""
+FIXED = {
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+CONFIGURED = (
+    # Hooks and the file system monitor are programs: an act that has happened can't be refused, and must not wait for them.
+    ("core.hooksPath", os.devnull),
+    ("core.fsmonitor", "false"),
+    # A folder of the knowledge base that looks like a bare repository brings its own configuration.
+    ("safe.bareRepository", "explicit"),
+    ("core.safecrlf", "false"),
+    ("gc.auto", "0"),
+    # Without this, git makes up a name and an address from the account and the machine.
+    ("user.useConfigOnly", "true"),
+)
+
+
+class GitFailed(KnowledgeError):
+    """A run of git failed. `said` is what it wrote to its error output."""
+
+    def __init__(self, arguments: Sequence[str], said: str) -> None:
+        self.said = said.strip()
+        lines = self.said.splitlines() or ["it gave no reason"]
+        super().__init__(f"git {arguments[0]} failed: {lines[0][:300]}")
+
+
+class NoGit(KnowledgeError):
+    """The program `git` is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("the program git is not installed, or not in PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class GitRun:
+    """The exit code and the output of a run."""
+
+    code: int
+    output: bytes
+
+    @property
+    def line(self) -> str:
+        """The output as a line; names that are not UTF-8 keep their bytes."""
+        return os.fsdecode(self.output).removesuffix("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """The program, run in one folder."""
+
+    program: str
+    folder: Path
+    environment: Mapping[str, str]
+    longest_s: float = LONGEST_S
+
+    @classmethod
+    def at(cls, folder: Path, environment: Mapping[str, str]) -> Git:
+        """Return the program for that folder; it gets these variables, which should hold no secret, and `FIXED`.
+
+        Raises:
+            NoGit: it is not installed.
+        """
+        program = shutil.which("git", path=environment.get("PATH"))
+        if program is None:
+            raise NoGit
+        return cls(program, folder, environment)
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        identity: Mapping[str, str] | None = None,
+        codes: Sequence[int] = (0,),
+    ) -> GitRun:
+        """Run git with these arguments; `index` is used in place of the repository's own index.
+
+        Raises:
+            GitFailed: it ended with an exit code that is not among `codes`, or did not end in time.
+        """
+        environment = {**self.environment, **FIXED, **(identity or {})}
+        if index is not None:
+            environment["GIT_INDEX_FILE"] = str(index)
+        settings = [word for name, value in CONFIGURED for word in ("-c", f"{name}={value}")]
+        command = [self.program, *settings, *arguments]
+        with subprocess.Popen(  # noqa: S603 - the arguments are ours, and paths come after `--` or on stdin
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, said = process.communicate(stdin, timeout=self.longest_s)
+            except BaseException as error:
+                _end(process)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise GitFailed(arguments, f"it did not end within {self.longest_s:.0f} seconds") from None
+                raise
+        if process.returncode not in codes:
+            raise GitFailed(arguments, os.fsdecode(said))
+        return GitRun(process.returncode, output)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process and the filters that it started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
