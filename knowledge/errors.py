@@ -27,10 +27,10 @@ class InvalidPath(KnowledgeError):
 
 
 class NoSuchPath(KnowledgeError):
-    """Nothing exists at this path; the message names similar paths that exist."""
+    """Nothing exists at this path; the message names similar paths that exist, which are in `nearest`."""
 
     def __init__(self, path: str, nearest: Sequence[str] = ()) -> None:
-        self.path = path
+        self.path, self.nearest = path, tuple(nearest)
         hint = f"; nearest is {_listed(nearest)}" if nearest else "; call kb_map('') to see what exists"
         super().__init__(f"nothing at {_short(path)}{hint}")
 

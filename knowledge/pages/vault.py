@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -245,6 +245,18 @@ class Vault:
         except (OSError, InvalidPath, NoSuchPath):
             return None
         return None if status is None or _unfit(status) else _scanned(path, status)
+
+    def files(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of the paths, whatever their suffix, at which `read` would find a file now. Opens none."""
+        found = set()
+        for path in paths:
+            try:
+                status = os.lstat(self._absolute(self.resolve(path)))
+            except (OSError, InvalidPath, NoSuchPath, ValueError):
+                continue
+            if not _unfit(status):
+                found.add(path)
+        return frozenset(found)
 
     def scan(self, below: str = "") -> Iterator[Scanned]:
         """Yield every document below the directory `below` in any order; `problems` then has what was left out.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -23,7 +23,7 @@ from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
 from knowledge.search.maps.linked_pages import linked_pages
 from knowledge.search.maps.parts import fitted
-from knowledge.search.maps.walk import BATCH, After, MapWalk, place_in
+from knowledge.search.maps.walk import BATCH, After, MapPlace, MapWalk, after_place, cursor_of, place_in
 from knowledge.state.ports import IndexStore
 from knowledge.tokens import count_tokens
 
@@ -68,6 +68,33 @@ class Tiers:
             InvalidPath, NoSuchPath: there is no such directory.
             BadCursor: `cursor` belongs to another map.
         """
+        view, complete = await self._described(path, indexed=indexed)
+        place = place_in(cursor, view.path, depth) if cursor else None
+        listing = partial(self._children, complete=complete)
+        walk = MapWalk(listing, partial(self._folders, complete=complete), self._has_directory)
+        return await fitted(walk, view, depth, place)
+
+    async def folder(self, path: str = "", *, cursor: str | None = None) -> MapView:
+        """Return the directory at `path` with its next `BATCH` children, as a person browses it: no summary is shortened.
+
+        Raises:
+            InvalidPath, NoSuchPath: there is no such directory.
+            BadCursor: `cursor` belongs to another directory.
+        """
+        view, complete = await self._described(path, indexed=True)
+        place = place_in(cursor, view.path, 1) if cursor else None
+        children = await self._children(view.path, after_place(place, view.path), complete=complete)
+        more = len(children) == BATCH
+        last = MapPlace(children[-1].kind, children[-1].path) if more else None
+        return replace(
+            view,
+            children=children,
+            truncated=more,
+            next_cursor=cursor_of(last, view.path, 1) if last else None,
+        )
+
+    async def _described(self, path: str, *, indexed: bool) -> tuple[MapView, bool]:
+        """Return the directory at `path` without its children, and whether all files are indexed."""
         directory = clean_path(path)
         if directory and is_markdown(directory):
             raise InvalidPath(
@@ -79,13 +106,11 @@ class Tiers:
         # Until all files are indexed, the files decide whether the directory exists.
         if (record is None or not complete) and not self._is_directory(directory):
             raise NoSuchPath(directory, await self._nearest(directory))
-        place = place_in(cursor, directory, depth) if cursor else None
-        listing = partial(self._children, complete=complete)
         name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
         title, summary, derived = await self._entries.described(directory, name)
         count = record.documents if record else 0
         if not complete and (summary == EMPTY_SUMMARY or not count):
-            own = await listing(directory, After())
+            own = await self._children(directory, After(), complete=complete)
             # Nothing is indexed yet, so the files' names make the summary.
             summary, count = derived_summary(own) if own else summary, count or len(own)
         view = MapView(
@@ -98,8 +123,7 @@ class Tiers:
             modified=when(record.modified_ns) if record and record.modified_ns else None,
             truncated=False,
         )
-        walk = MapWalk(listing, partial(self._folders, complete=complete), self._has_directory)
-        return await fitted(walk, view, depth, place)
+        return view, complete
 
     async def _children(self, directory: str, after: After, *, complete: bool) -> list[MapEntry]:
         """Return the next `BATCH` children of a directory, subdirectories first."""
@@ -294,6 +318,18 @@ class Tiers:
         found = await self._parsed(path, file.raw)
         below = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
         return None if is_tainted(found.source, untrusted=found.untrusted or below) else found
+
+    async def file(self, path: str) -> FileRead:
+        """Return the bytes of any file at exactly that path, also of one that is no page.
+
+        Raises:
+            InvalidPath, NoSuchPath, UnreadableDocument: as `Vault.read`.
+        """
+        return await anyio.to_thread.run_sync(self._vault.read, path)
+
+    async def files(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of the paths at which there is a regular file that may be read. Opens none."""
+        return await anyio.to_thread.run_sync(self._vault.files, paths)
 
     async def place(self, path: str) -> Literal["page", "directory", ""]:
         """Return the page or directory at exactly that path.

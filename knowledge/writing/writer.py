@@ -23,7 +23,7 @@ from knowledge.errors import (
 from knowledge.history.past_states import PastStates
 from knowledge.merge.damage import PageDamage, find_damage
 from knowledge.merge.document.units import first_heading
-from knowledge.merge.evidence.confidence import USER
+from knowledge.merge.evidence.confidence import USER, Rules
 from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
 from knowledge.merge.evidence.place.page_signs import CandidatePage
 from knowledge.merge.evidence.place.placement import Similarity
@@ -237,6 +237,10 @@ class Writer:
         stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, requested=names)
         effect = None if dry_run else await self._of_effect(effect_in, rehearsed.contents, rehearsed.work, stakes)
         return rehearsed, stakes, effect
+
+    async def rules(self, path: str) -> Rules:
+        """Return how the directories above the page at `path` weigh evidence."""
+        return (await self._pages.surroundings(path)).rules
 
     async def shown(self, path: str) -> str | None:
         """Return the page's revision, None if there is no page, and keep its text so that a write may be based on it."""

@@ -34,12 +34,15 @@ from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.proposals import together as several
+from mcp_server.web.reading import map_pages as lists
+from mcp_server.web.reading import pages as reading
 from mcp_server.web.runs import pages as runs
 from mcp_server.web.trust import audit_pages as records
 from mcp_server.web.trust import pages as trust_records
 
 STATIC = {
     "review.css": "text/css",
+    "read.css": "text/css",
     "live.js": "text/javascript",
     "passkey.js": "text/javascript",
     "shortcuts.js": "text/javascript",
@@ -128,6 +131,8 @@ def page_routes() -> list[Route]:
         Route("/trust/freeze", acts(trust_records.freeze, "/trust"), methods=["POST"]),
         Route("/trust/places", acts(trust_records.trust_place, "/trust"), methods=["POST"]),
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
+        Route("/pages", reads(lists.folder)),
+        Route("/page", reads(reading.page)),
         Route("/history", reads(history.timeline)),
         Route("/history/lines", reads(history.lines)),
         Route("/diff", reads(history.difference)),

@@ -67,6 +67,7 @@ class NavigationEntry:
 
 NAVIGATION = (
     NavigationEntry("/", "Home", "Read"),
+    NavigationEntry("/pages", "Pages", "Read"),
     NavigationEntry("/find", "Find", "Read"),
     NavigationEntry("/history", "History", "Read"),
     NavigationEntry("/waiting", "Waiting", "Decide"),

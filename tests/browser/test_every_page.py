@@ -65,6 +65,7 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
                 "/runs/{id}": f"/runs/{run.id}",
                 "/runs/{id}/answer": f"/runs/{run.id}/answer",
                 "/trust/host": f"/trust/host?principal={HOST}",
+                "/page": f"/page?path={PAGE}",
                 "/history/lines": f"/history/lines?path={PAGE}",
                 "/diff": f"/diff?path={PAGE}&from={change.before}&to={change.revision}",
                 "/audit/{id}": f"/audit/{act.seq}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowledge.pages.links import LinkTargets, resolve_path
@@ -36,20 +36,20 @@ async def linked_pages(index: IndexStore, path: str, names: Sequence[str], links
 
     `names` are the page's title and aliases. Links lead where `resolve_path` says; pages that are gone are not named.
     """
-    out = await _targets(index, path, links[:MOST_FOLLOWED])
-    rows = [row for row in await index.linking(keys_of_links_to(path, names), limit=MOST_LINKING) if row.page != path]
-    back = await _linking(index, path, rows)
+    led = await led_to(index, path, links[:MOST_FOLLOWED])
+    out = list(dict.fromkeys(page for page in led.values() if page != path))
+    back, complete = await pages_linking_to(index, path, names)
     shown_out, shown_back = _shown(out), _shown(back)
     notes = []
     if more := len(out) - len(shown_out):
-        notes.append(f"it links to {_at_least(links, MOST_FOLLOWED)}{more} more pages")
+        notes.append(f"it links to {'at least ' if len(links) >= MOST_FOLLOWED else ''}{more} more pages")
     if more := len(back) - len(shown_back):
-        notes.append(f"{_at_least(rows, MOST_LINKING)}{more} more pages link to it")
+        notes.append(f"{'' if complete else 'at least '}{more} more pages link to it")
     return LinkedPages(shown_out, shown_back, " and ".join(notes))
 
 
-async def _targets(index: IndexStore, path: str, links: Sequence[PageLink]) -> list[str]:
-    """Return the other pages that the links lead to, each once."""
+async def led_to(index: IndexStore, path: str, links: Sequence[PageLink]) -> dict[PageLink, str]:
+    """Return the page that each of the links of the page at `path` leads to, in their order; those that lead to none are left out."""
     called = await _called(index, (link.path for link in links if link.wiki and "/" not in link.path))
     # All paths that the links could mean are collected first, so that one query looks them up.
     possible: set[str] = set()
@@ -57,8 +57,17 @@ async def _targets(index: IndexStore, path: str, links: Sequence[PageLink]) -> l
         resolve_path(path, link.path, LinkTargets(_collecting(possible), called), wiki=link.wiki)
     existing = await index.existing(set(filter(is_markdown, possible)))
     names = LinkTargets(existing.__contains__, called)
-    led = (resolve_path(path, link.path, names, wiki=link.wiki) for link in links)
-    return list(dict.fromkeys(page for page in led if page is not None and page != path))
+    led = ((link, resolve_path(path, link.path, names, wiki=link.wiki)) for link in links)
+    return {link: page for link, page in led if page is not None}
+
+
+async def pages_linking_to(index: IndexStore, path: str, names: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the other pages that link to the page at `path`, by path, and whether they are all.
+
+    `names` are the page's title and aliases.
+    """
+    rows = [row for row in await index.linking(keys_of_links_to(path, names), limit=MOST_LINKING) if row.page != path]
+    return await _linking(index, path, rows), len(rows) < MOST_LINKING
 
 
 async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow]) -> list[str]:
@@ -113,7 +122,3 @@ def _shown(paths: Sequence[str]) -> list[str]:
             break
         shown.append(path)
     return shown
-
-
-def _at_least(links: Collection[object], most: int) -> str:
-    return "at least " if len(links) >= most else ""

@@ -45,6 +45,13 @@ Listing = Callable[[str, After], Awaitable[Sequence[MapEntry]]]
 """Returns the next `BATCH` children of a directory, subdirectories first; fewer only at the end."""
 
 
+def after_place(place: MapPlace | None, directory: str) -> After:
+    """Return where the list of the directory's children continues; from its beginning if the place is not in that list."""
+    if place is None or place.kind == "opened" or parent(place.path) != directory:
+        return After()
+    return After(place.path) if place.kind == "directory" else After(None, place.path)
+
+
 class MapWalk:
     """Walks the directories at and below `root`, down to `depth` levels of children.
 
@@ -70,17 +77,14 @@ class MapWalk:
 
     async def children(self, directory: str, place: MapPlace | None = None) -> AsyncIterator[MapEntry]:
         """Yield the children of a directory, from `place` on if that is in its list."""
-        after = After()
-        if place and place.kind != "opened" and parent(place.path) == directory:
-            after = After(place.path) if place.kind == "directory" else After(None, place.path)
+        after = after_place(place, directory)
         while True:
             batch = await self._listing(directory, after)
             for entry in batch:
                 yield entry
             if len(batch) < BATCH:
                 return
-            last = batch[-1]
-            after = After(last.path) if last.kind == "directory" else After(None, last.path)
+            after = after_place(MapPlace(batch[-1].kind, batch[-1].path), directory)
 
     async def _at_level(self, root: str, level: int, since: str) -> AsyncIterator[str]:
         """Yield the directories `level` levels below `root`, beginning with `since`, or with the next one if that is gone."""

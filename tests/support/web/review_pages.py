@@ -20,6 +20,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from mcp_server.gate.host_registration import os_user
 from mcp_server.web.access.login_links import login_link
 from mcp_server.web.access.sessions import Sessions
@@ -156,6 +157,12 @@ class Place:
         found = await self.app.base.state.trust.proposal(proposal_id)
         assert found is not None
         return found
+
+    async def indexed(self) -> None:
+        """Bring the index up to date with the files."""
+        async with held_lease(self.app.base, wait_s=PATIENCE_S) as lease:
+            assert lease is not None
+            await bring_up_to_date(self.app.base, lease)
 
     async def score(self) -> float:
         trust_record = await self.app.base.state.trust_record(f"{ME}@unenrolled")

@@ -1,0 +1,1 @@
+"""The reading side of the site: pages with their links and origins, the map, and attachments."""

@@ -1,0 +1,163 @@
+"""Pages on the site: found by any of their names, with the origin of their text, their links, and what contradicts them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from mcp_server.web.reading import pages
+from mcp_server.web.text.site_addresses import page_address
+from tests.support.hosts.writers import writing
+from tests.support.web.review_pages import ME, PAGE, Place, kept
+
+TEA = (
+    "# Tea\n\nIt takes four minutes.\n\nThe pot is blue. See [[Deploying the payment service]] and [more](coffee.md).\n"
+)
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    async with kept(tmp_path) as opened:
+        yield opened
+
+
+def said(html: str) -> str:
+    """Return the main part of a page as text."""
+    main = html[html.index("<main") : html.index("</main>")]
+    return unescape(" ".join(re.sub(r"<[^>]*>", " ", main).split()))
+
+
+@pytest.mark.parametrize("name", [PAGE, "guides/deploy", "Deploying the payment service", "release"])
+async def test_a_page_is_found_by_path_title_and_alias(place: Place, name: str) -> None:
+    await place.indexed()
+    visitor = await place.visitor()
+    html = await visitor.look(page_address(name))
+    assert visitor.status == 200
+    assert "<h1><bdi>Deploying the payment service</bdi></h1>" in html
+    text = said(html)
+    assert "It takes forty seconds." in text
+    assert "#payments" in text
+    assert "also called release" in text
+
+
+async def test_each_passage_says_who_wrote_it_when_from_where_and_how_credible_it_is(place: Place) -> None:
+    async with writing(place.settings, host="laptop") as host:
+        await host.merge("kitchen/tea.md", TEA, intent="note the <i>tea</i>", source="plane:KB-12")
+        more = TEA + "\nThe lid is lost.\n"
+        await host.merge("kitchen/tea.md", more, base_revision=await host.revision("kitchen/tea.md"))
+    visitor = await place.visitor()
+    text = said(await visitor.look(page_address("kitchen/tea.md")))
+    assert f"{ME}@laptop" in text
+    assert "note the <i>tea</i>" not in visitor.html
+    assert "Source plane:KB-12" in text
+    assert "Text here comes from plane:KB-12" in text
+    assert re.search(r"Confidence 0\.\d\d recency 1\.00, authority 0\.\d\d", text)
+    margins = re.findall(r'<aside class="margin".*?</aside>', visitor.html, re.DOTALL)
+    assert len(margins) == 2, "the first text, and the sentence that was added"
+    assert "Lines 11 Written by" in said(f"<main>{margins[1]}</main>")
+
+
+async def test_links_lead_both_ways_and_name_pages_by_their_titles(place: Place) -> None:
+    (place.settings.kb / "tea.md").write_text(TEA, encoding="utf-8")
+    (place.settings.kb / "coffee.md").write_text("# Coffee\n\nSee [the tea](tea.md).\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    text = said(await visitor.look(page_address("tea.md")))
+    assert "Linked from 1 Coffee" in text
+    assert "Links to 2 Deploying the payment service" in text
+    assert f'href="{page_address("coffee.md")}"' in visitor.html
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("guides/deploi.md", "Similar pages Deploying the payment service"),
+        ("decisions", "There is a folder of that name"),
+        ("../secret.md", "can't name a page: '..' would leave it"),
+        ("<script>alert(1)</script>", "No page"),
+    ],
+)
+async def test_a_missing_page_is_said_with_what_could_be_meant(place: Place, name: str, says: str) -> None:
+    await place.indexed()
+    visitor = await place.visitor()
+    html = await visitor.look(f"/page?{urlencode({'path': name})}")
+    assert visitor.status == 404
+    assert says in said(html)
+    assert "<script>alert" not in html
+
+
+async def test_a_name_that_several_pages_have_offers_each_of_them(place: Place) -> None:
+    for folder in ("a", "b"):
+        (place.settings.kb / folder).mkdir()
+        (place.settings.kb / folder / "note.md").write_text(f"# Same title\n\nIn {folder}.\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    html = await visitor.look(page_address("Same title"))
+    assert "Several pages are called Same title" in said(html)
+    assert [path in html for path in (page_address("a/note.md"), page_address("b/note.md"))] == [True, True]
+
+
+async def test_a_removed_page_leads_to_its_history(place: Place) -> None:
+    async with writing(place.settings, host="laptop") as host:
+        await host.merge("tea.md", TEA)
+        await host.call("kb_delete", path="tea.md", base_revision=await host.revision("tea.md"))
+    visitor = await place.visitor()
+    html = await visitor.look(page_address("tea.md"))
+    assert visitor.status == 404
+    assert "tea.md was removed" in said(html)
+    assert 'href="/history?path=tea.md"' in html
+
+
+async def test_a_long_page_is_shown_part_by_part_without_losing_a_line(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_CHARACTERS", 3_000)
+    visitor = await place.visitor()
+    address, seen = page_address("long.md"), 0
+    lines: list[str] = []
+    while address:
+        html = await visitor.look(address)
+        lines += [
+            line
+            for pre in re.findall(r'<pre class="foreign"[^>]*>(.*?)</pre>', html, re.DOTALL)
+            for line in pre.split("\n")
+        ]
+        following = re.search(r'rel="next" href="([^"]+)"', html)
+        address, seen = following[1].replace("&amp;", "&") if following else "", seen + 1
+    assert seen > 3
+    assert "\n".join(lines) == place.text("long.md").rstrip("\n")
+
+
+async def test_the_map_lists_folders_with_counts_and_pages_with_summaries(place: Place) -> None:
+    await place.indexed()
+    visitor = await place.visitor()
+    text = said(await visitor.look("/pages"))
+    assert "What the team knows." in text
+    assert "Guides 3 How we do things." in text
+    assert "Long page" in text
+    text = said(await visitor.look("/pages?path=guides"))
+    assert "Deploying the payment service" in text
+    assert "The payment service is deployed with a canary first." in text
+    await visitor.look("/pages?path=nowhere")
+    assert visitor.status == 404
+
+
+async def test_a_folder_of_many_pages_is_listed_part_by_part_each_page_once(place: Place) -> None:
+    (place.settings.kb / "many").mkdir()
+    names = [f"many/{number:03}.md" for number in range(150)]
+    for name in names:
+        (place.settings.kb / name).write_text(f"# Page {name[5:8]}\n\nText.\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    address, found = "/pages?path=many", list[str]()
+    while address:
+        html = await visitor.look(address)
+        found += re.findall(r'href="/page\?path=(many/\d+\.md)"', html)
+        following = re.search(r'rel="next" href="([^"]+)"', html)
+        address = following[1].replace("&amp;", "&") if following else ""
+    assert found == names
