@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,65 @@ async def test_keys_move_to_a_decision_and_never_make_one(tmp_path: Path) -> Non
         assert (await place.proposal(older.id)).state == "rejected"
 
 
+async def test_several_are_selected_and_decided_with_keys(tmp_path: Path) -> None:
+    async with looking(tmp_path, viewport={"width": 360, "height": 740}) as (place, person):
+        older = await place.propose()
+        newer = await place.propose_deletion()
+        keys, focused = person.page.keyboard, person.page.locator(":focus")
+        await person.go("/waiting")
+        await keys.press("*")
+        assert await person.page.locator("[name=p]:checked").count() == 2
+        await keys.press("*")
+        await keys.press("j")
+        await keys.press("x")
+        assert await person.page.locator("[name=p]:checked").count() == 1
+        await keys.press("*")
+        await keys.press("a")
+        assert await focused.inner_text() == "Approve selected…"
+        await keys.press("Enter")
+        await person.page.wait_for_url("**/together?**")
+        bar = person.page.locator("#decide")
+        await person.picture("360-together")
+        assert await rows(person) <= 2
+        for _ in range(2):
+            await keys.press("j")
+            card = await focused.bounding_box()
+            assert card is not None
+            box = await bar.bounding_box()
+            assert box is not None
+            assert card["y"] + card["height"] <= box["y"], "the bar covers no proposal that a key moved to"
+        assert await focused.get_attribute("href") == f"/proposals/{older.id}"
+        await keys.press("x")
+        await keys.press("?")
+        await expect(person.page.get_by_text("select or deselect this proposal")).to_be_visible()
+        await keys.press("r")
+        assert await focused.inner_text() == "Reject checked"
+        await keys.press("Enter")
+        await expect(person.page.get_by_text("1 rejected")).to_be_visible()
+        assert [(await place.proposal(one.id)).state for one in (older, newer)] == ["pending", "rejected"]
+
+
+async def test_all_proposals_are_selected_without_javascript_too(tmp_path: Path) -> None:
+    async with looking(tmp_path, java_script_enabled=False) as (place, person):
+        chosen = [await place.propose(), await place.propose_deletion()]
+        await person.go("/waiting")
+        await person.page.get_by_role("link", name="Select all").click()
+        await person.page.get_by_role("button", name="Reject selected…").click()
+        await person.page.get_by_role("link", name="Select none").click()
+        assert await person.page.get_by_label("Decide on this one").first.is_checked() is False
+        await person.page.get_by_role("link", name="Select all").click()
+        await person.page.get_by_role("button", name="Reject checked").click()
+        assert {(await place.proposal(one.id)).state for one in chosen} == {"rejected"}
+
+
+async def rows(person: Person) -> int:
+    """Return in how many rows the decision has its buttons."""
+    buttons = person.page.locator("#decide form > .actions > button, #decide summary, #decide a.button")
+    boxes = [await button.bounding_box() for button in await buttons.all() if await button.is_visible()]
+    middles = sorted(box["y"] + box["height"] / 2 for box in boxes if box is not None)
+    return 1 + sum(following - middle > 15 for middle, following in pairwise(middles))
+
+
 async def unfold(person: Person, choice: str) -> None:
     """Open a part of the decision that is folded away."""
     await person.page.locator(".decide summary", has_text=choice).click()
@@ -343,6 +403,7 @@ async def test_the_decision_stays_in_view_beside_the_changes_and_covers_no_part_
         bar, who = [await person.page.locator(one).bounding_box() for one in ("#decide", last)]
         assert bar is not None
         assert who is not None
+        assert width > 360 or await rows(person) <= 2
         beside = who["x"] + who["width"] <= bar["x"]
         assert beside or who["y"] + who["height"] <= bar["y"]
         assert beside == (width == 1440)

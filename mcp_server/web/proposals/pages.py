@@ -53,6 +53,8 @@ MOST_PARTS = 50
 LAST_DECIDED = 5
 MOST_CHANGES = 50
 """The newest changes of a page among which the one of a proposal is looked for."""
+MOST_TOGETHER = 20
+"""Proposals that one page shows and decides."""
 DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded")
 TEXT = ('<pre class="foreign" dir="ltr">\n', b"</pre>\n")
 DIFF = ('<div class="diff inline" role="table" aria-label="Unified diff">\n', b"</div>\n")
@@ -76,6 +78,8 @@ async def pending(request: PageRequest) -> Response:
         {
             "here": WAITING,
             "lines": [proposal for proposal in found if proposal.expires_at > now],
+            "selected": request.query.get("select") == "all",
+            "most_together": MOST_TOGETHER,
             "joined": await request.trust.asking([proposal.id for proposal in found]),
             "journeys": journeys,
             "runs": runs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio.to_thread
 from starlette.responses import Response
@@ -16,10 +17,8 @@ from mcp_server.presenters.proposal import ending, proposal_summary, sentence_of
 from mcp_server.web.access.sessions import WAITING, same
 from mcp_server.web.page_context import Form, NotFound, PageRequest
 from mcp_server.web.proposals.page_changes import DiffOptions
-from mcp_server.web.proposals.pages import change_of, origins_of, values_of
+from mcp_server.web.proposals.pages import MOST_TOGETHER, change_of, origins_of, values_of
 
-MOST_TOGETHER = 20
-"""Proposals that one page shows and decides."""
 CHOSEN = "take."
 """The beginning of the fields that say which proposals of the page are decided; the id follows."""
 GONE = "it does not exist"
@@ -68,7 +67,16 @@ async def together(request: PageRequest) -> Response:
         else:
             shown.append(values)
     rejects = request.query.get("decision") == "reject"
-    return await request.show("together.html", lambda: {"shown": shown, "apart": apart, "rejects": rejects})
+    same_again = [("p", one) for one in chosen] + [("decision", "reject" if rejects else "approve")]
+    values = {
+        "shown": shown,
+        "apart": apart,
+        "rejects": rejects,
+        "none_checked": request.query.get("check") == "none",
+        "all_checked": "/together?" + urlencode(same_again),
+        "uncheck": "/together?" + urlencode([*same_again, ("check", "none")]),
+    }
+    return await request.show("together.html", lambda: values)
 
 
 async def _shown(request: PageRequest, proposal: Proposal, number: int) -> tuple[Mapping[str, Any], str]:
