@@ -287,6 +287,15 @@ class LinkRow(NamedTuple):
     link: PageLink
 
 
+class LinkedDocument(NamedTuple):
+    """A document with its names and its links, as they are written."""
+
+    path: str
+    title: str
+    aliases: tuple[str, ...]
+    links: tuple[PageLink, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Touch:
     """The file was checked again and has the same bytes: only the stamp is new."""
@@ -604,6 +613,10 @@ class IndexStore(Protocol):
 
     async def linking(self, keys: Collection[str], *, limit: int) -> Sequence[LinkRow]:
         """Return at most `limit` links that have one of these keys (`link_keys`), by page, each once."""
+        ...
+
+    async def linked_documents(self, paths: Collection[str] | None = None) -> Sequence[LinkedDocument]:
+        """Return the documents among `paths`, or all of them, with their links, by path. A link occurs once per document."""
         ...
 
     async def existing(self, paths: Collection[str]) -> frozenset[str]:

@@ -30,6 +30,7 @@ from mcp_server.web.history import pages as history
 from mcp_server.web.history import undo_pages as undo
 from mcp_server.web.home import pages as home
 from mcp_server.web.journeys import pages as journeys
+from mcp_server.web.link_graph import pages as link_graph
 from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
@@ -43,6 +44,7 @@ from mcp_server.web.trust import pages as trust_records
 STATIC = {
     "review.css": "text/css",
     "read.css": "text/css",
+    "graph.css": "text/css",
     "live.js": "text/javascript",
     "passkey.js": "text/javascript",
     "shortcuts.js": "text/javascript",
@@ -133,6 +135,7 @@ def page_routes() -> list[Route]:
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
         Route("/pages", reads(lists.folder)),
         Route("/page", reads(reading.page)),
+        Route("/graph", reads(link_graph.graph)),
         Route("/history", reads(history.timeline)),
         Route("/history/lines", reads(history.lines)),
         Route("/diff", reads(history.difference)),

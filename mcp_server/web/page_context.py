@@ -69,6 +69,7 @@ NAVIGATION = (
     NavigationEntry("/", "Home", "Read"),
     NavigationEntry("/pages", "Pages", "Read"),
     NavigationEntry("/find", "Find", "Read"),
+    NavigationEntry("/graph", "Graph", "Read"),
     NavigationEntry("/history", "History", "Read"),
     NavigationEntry("/waiting", "Waiting", "Decide"),
     NavigationEntry("/decided", "Decided", "Decide"),

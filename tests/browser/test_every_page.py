@@ -29,6 +29,7 @@ pytestmark = pytest.mark.external
 WIDTHS = {360: 740, 768: 1024, 1440: 900}
 NO_PAGES = frozenset({"/events", "/static/{name}", "/journeys/{id}/events", f"{PROOF}{{challenge}}", "/login/{secret}"})
 """Addresses that are read by programs, and the one that needs a fresh link."""
+LINKS = f"# Links\n\nSee [deploying]({PAGE}), [[Onboarding]], [the queue](decisions/0001-queue.md) and [[no page]].\n"
 LIMIT = "# Limits\n\nAn upload may be 64 MiB.\n"
 
 
@@ -42,6 +43,8 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
     """Yield a place with something on every page, and an address for each kind of page."""
     async with shown(folder, agents=Only(noting(), agent("research"))) as place:
         (place.settings.kb / "limits.md").write_text(LIMIT, encoding="utf-8")
+        (place.settings.kb / "links.md").write_text(LINKS, encoding="utf-8")
+        await place.app.base.indexer.reconcile(1)
         decided = await place.propose(new="sixty", intent="measured again")
         visitor = await place.visitor()
         await visitor.look(f"/proposals/{decided.id}")
@@ -67,6 +70,7 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
                 "/trust/host": f"/trust/host?principal={HOST}",
                 "/page": f"/page?path={PAGE}",
                 "/history/lines": f"/history/lines?path={PAGE}",
+                "/graph": "/graph?path=links.md&steps=2",
                 "/diff": f"/diff?path={PAGE}&from={change.before}&to={change.revision}",
                 "/audit/{id}": f"/audit/{act.seq}",
                 "/contradictions/{id}": f"/contradictions/{flag.id}",

@@ -29,6 +29,7 @@ from knowledge.state.ports import (
     IndexIdentity,
     IndexPosition,
     LackingRow,
+    LinkedDocument,
     LinkRow,
     NameMatch,
     NameRow,
@@ -46,6 +47,7 @@ SELECT c.seq, c.doc, c.ordinal, c.section, c.line_start, c.line_end, c.text,
        d.path, d.title, d.revision, d.source, d.untrusted, d.language, d.mtime_ns
 FROM chunk c JOIN document d USING (doc) WHERE c.seq IN (SELECT value FROM carray(?))
 """
+_LINKED = "SELECT path, title, lists, links FROM document LEFT JOIN document_links USING (doc)"
 _HAPPENED = """
 SELECT seq FROM (SELECT seq FROM code WHERE seq > ?1 UNION ALL SELECT seq FROM removal WHERE seq > ?1)
 ORDER BY seq LIMIT 1 OFFSET ?2
@@ -288,6 +290,13 @@ class SqliteIndexStore:
         rows: Any = self._database.read(lambda c: c.executemany(sql, asked).fetchall())
         return [LinkRow(page, PageLink(path, bool(wiki))) for page, path, wiki in sorted(set(rows))[:limit]]
 
+    async def linked_documents(self, paths: Collection[str] | None = None) -> Sequence[LinkedDocument]:
+        """Return the documents among `paths`, or all of them, with their links, by path."""
+        if paths is None:
+            return await self._database.bulk(lambda c: _linked(c.execute(f"{_LINKED} ORDER BY path").fetchall()))
+        sql = f"{_LINKED} WHERE path IN (SELECT value FROM json_each(?)) ORDER BY path"  # noqa: S608 - a constant
+        return _linked(self._database.query(sql, (json.dumps(list(paths)),))) if paths else []
+
     async def existing(self, paths: Collection[str]) -> frozenset[str]:
         """Return those of the paths that a document has."""
         sql = "SELECT path FROM document WHERE path IN (SELECT value FROM json_each(?))"
@@ -324,6 +333,19 @@ class SqliteIndexStore:
     async def close(self) -> None:
         """Close the database."""
         await anyio.to_thread.run_sync(self._database.close)
+
+
+def _linked(rows: Sequence[Any]) -> list[LinkedDocument]:
+    """Return the documents in rows of `_LINKED`."""
+    return [
+        LinkedDocument(
+            path,
+            title,
+            tuple(json.loads(lists)[1]),
+            tuple(PageLink(target, bool(wiki)) for target, wiki in json.loads(links or "[]")),
+        )
+        for path, title, lists, links in rows
+    ]
 
 
 def _reopen_or_replace(database: Database) -> str | None:

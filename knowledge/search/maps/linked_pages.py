@@ -50,15 +50,22 @@ async def linked_pages(index: IndexStore, path: str, names: Sequence[str], links
 
 async def led_to(index: IndexStore, path: str, links: Sequence[PageLink]) -> dict[PageLink, str]:
     """Return the page that each of the links of the page at `path` leads to, in their order; those that lead to none are left out."""
-    called = await _called(index, (link.path for link in links if link.wiki and "/" not in link.path))
+    led = await followed(index, [LinkRow(path, link) for link in links], most_names=MOST_NAMES)
+    return {link: page for link, page in zip(links, led, strict=True) if page is not None}
+
+
+async def followed(index: IndexStore, rows: Sequence[LinkRow], *, most_names: int) -> list[str | None]:
+    """Return the page that each link leads to, None for one that leads to no page. `most_names` are looked up by name."""
+    called = await _called(
+        index, (row.link.path for row in rows if row.link.wiki and "/" not in row.link.path), most_names
+    )
     # All paths that the links could mean are collected first, so that one query looks them up.
     possible: set[str] = set()
-    for link in links:
-        resolve_path(path, link.path, LinkTargets(_collecting(possible), called), wiki=link.wiki)
+    for row in rows:
+        resolve_path(row.page, row.link.path, LinkTargets(_collecting(possible), called), wiki=row.link.wiki)
     existing = await index.existing(set(filter(is_markdown, possible)))
     names = LinkTargets(existing.__contains__, called)
-    led = ((link, resolve_path(path, link.path, names, wiki=link.wiki)) for link in links)
-    return {link: page for link, page in led if page is not None}
+    return [resolve_path(row.page, row.link.path, names, wiki=row.link.wiki) for row in rows]
 
 
 async def pages_linking_to(index: IndexStore, path: str, names: Sequence[str]) -> tuple[list[str], bool]:
@@ -72,7 +79,9 @@ async def pages_linking_to(index: IndexStore, path: str, names: Sequence[str]) -
 
 async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow]) -> list[str]:
     """Return the pages of those links that really lead to `path`."""
-    called = await _called(index, (row.link.path for row in rows if row.link.wiki and "/" not in row.link.path))
+    called = await _called(
+        index, (row.link.path for row in rows if row.link.wiki and "/" not in row.link.path), MOST_NAMES
+    )
     # Only paths that a link would prefer over this page are looked up; most links have none.
     preferred: set[str] = set()
     names = LinkTargets(_collecting(preferred, until=path), called)
@@ -105,9 +114,9 @@ class _Called:
         return self._paths.get(name_key(name), ())
 
 
-async def _called(index: IndexStore, paths: Iterable[str]) -> _Called:
+async def _called(index: IndexStore, paths: Iterable[str], most: int) -> _Called:
     found: dict[str, Sequence[str]] = {}
-    for name in list(dict.fromkeys(name_key(without_suffix(path)) for path in paths))[:MOST_NAMES]:
+    for name in list(dict.fromkeys(name_key(without_suffix(path)) for path in paths))[:most]:
         matches = await index.named(name, limit=MOST_OF_A_NAME)
         found[name] = list(dict.fromkeys(match.path for match in matches if match.by != "heading"))
     return _Called(found)

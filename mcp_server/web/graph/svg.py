@@ -8,8 +8,6 @@ Source: W3C SVG 2, sections 5.8 (`title`, `desc`) and 9.3 (path data); WAI-ARIA 
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -18,15 +16,14 @@ from markupsafe import Markup
 
 from agents.engine.graph import ALWAYS, ANSWERS_LABEL, CHECKPOINT_LABELS, Phase, PhaseGraph, Transition, own_label
 from mcp_server.web.graph.layout import Arrow, ArrowRoute, Box, BoxSize, Direction, Point, Sheet, laid_out
-from mcp_server.web.text.sanitize import TIMES, sanitize_line, spelled_out
+from mcp_server.web.graph.short_text import columns, cut, in_lines, plain, px
+from mcp_server.web.text.sanitize import TIMES, sanitize_line
 
 Labels = Literal["words", "numbers"]
 
 WIDE, NARROW = 800.0, 294.0
 """Pixels that a drawing may take: beside the list of its transitions, and on a phone. A wider one is scrolled in its frame."""
-NAME_CHARS, LABEL_CHARS, MOST_LINES = 16, 18, 3
-MOST_CHARS = 500
-"""The most characters of a name or condition, even where it is shown in full."""
+NAME_CHARS, LABEL_CHARS = 16, 18
 NAME_PX, LABEL_PX, LINE_PX, NOTE_PX = 8.9, 6.5, 15.0, 14.0
 """Widths of a character and heights of a line: estimates for system fonts, which only a browser can measure."""
 LEAST_WIDTH, PADDING = 84.0, 14.0
@@ -34,9 +31,6 @@ NUMBER = BoxSize(20.0, 20.0)
 BEND, TIP_LONG, TIP_WIDE, BADGE = 12.0, 9.0, 4.5, 10.0
 HERE: Mapping[str, str] = {"active": "here", "waiting": "waits", "complete": "done", "cancelled": "ended"}
 BY_ITSELF = "by itself"
-_BREAK = re.compile(r"[^_\-\s./:]*[_\-\s./:]*")
-_BLANKS = re.compile(r"[ \t\n\r]+")
-_WIDE = ("W", "F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +104,9 @@ def drawing(
     transitions = [
         DrawnTransition(
             n,
-            sanitize_line(_cut(transition.source)),
-            sanitize_line(_cut(transition.target)),
-            sanitize_line(_cut(_condition_text(transition))),
+            sanitize_line(cut(transition.source)),
+            sanitize_line(cut(transition.target)),
+            sanitize_line(cut(_condition_text(transition))),
             transition.is_backward,
             scene.taken(transition),
         )
@@ -163,37 +157,8 @@ def _sheet(scene: _Scene, direction: Direction, labels: Labels) -> Sheet:
 # --- text that fits ---------------------------------------------------------------------------------------------------
 
 
-def in_lines(text: str, most_chars: int) -> list[str]:
-    """Return the text in lines of limited width, broken between words, with an ellipsis if some is left out.
-
-    Invisible and bidirectional characters are named.
-    """
-    # A name can be megabytes long. Only what can fit is looked at, before and after it is spelled out.
-    room = most_chars * (MOST_LINES + 2)
-    spelled = spelled_out(_BLANKS.sub(" ", text[:room]))[:room]
-    lines = [""]
-    for part in filter(None, _BREAK.findall(spelled)):
-        rest = part
-        if lines[-1] and _columns(lines[-1] + rest.rstrip()) > most_chars:
-            lines.append("")
-        while _columns(rest.rstrip()) > most_chars:
-            cut = next(n for n in range(most_chars, 0, -1) if _columns(rest[:n]) <= most_chars or n == 1)
-            lines[-1], rest = rest[:cut], rest[cut:]
-            lines.append("")
-        lines[-1] += rest
-    shown = [line.strip() for line in lines if line.strip()]
-    if len(shown) <= MOST_LINES:
-        return shown
-    last = shown[MOST_LINES - 1]
-    return [*shown[: MOST_LINES - 1], last[: max(1, most_chars - 1)].rstrip() + "…"]
-
-
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in _WIDE else 1 for character in text)
-
-
 def _widest(lines: Sequence[str], px: float) -> float:
-    return max((_columns(line) for line in lines), default=0) * px
+    return max((columns(line) for line in lines), default=0) * px
 
 
 def _condition_text(transition: Transition) -> str:
@@ -254,9 +219,9 @@ def _svg(scene: _Scene, sheet: Sheet, labels: Labels, kind: str, place: str) -> 
         _label(scene, n, transition, route, labels) for n, (transition, route) in enumerate(transitions, 1) if route
     ]
     parts += [_node(scene, phase, box) for phase, box in zip(scene.graph.phases, sheet.boxes, strict=True)]
-    title = _plain(f"The phases of {scene.graph.name}")
+    title = plain(f"The phases of {scene.graph.name}")
     drawn = Markup("").join(parts)
-    return _SVG.format(kind, _px(sheet.width), _px(sheet.height), title, _described(scene), drawn, place)
+    return _SVG.format(kind, px(sheet.width), px(sheet.height), title, _described(scene), drawn, place)
 
 
 def _described(scene: _Scene) -> str:
@@ -266,7 +231,7 @@ def _described(scene: _Scene) -> str:
     if seen.phase:
         visits = ", ".join(f"{name} {count}" for name, count in seen.visits.items())
         text += f" The journey is in {seen.phase} ({HERE.get(seen.status, 'here')}). Visits: {visits}."
-    return _plain(text) + " The list below has each transition with its condition."
+    return plain(text) + " The list below has each transition with its condition."
 
 
 def _line(scene: _Scene, transition: Transition, route: ArrowRoute, sheet: Sheet) -> Markup:
@@ -277,7 +242,7 @@ def _line(scene: _Scene, transition: Transition, route: ArrowRoute, sheet: Sheet
     times = f", taken {taken} times" if taken > 1 else ", taken once" if taken else ""
     title = f"{transition.source} to {transition.target}: {_condition_text(transition)}{back}{times}"
     classes = _classes("way", back=transition.is_backward, taken=taken > 0)
-    return _ARROW.format(classes, _plain(title), path, _tip(route, across=across))
+    return _ARROW.format(classes, plain(title), path, _tip(route, across=across))
 
 
 def _curve(route: ArrowRoute, *, across: bool) -> str:
@@ -320,8 +285,8 @@ def _label(scene: _Scene, number: int, transition: Transition, route: ArrowRoute
     x, y = route.label
     classes = _classes("label", back=transition.is_backward, taken=scene.taken(transition) > 0)
     if labels == "numbers":
-        circle = _CIRCLE.format(_px(x), _px(y), _px(NUMBER.width / 2 - 1))
-        return _LABEL.format(classes, circle + _TEXT.format("number", _px(x), _px(y + 4), number))
+        circle = _CIRCLE.format(px(x), px(y), px(NUMBER.width / 2 - 1))
+        return _LABEL.format(classes, circle + _TEXT.format("number", px(x), px(y + 4), number))
     lines = in_lines(_condition_text(transition), LABEL_CHARS)
     return _LABEL.format(classes, _lines("condition", lines, x, y, LINE_PX))
 
@@ -330,7 +295,7 @@ def _lines(kind: str, lines: Sequence[str], x: float, y: float, high: float) -> 
     """Return the lines of text around a middle."""
     first = y - (len(lines) - 1) * high / 2 + 4
     return Markup("").join(
-        _TEXT.format(kind, _px(x), _px(first + n * high), line.encode("utf-8", "replace").decode())
+        _TEXT.format(kind, px(x), px(first + n * high), line.encode("utf-8", "replace").decode())
         for n, line in enumerate(lines)
     )
 
@@ -340,14 +305,14 @@ def _node(scene: _Scene, phase: Phase, box: Box) -> Markup:
     here, final = phase.name == seen.phase, phase.name in scene.graph.complete
     note, lines = _note(scene, phase), in_lines(phase.name, NAME_CHARS)
     x, middle = box.x + box.width / 2, box.y + box.height / 2 - (NOTE_PX / 2 if note else 0)
-    rect = (_px(number) for number in (box.x, box.y, box.width, box.height))
+    rect = (px(number) for number in (box.x, box.y, box.width, box.height))
     parts = [
-        _RECT.format(*rect, _px(min(box.height / 2, 22.0) if final else 8)),
+        _RECT.format(*rect, px(min(box.height / 2, 22.0) if final else 8)),
         _lines("name", lines, x, middle, LINE_PX + 1),
     ]
     if note:
-        parts.append(_TEXT.format("note", _px(x), _px(middle + len(lines) * (LINE_PX + 1) / 2 + NOTE_PX - 1), note))
-    title = _plain(f"{phase.name}: {phase.purpose}" if phase.purpose else phase.name)
+        parts.append(_TEXT.format("note", px(x), px(middle + len(lines) * (LINE_PX + 1) / 2 + NOTE_PX - 1), note))
+    title = plain(f"{phase.name}: {phase.purpose}" if phase.purpose else phase.name)
     if visits:
         times = f"{visits}{TIMES}" if visits < 1000 else "999+"
         wide = 12 + 7 * len(times)
@@ -362,28 +327,13 @@ def _node(scene: _Scene, phase: Phase, box: Box) -> Markup:
 
 def _badge(kind: str, x: float, y: float, wide: float, text: str) -> Markup:
     """Return a short text in a frame on the upper edge of a box."""
-    rect = _RECT.format(*map(_px, (x, y - BADGE, wide, 2 * BADGE)), _px(BADGE))
-    return _LABEL.format(kind, rect + _TEXT.format("count", _px(x + wide / 2), _px(y + 4), text))
+    rect = _RECT.format(*map(px, (x, y - BADGE, wide, 2 * BADGE)), px(BADGE))
+    return _LABEL.format(kind, rect + _TEXT.format("count", px(x + wide / 2), px(y + 4), text))
 
 
 def _classes(kind: str, **marks: bool) -> str:
     return " ".join([kind, *(name for name, marked in marks.items() if marked)])
 
 
-def _plain(text: str) -> str:
-    """Return the beginning of a text for places that take no marks, with invisible characters named."""
-    # Half of a surrogate pair, which a name from JSON can hold, cannot be encoded.
-    return spelled_out(_cut(text)).encode("utf-8", "replace").decode()
-
-
-def _cut(text: str) -> str:
-    shown = _BLANKS.sub(" ", text[:MOST_CHARS])
-    return shown if len(text) <= MOST_CHARS else shown + "…"
-
-
 def _at(point: Point) -> str:
-    return f"{_px(point[0])} {_px(point[1])}"
-
-
-def _px(number: float) -> str:
-    return f"{round(number, 1):g}"
+    return f"{px(point[0])} {px(point[1])}"

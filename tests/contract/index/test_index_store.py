@@ -28,6 +28,7 @@ from knowledge.state.ports import (
     IndexIdentity,
     IndexPosition,
     IndexStore,
+    LinkedDocument,
     Progress,
     Remove,
     Replace,
@@ -300,6 +301,19 @@ async def test_links_are_found_by_the_keys_of_the_page_that_they_may_lead_to(sto
     assert await linking("x.md") == [("ops/a.md", "/x.md")]
     await store.begin(replace(IDENTITY, recipe=2))
     assert await linking("x.md") == []
+
+
+async def test_documents_are_read_with_their_names_and_links(store: IndexStore) -> None:
+    links = (PageLink("b.md", wiki=False), PageLink("Deploy Guide", wiki=True))
+    titled = record("ops/a.md", title="A", aliases=("first", "\u00e9"))
+    await store.apply([Replace(titled, (), links), page("b.md"), page("c.md")], fence=1)
+    first = LinkedDocument("ops/a.md", "A", ("first", "\u00e9"), links)
+    second = LinkedDocument("b.md", record("b.md").title, record("b.md").aliases, ())
+    assert await store.linked_documents(["ops/a.md", "gone.md", "b.md"]) == [second, first]
+    assert await store.linked_documents([]) == []
+    assert [document.path for document in await store.linked_documents()] == ["b.md", "c.md", "ops/a.md"]
+    await store.apply([Remove("ops/a.md")], fence=1)
+    assert [document.links for document in await store.linked_documents()] == [(), ()]
 
 
 async def test_progress_counts_documents_and_its_total_is_never_below_them(store: IndexStore) -> None:

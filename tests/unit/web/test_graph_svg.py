@@ -23,7 +23,8 @@ from mcp_server.web.graph.layout import (
     on_curve,
     returning,
 )
-from mcp_server.web.graph.svg import NARROW, WIDE, JourneyPath, Move, drawing, in_lines
+from mcp_server.web.graph.short_text import in_lines
+from mcp_server.web.graph.svg import NARROW, WIDE, JourneyPath, Move, drawing
 from mcp_server.web.text.sanitize import has_hidden
 from tests.browser.payloads import PAYLOADS
 from tests.support.journeys.graphs import RESEARCH, graphs

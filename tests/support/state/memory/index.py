@@ -22,6 +22,7 @@ from knowledge.state.ports import (
     IndexIdentity,
     IndexPosition,
     LackingRow,
+    LinkedDocument,
     LinkRow,
     NameMatch,
     NameRow,
@@ -303,6 +304,12 @@ class MemoryIndexStore:
             if not link_keys(page, link).isdisjoint(keys)
         }
         return sorted(found)[:limit]
+
+    async def linked_documents(self, paths: Collection[str] | None = None) -> Sequence[LinkedDocument]:
+        """Return the documents among `paths`, or all of them, with their links, by path."""
+        found = self._entries if paths is None else self._entries.keys() & set(paths)
+        entries = [self._entries[path] for path in sorted(found)]
+        return [LinkedDocument(e.record.path, e.record.title, e.record.aliases, e.links) for e in entries]
 
     async def existing(self, paths: Collection[str]) -> frozenset[str]:
         """Return those of the paths that are documents."""

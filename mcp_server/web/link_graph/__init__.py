@@ -1,0 +1,1 @@
+"""The graph of links: around one page, and of the whole knowledge base."""
