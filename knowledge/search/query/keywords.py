@@ -81,8 +81,9 @@ def key_phrases(text: str, most: int, frequencies: Mapping[str, int] | None = No
     language = detect(text[:LONGEST_TEXT])
     first = {stem(word, language): place for place, word in enumerate(best)}
     found: dict[int, str] = {}
+    content = set(content_words(text))
     for clause in _CLAUSE.split(text[:LONGEST_TEXT].encode(errors="replace").decode()):
-        for run in _runs(clause, set(content_words(text))):
+        for run in _runs(clause, content):
             places = [first[root] for word in run if (root := stem(word, language)) in first]
             # The best word of a run stands for it, and the first run with that word is taken.
             if places and min(places) not in found:
