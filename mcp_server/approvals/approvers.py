@@ -123,6 +123,10 @@ class Approvals(Protocol):
         """Replace a pending proposal by one with the effect that its calls have now, and return the new one, pending."""
         ...
 
+    async def propose_again(self, proposal_id: str, person: Approver, why: str) -> Proposal:
+        """Return a pending proposal of the calls of a rejected one, for everyone who asked, with the effect that they have now."""
+        ...
+
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:
         """Return a pending proposal of kind `admin`, for an act on trust itself. It is approved like any other."""
         ...

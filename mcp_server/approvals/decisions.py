@@ -176,6 +176,19 @@ class Decisions:
         except ProposalSettled:  # somebody decided while this was planned
             raise CannotDecide(await self._why_not(proposal_id)) from None
 
+    async def propose_again(self, proposal_id: str, person: Approver, why: str) -> Proposal:
+        """Return a new pending proposal of the calls of a rejected one, for everyone who asked, with the effect that they have now.
+
+        Raises:
+            CannotDecide: it was not rejected, its host is frozen, or nothing would change. Nothing was proposed.
+            BadArguments, KnowledgeError: its calls are no longer possible.
+        """
+        proposal = await self._executor.found(proposal_id)
+        if proposal.state != "rejected" or proposal.kind == "admin":
+            raise CannotDecide(f"{proposal_id} can't be proposed again, because it was not rejected")
+        await require_trust(self._services.state, proposal, person.channel, now=self._services.now())
+        return await self._executor.propose_again(proposal, why)
+
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:
         """Return a pending proposal for an act on trust itself.
 

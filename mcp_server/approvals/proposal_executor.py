@@ -338,6 +338,21 @@ class ProposalExecutor:
         await self._ask_again(joined, why)
         return successor
 
+    async def propose_again(self, proposal: Proposal, why: str) -> Proposal:
+        """Propose the calls of a closed proposal again, with the effect that they have now, for everyone who asked for them.
+
+        Raises:
+            CannotDecide: nothing would change.
+            BadArguments, KnowledgeError: its calls are no longer possible.
+        """
+        planned = await self.plan(proposal)
+        if planned.shown.changes_nothing:
+            raise CannotDecide(f"{proposal.id}: nothing would change")
+        joined = (await of_each_asker(self._trust, proposal))[1:]
+        successor = await self._propose_again(proposal, planned, why)
+        await self._ask_again(joined, why)
+        return successor
+
     async def _propose_again(
         self, proposal: Proposal, planned: Planned, why: str, *, replacing: Sequence[str] = ()
     ) -> Proposal:

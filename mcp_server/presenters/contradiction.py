@@ -13,7 +13,7 @@ from knowledge.history.ports import Flag
 from knowledge.history.timestamps import utc_text
 from knowledge.merge.document.units import bare, split_lines
 from knowledge.trust.ports import ProposalLine
-from mcp_server.approvals.contradictions.claims import PendingClaim, answered_claims, pending_claims
+from mcp_server.approvals.contradictions.claims import PendingClaim, answered_claims, closed_claims, pending_claims
 from mcp_server.ports import WebServices
 
 
@@ -21,7 +21,7 @@ from mcp_server.ports import WebServices
 class ContradictionSummary:
     """A contradiction with its sides as they are now, and the pending proposals that ask for the new side.
 
-    `closed` are the proposals that ended because a person settled it.
+    `closed` are the proposals that ended because a person settled it; of an open one, those that nobody has proposed again since.
     """
 
     now: ContradictionNow
@@ -86,7 +86,7 @@ async def contradiction_summary(services: WebServices, flag: Flag) -> Contradict
     """Return the contradiction as it is now."""
     open_ = flag.settled_at is None and flag.dismissal is None
     claims = await pending_claims(services.state, flag.contradiction) if open_ else ()
-    closed = () if open_ else await answered_claims(services.state, flag.id)
+    closed = await (closed_claims(services.state, flag) if open_ else answered_claims(services.state, flag.id))
     return ContradictionSummary(await services.settlements.look(flag), claims, closed)
 
 

@@ -148,6 +148,7 @@ def page_routes() -> list[Route]:
         Route(f"{CONTRADICTION}/keep", acts(contradictions.keep, CONTRADICTION), methods=["POST"]),
         Route(f"{CONTRADICTION}/dismiss", acts(contradictions.dismiss, CONTRADICTION), methods=["POST"]),
         Route(f"{CONTRADICTION}/reopen", acts(contradictions.reopen, CONTRADICTION), methods=["POST"]),
+        Route(f"{CONTRADICTION}/propose", acts(contradictions.propose, CONTRADICTION), methods=["POST"]),
         Route(f"{CONTRADICTION}/edit", reads(contradictions.editing)),
         Route(f"{CONTRADICTION}/edit", acts(contradictions.edit, CONTRADICTION), methods=["POST"]),
         Route("/passkeys", reads(keys.listed)),

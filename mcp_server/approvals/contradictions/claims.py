@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from knowledge.errors import KnowledgeError
+from knowledge.history.ports import Flag
 from knowledge.merge.model import CUT_MARK, Contradiction
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal, ProposalLine
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
 from mcp_server.approvals.proposals import AGAINST, calls_of
+from mcp_server.toolsets.spec import BadArguments
 
 MOST_LOOKED_AT = 200
 """Pending proposals, newest first, among which claims are looked for."""
@@ -77,6 +80,33 @@ async def answer_claims(
             await approvals.reject(proposal.id, proposal.hash, person, note)
             closed.append(proposal.id)
     return closed
+
+
+async def closed_claims(state: StateStore, flag: Flag) -> Sequence[ProposalLine]:
+    """Return the proposals that a settlement closed and nobody has made again, the newest of each principal."""
+    waiting = {who for claim in await pending_claims(state, flag.contradiction) for who, _ in claim.askers}
+    newest: dict[str, ProposalLine] = {}
+    for line in await answered_claims(state, flag.id):
+        newest.setdefault(line.principal, line)
+    return [line for principal, line in newest.items() if principal not in waiting]
+
+
+async def renew_claims(
+    state: StateStore, approvals: Approvals, flag: Flag, person: Approver
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Propose again what the settlement of a contradiction closed, now that it is open again.
+
+    Returns the ids of the new proposals, and the reason for each closed one that can't be proposed again, by its id.
+    """
+    renewed: list[str] = []
+    failed: dict[str, str] = {}
+    why = f"contradiction {flag.id} was reopened by {person.name}"
+    for line in await closed_claims(state, flag):
+        try:
+            renewed.append((await approvals.propose_again(line.id, person, why)).id)
+        except (BadArguments, KnowledgeError) as error:
+            failed[line.id] = str(error)
+    return list(dict.fromkeys(renewed)), failed
 
 
 def _folded(text: str) -> str:

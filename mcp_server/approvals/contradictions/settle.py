@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from knowledge.contradictions.settlement import CHOICES, Choice, ContradictionNow, Settled
 from knowledge.merge.model import Ruling
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, requirement
-from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims, settled_note
+from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims, renew_claims, settled_note
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import WebServices
 
 
 @dataclass(frozen=True, slots=True)
 class SettledContradiction:
-    """A contradiction that a person settled, and the ids of the proposals that this answered."""
+    """A contradiction that a person settled or reopened, and the ids of the proposals that this answered.
+
+    `renewed` are the proposals that wait again because it was reopened; `not_renewed` says why others can't, by their ids.
+    """
 
     settled: Settled
     closed: Sequence[str] = ()
+    renewed: Sequence[str] = ()
+    not_renewed: Mapping[str, str] = field(default_factory=dict)
 
 
 class ContradictionDecisions:
@@ -54,8 +59,26 @@ class ContradictionDecisions:
         return SettledContradiction(done) if ruling == "both" else await self._answered(done, reason)
 
     async def reopen(self, flag_id: int) -> SettledContradiction:
-        """Take a decision back, as `Settlements.undo` does."""
-        return SettledContradiction(await self._services.settlements.undo(flag_id, by=self._by))
+        """Take a decision back, as `Settlements.undo` does, and propose again what it had closed."""
+        done = await self._services.settlements.undo(flag_id, by=self._by)
+        return await self._renewed(done)
+
+    async def propose_again(self, flag_id: int) -> SettledContradiction:
+        """Propose again what a settlement of this open contradiction had closed.
+
+        Raises:
+            CannotDecide: nothing is closed, or none of it can be proposed again.
+        """
+        flag = await self._services.contradictions.one(flag_id)
+        again = await self._renewed(Settled(flag, "", ()))
+        if not again.renewed:
+            whys = "; ".join(f"{one}: {why}" for one, why in again.not_renewed.items())
+            raise CannotDecide(whys or f"contradiction {flag_id} has no closed proposal")
+        return again
+
+    async def _renewed(self, done: Settled) -> SettledContradiction:
+        renewed, failed = await renew_claims(self._services.state, self._approvals, done.flag, self._person)
+        return SettledContradiction(done, renewed=renewed, not_renewed=failed)
 
     async def _require_trusted(self, now: ContradictionNow, choice: Choice) -> None:
         """Check that the person's word is enough to write the statement that they keep.

@@ -153,7 +153,12 @@ async def reopen(args: argparse.Namespace, settings: Settings) -> int:
                 print(f"{args.id} would be open again")
                 return DONE
             done = await _decisions(app).reopen(args.id)
-            return _reopened(done, settings)
+            if settings.json:
+                print_json({"id": args.id, "dismissed": None, **_renewed_fields(done)})
+                return DONE
+            print(f"{args.id} is open again")
+            _lines(_renewed_lines(done))
+            return DONE
         diff = await app.services.settlements.undo_diff(args.id, by=f"{os_user()} (terminal)")
 
         async def act(decisions: ContradictionDecisions) -> SettledContradiction:
@@ -162,12 +167,19 @@ async def reopen(args: argparse.Namespace, settings: Settings) -> int:
         return await _decide(app, args, settings, PlannedDecision(summary, "take this settlement back", diff, act))
 
 
-def _reopened(done: SettledContradiction, settings: Settings) -> int:
-    if settings.json:
-        print_json({"id": done.settled.flag.id, "dismissed": None})
-    else:
-        print(f"{done.settled.flag.id} is open again")
-    return DONE
+def _renewed_fields(done: SettledContradiction) -> dict[str, object]:
+    return {"renewed": list(done.renewed), "not_renewed": dict(done.not_renewed)}
+
+
+def _renewed_lines(done: SettledContradiction) -> Sequence[str]:
+    """Return which proposals wait again, and which can't and why."""
+    lines = [f"{one} waits for approval again" for one in done.renewed]
+    for one, why in done.not_renewed.items():
+        lines.append(visible(f"{one} stays closed: {why}"))
+        lines.append(
+            f"to propose it again: the page of contradiction {done.settled.flag.id} (knowledge-forge review --web)"
+        )
+    return lines
 
 
 async def _summary(app: App, flag_id: int, *, must_be_open: bool = False) -> ContradictionSummary:
@@ -202,11 +214,12 @@ async def _decide(app: App, args: argparse.Namespace, settings: Settings, planne
     after = await contradiction_summary(app.services, done.settled.flag)
     if settings.json:
         fields = {"diff": done.settled.diff, "pages": list(done.settled.pages), "change": done.settled.record}
-        print_json({**contradiction_fields(after), **fields})
+        print_json({**contradiction_fields(after), **fields, **_renewed_fields(done)})
         return DONE
     print(visible(outcome(done, after.status)))
     for proposal in done.closed:
         print(f"{proposal} asked for the same and is closed")
+    _lines(_renewed_lines(done))
     if after.status != "open":
         print(f"to undo this: knowledge-forge contradictions reopen {args.id}")
     return DONE

@@ -80,6 +80,12 @@ async def reopen(request: PageRequest, _form: Form) -> Response:
     return _back(request)
 
 
+async def propose(request: PageRequest, _form: Form) -> Response:
+    """Propose again what an earlier settlement of an open contradiction closed."""
+    await _decisions(request).propose_again(_number(request))
+    return _back(request)
+
+
 async def editing(request: PageRequest) -> Response:
     """Show a form with the paragraph, item or row of each statement."""
     flag = await _flag(request)

@@ -10,6 +10,7 @@ from mcp import Client
 
 from knowledge.history.audit.chain import fields_of
 from mcp_server.app.composition import open_app
+from mcp_server.approvals.approvers import Approver
 from tests.support.hosts.writers import let_in
 from tests.support.web.review_pages import ME, Place, forms, kept
 
@@ -89,6 +90,39 @@ async def test_keeping_the_new_statement_writes_it_says_so_and_offers_the_way_ba
     html = await visitor.send("/contradictions/1/reopen")
     assert "Keep the second" in html
     assert place.text("limits.md") == before
+    (again,) = await place.app.base.state.trust.proposals(states=("pending",))
+    assert (again.origin, again.principal, again.effect) == (closed.id, f"{ME}@writer", closed.effect)
+    assert f'<a href="/proposals/{again.id}">proposal to write the second</a>' in html
+    assert "stays closed" not in html
+    # Settled and reopened once more, it is again one proposal.
+    await visitor.send("/contradictions/1/keep", choice="first")
+    assert await place.app.base.state.trust.pending() == 0
+    await visitor.send("/contradictions/1/reopen")
+    (third,) = await place.app.base.state.trust.proposals(states=("pending",))
+    await visitor.look(f"/proposals/{third.id}")
+    await visitor.send(f"/proposals/{third.id}/approve")
+    assert place.text("limits.md") == before.replace("64 MiB", "32 MiB")
+
+
+async def test_a_closed_proposal_that_cannot_wait_again_is_said_with_a_link_and_a_button(place: Place) -> None:
+    await claimed(place)
+    visitor = await place.visitor()
+    await visitor.look("/contradictions/1")
+    await visitor.send("/contradictions/1/keep", choice="second")
+    (closed,) = await place.app.base.state.trust.proposals(states=("rejected",))
+    person = Approver(ME, "page")
+    await place.app.approvals.freeze(f"{ME}@writer", person, "look first")
+    html = await visitor.send("/contradictions/1/reopen")
+    assert f'<a href="/proposals/{closed.id}">The proposal of <bdi>{ME}@writer</bdi></a>' in html
+    html = await visitor.send("/contradictions/1/propose")
+    assert "is frozen, so none of its proposals can be executed" in html
+    assert await place.app.base.state.trust.pending() == 0
+    thaw = await place.app.approvals.ask("trust.thaw", {"principal": f"{ME}@writer"}, person)
+    await place.app.approvals.approve(thaw.id, thaw.hash, person)
+    await visitor.look("/contradictions/1")
+    html = await visitor.send("/contradictions/1/propose")
+    assert "proposal to write the second" in html
+    assert "Propose it again" not in html
 
 
 async def test_keeping_the_existing_text_rejects_the_claim_of_a_proposal(place: Place) -> None:
