@@ -15,7 +15,14 @@ from knowledge.pages.front_matter import is_yes, read_front_matter
 from knowledge.pages.links import LinkForm, path_length, unescaped_path
 from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
-from knowledge.pages.markdown.inline import inline_tags, link_targets, plain, without_code
+from knowledge.pages.markdown.inline import (
+    inline_tags,
+    link_targets,
+    plain,
+    quoted_targets,
+    without_code,
+    without_comments,
+)
 from knowledge.pages.markdown.language import detect, normal_language
 from knowledge.pages.markdown.telling_sentence import telling_sentence
 from knowledge.pages.markdown.typography import ascii_punctuation
@@ -107,7 +114,9 @@ def parse(path: str, raw: bytes) -> Document:
         tags=tuple(dict.fromkeys([*front_tags, *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
         links=tuple(dict.fromkeys(target for target, _ in targets)),
-        page_links=_page_links([*targets, *_html_targets(lines, found.blocks, prose)]),
+        page_links=_page_links(
+            [*quoted_targets(lines[: front.body]), *targets, *_html_targets(lines, found.blocks, prose)]
+        ),
         headings=headings,
         metadata=metadata,
         untrusted=origin.untrusted,
@@ -291,7 +300,7 @@ def headings_of(blocks: Sequence[Block]) -> tuple[Heading, ...]:
 
 
 def _prose(lines: Sequence[str], found: Scan) -> str:
-    """Return the text without code, HTML and comments."""
+    """Return the text without code, HTML and comments, those inside a line too."""
     hidden = iter(found.code)
     span = next(hidden, None)
     parts: list[str] = []
@@ -306,7 +315,7 @@ def _prose(lines: Sequence[str], found: Scan) -> str:
         block = "\n".join(lines[at:end])
         # Backticks of one list item do not pair with those of another, so each item becomes a paragraph.
         parts.append(block.replace("\n", "\n\n") if kind == "list" and "`" in block else block)
-    return without_code("\n\n".join(parts))
+    return without_comments(without_code("\n\n".join(parts)))
 
 
 def _page_links(targets: Sequence[tuple[str, bool]]) -> tuple[PageLink, ...]:

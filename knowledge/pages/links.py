@@ -1,12 +1,14 @@
 """Resolves links: the path that is written in a link, and the pages that it may mean. Pure.
 
 The path of a link is resolved relative to its page, then to the root of the knowledge base; without a suffix it may mean a
-page or a folder's index. A wiki link names a page by file name, title or alias, or by its path from the root.
+page or a folder's index. A wiki link names a file as in Obsidian, ignoring case: by its path from the root, by the end of its path
+(`[[folder/page]]`), or by its name alone. If no file has that name, it means the page with that title or alias.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -25,25 +27,57 @@ _PATH_PART = re.compile(r"(?:&#?\w{1,32};|[^#?&]|&)*+")
 class LinkTargets:
     """The possible targets of links.
 
-    `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the pages that a
-    wiki link of that name may mean: by file name without suffix, title or alias, ignoring case.
+    `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the files that a
+    wiki link of that name may mean, ignoring case: pages by file name without suffix, title or alias, others by file name.
+    With `by_name` ordinary links are found like that, too, if there is nothing at their path; that is Obsidian's way.
     """
 
     exists: Callable[[str], bool]
     called: Callable[[str], Sequence[str]] = lambda _: ()
+    by_name: bool = False
 
 
 def resolve_path(page: str, path: str, names: LinkTargets, *, wiki: bool) -> str | None:
-    """Return the path that a link of `page` with this `path` leads to, or None; if several pages have the name, the nearest."""
-    if not wiki:
-        return next((meaning for meaning in _meanings(page, path) if names.exists(meaning)), None)
-    directories = [parent(page)]
-    if not path.startswith(("/", "./", "../")):
-        if "/" not in path and (found := names.called(without_suffix(path))):
-            return min(found, key=lambda one: (parent(one) != parent(page), one.count("/"), one))
-        directories.insert(0, "")
-    meanings = (meaning for directory in directories for meaning in _wiki_meanings(joined(directory, path)))
-    return next((meaning for meaning in meanings if names.exists(meaning)), None)
+    """Return the path that a link of `page` with this `path` leads to, or None; if several files have the name, the nearest."""
+    if not wiki or "/" in path:
+        meanings = _meanings_of_wiki_path(page, path) if wiki else _meanings(page, path)
+        if (found := next((meaning for meaning in meanings if names.exists(meaning)), None)) is not None:
+            return found
+        if not wiki and not names.by_name:
+            return None
+    if named := called_by(page, path, names):
+        return named[0]
+    if "/" in path:
+        return None
+    return next((meaning for meaning in _meanings_of_wiki_path(page, path) if names.exists(meaning)), None)
+
+
+def called_by(page: str, path: str, names: LinkTargets) -> list[str]:
+    """Return the files that a link of `page` names with `path`, the nearest first; only those of the best kind.
+
+    Pages by their file name come before other files, and these before pages by title or alias.
+    """
+    wanted = path
+    if path.startswith(("/", "./", "../")):
+        wanted = joined(parent(page), path) or ""
+    last = wanted.rpartition("/")[2]
+    found = names.called(without_suffix(last)) if last else ()
+    whole, here = _key(without_suffix(wanted)), parent(page)
+    ranks: dict[int, list[str]] = {}
+    for one in dict.fromkeys(found):
+        own, asked = (_key(without_suffix(one)), whole) if is_markdown(one) else (_key(one), _key(wanted))
+        if own == asked or (wanted == path and own.endswith(f"/{asked}")):
+            ranks.setdefault(0 if is_markdown(one) else 1, []).append(one)
+        elif "/" not in path and is_markdown(one):
+            ranks.setdefault(2, []).append(one)
+    best = ranks[min(ranks)] if ranks else []
+    # From the root, `a/b` is that very page and not the one at `x/a/b`.
+    rooted = [one for one in best if "/" in wanted and _key(without_suffix(one)) == whole]
+    return rooted or sorted(best, key=lambda one: (parent(one) != here, len(one), one))
+
+
+def _key(path: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", path).casefold().split())
 
 
 def unescaped_path(written: str, form: LinkForm) -> str:
@@ -83,6 +117,13 @@ def in_order(path: str) -> Iterator[str]:
         if path:
             yield from (path + suffix for suffix in MARKDOWN_SUFFIXES)
     yield path
+
+
+def _meanings_of_wiki_path(page: str, path: str) -> Iterator[str]:
+    """Yield the paths that a wiki link of `page` may mean, in the order of preference."""
+    directories = [parent(page)] if path.startswith(("/", "./", "../")) else ["", parent(page)]
+    for directory in directories:
+        yield from _wiki_meanings(joined(directory, path))
 
 
 def _wiki_meanings(path: str | None) -> Iterator[str]:

@@ -17,6 +17,7 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -29,6 +30,7 @@ LARGEST_BYTES = 32 * 1024 * 1024
 """The largest page that is read. How much text a call can send is limited by `LONGEST_CONTENT` in
 `mcp_server/toolsets/knowledge/schemas.py`, and that by `LONGEST_LINE` in `mcp_server/transport/stdio.py`."""
 MOST_PROBLEMS = 200
+OBSIDIAN_FOLDER = ".obsidian"
 READ_TRIES = 4
 PART_BYTES = 1 << 20
 REVISION_DIGITS = 16
@@ -283,6 +285,27 @@ class Vault:
                 if error.errno != errno.ENOTDIR:
                     self._report(directory, f"the folder cannot be listed: {_why(error)}")
         self.check()
+
+    def file_paths(self) -> Iterator[str]:
+        """Yield the path of every file that is not hidden, documents and others. Opens none and follows no link."""
+        waiting = [""]
+        while waiting:
+            directory = waiting.pop()
+            with suppress(OSError), os.scandir(self._absolute(directory)) as entries:
+                for entry in entries:
+                    if is_hidden(entry.name) or _UNSENDABLE.search(entry.name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(_join(directory, entry.name))
+                    elif entry.is_file(follow_symlinks=False):
+                        yield _join(directory, entry.name)
+
+    def is_obsidian(self) -> bool:
+        """Return whether Obsidian keeps its settings here, so that links are meant as it reads them."""
+        try:
+            return stat.S_ISDIR(os.lstat(self._absolute(OBSIDIAN_FOLDER)).st_mode)
+        except OSError:
+            return False
 
     def _scan_one(self, directory: str, waiting: list[str], followed: set[tuple[int, int]]) -> Iterator[Scanned]:
         with os.scandir(self._absolute(directory)) as entries:

@@ -207,7 +207,8 @@ class Tiers:
         return replace(reading, tainted=True) if untrusted else reading
 
     async def _with_links(self, reading: PageReading, aliases: Sequence[str], links: Sequence[PageLink]) -> PageReading:
-        linked = await linked_pages(self._index, reading.path, (reading.title, *aliases), links)
+        names, by_name = (reading.title, *aliases), self._vault.is_obsidian()
+        linked = await linked_pages(self._index, reading.path, names, links, by_name=by_name)
         note = "; ".join(filter(None, (reading.note, linked.note))) or None
         return replace(reading, links=linked.links, backlinks=linked.backlinks, note=note)
 

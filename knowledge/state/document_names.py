@@ -45,25 +45,30 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
     return frozenset(name for name in names if name.key)
 
 
-_NAMED = "[["
-"""Prefix of the keys of links by name; no path begins with it."""
+_NAMED, _ORDINARY = "[[", "]("
+"""Prefixes of the keys of links by name, wiki links and ordinary ones; no path begins with one of them."""
 
 
 def link_keys(page: str, link: PageLink) -> frozenset[str]:
-    """Return the keys under which a link of `page` is stored: every path that it may mean, and the name if it is a wiki link."""
+    """Return the keys under which a link of `page` is stored: every path that it may mean, and the name, or end of a path, in it."""
     # Relative to the page and to the root: which of the two is meant depends on the pages that exist when the link is followed.
     paths = (joined(directory, link.path) for directory in ("", parent(page)))
     keys = {path for path in paths if path is not None}
-    if link.wiki and "/" not in link.path:
-        keys.add(_NAMED + name_key(without_suffix(link.path)))
+    rooted = link.path.startswith(("/", "./", "../"))
+    named = joined(parent(page), link.path) if rooted else link.path
+    if named:
+        keys.add((_NAMED if link.wiki else _ORDINARY) + "/" * rooted + name_key(without_suffix(named)))
     return frozenset(keys)
 
 
 def keys_of_links_to(path: str, names: Sequence[str]) -> frozenset[str]:
     """Return the keys of all links that may lead to the page at `path`; `names` are its title and aliases."""
-    file = path.rpartition("/")[2]
-    keys = {path, without_suffix(path), *(_NAMED + name_key(name) for name in (without_suffix(file), *names))}
-    return frozenset({*keys, parent(path)} if file == INDEX_NAME else keys)
+    folder, file = parent(path), path.rpartition("/")[2]
+    parts = without_suffix(path).split("/")
+    ends = {"/" + name_key(without_suffix(path)), *(name_key("/".join(parts[at:])) for at in range(len(parts)))}
+    keys = {path, without_suffix(path), *(_NAMED + name for name in (*ends, *map(name_key, names)))}
+    keys |= {_ORDINARY + name for name in ends}
+    return frozenset({*keys, folder} if file == INDEX_NAME else keys)
 
 
 def begins_in(headings: Sequence[str], section: str | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -39,7 +40,7 @@ from knowledge.writing.effect import Effect, digest_in, effect_in
 from knowledge.writing.evidence.citation_check import CitationCheck, Cited
 from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
-from knowledge.writing.related.backlinks import Backlinks, names_in, wiki_names
+from knowledge.writing.related.backlinks import Backlinks, link_names, names_in
 from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
@@ -402,6 +403,7 @@ class Writer:
         """Return the faults that the pages did not have before."""
         broken: list[str] = []
         doubtful: list[str] = []
+        names_used = partial(link_names, ordinary=self._vault.is_obsidian())
         for path, raw in written.items():
             was = before.get(path)
             if raw is None or was is None:
@@ -411,12 +413,12 @@ class Writer:
             # The page is locked during that. So this is a step of the server itself, which does not queue behind the caller's own.
             own = CALLER.set("")
             try:
-                names = await self._runner.run(wiki_names, (old, new), size=size, what=what)
+                names = await self._runner.run(names_used, (old, new), size=size, what=what)
                 check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
                 found = await self._runner.run(damage_in, check, size=size, what=what)
             except (TooMuchWork, TooMuchWaiting):
                 # The page is written already, so it is checked in this process, however long that takes.
-                names = await anyio.to_thread.run_sync(wiki_names, (old, new))
+                names = await anyio.to_thread.run_sync(names_used, (old, new))
                 check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
                 found = await anyio.to_thread.run_sync(damage_in, check)
             finally:

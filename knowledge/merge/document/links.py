@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in
-from knowledge.pages.links import LinkTargets, in_order, resolve_path, unescaped_path
+from knowledge.pages.links import LinkTargets, called_by, in_order, resolve_path, unescaped_path
 from knowledge.pages.map_view import readable
 from knowledge.pages.paths import INDEX_NAME, is_markdown, joined, parent, without_suffix
 
@@ -115,7 +115,10 @@ class _Move:
         """Yield paths for an ordinary link to `leads`, the one closest to how it was written first."""
         rooted = link.path.startswith("/")
         from_root = not rooted and not self._is_beside(link, led)
+        by_name = from_root and led not in in_order(joined("", link.path) or "")
         for target in _shortened(link.path, led, leads):
+            if by_name and "/" not in link.path:
+                yield target.rpartition("/")[2]
             if rooted:
                 yield "/" + target
             elif from_root:
@@ -130,8 +133,10 @@ def _leads_only(page: str, link: LinkSpan, path: str, names: LinkTargets) -> boo
     """Return whether a link leads to `path` and can't mean another page."""
     if resolve(page, link, names) != path:
         return False
-    by_name = link.wiki and "/" not in link.path
-    return not by_name or len(set(names.called(without_suffix(link.path)))) <= 1
+    if not link.wiki and resolve(page, link, replace(names, by_name=False)) == path:
+        return True
+    named = called_by(page, link.path, names)
+    return path not in named or len(named) == 1
 
 
 def _names_after(names: LinkTargets, moves: Mapping[str, str]) -> LinkTargets:
@@ -154,7 +159,7 @@ def _names_after(names: LinkTargets, moves: Mapping[str, str]) -> LinkTargets:
         comes = [new for new in moves.values() if is_markdown(new) and _folded(_stem(new)) == wanted]
         return list(dict.fromkeys([*stays, *comes]))
 
-    return LinkTargets(exists, called)
+    return LinkTargets(exists, called, names.by_name)
 
 
 # Paths in links

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # Possessive quantifiers (`++`, `*+`) keep these linear: a line may be the whole file, and brackets may never close.
 _MARKUP = re.compile(r"[`*_\[\]<&\\~=!%]")
 _TICKS = re.compile(r"`+")
 _WIKI = re.compile(r"\[\[([^\[\]\n|]++)(\|[^\[\]\n]*+)?\]\]")
+_QUOTED_WIKI = re.compile(r"[\"']!?\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
 _TARGET = r"\(\s*(?:<([^<>\n]*+)>|((?:[^\s()\\]|\\.|\([^\s()]*+\))*+))"
 _LINK_TARGET = re.compile(r"\]" + _TARGET)
 _DEFINED_TARGET = re.compile(
@@ -16,7 +18,11 @@ _DEFINED_TARGET = re.compile(
     re.MULTILINE,
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
-_TAG = re.compile(r"#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
+# As in Obsidian, everything but white space and punctuation; of the latter also that of Chinese and Japanese.
+_TAG = re.compile(
+    r"#([^\s\x00-\x1f\x7f-\x9f!\"#$%&'()*+,.:;<=>?@\[\\\]^`{|}~\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f"
+    r"\u3000-\u3003\u3008-\u3020\u30fb\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3e\uff5b-\uff65]+)"
+)
 
 _IMAGE = re.compile(r"!\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\[[^\[\]\n]*+\])?")
 _LINK = re.compile(r"\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\[[^\[\]\n]*+\])")
@@ -106,6 +112,18 @@ def without_code(text: str) -> str:
     return " ".join([*parts, text[at:]])
 
 
+def without_comments(text: str) -> str:
+    """Return `text`, which has no code in it, with a space in place of each `%% comment %%`; a comment ends with its paragraph."""
+    if "%%" not in text:
+        return text
+    if "\n\n" in text:
+        return "\n\n".join(without_comments(part) for part in text.split("\n\n"))
+    parts = text.split("%%")
+    # A last mark without a partner hides nothing.
+    tail = [] if len(parts) % 2 else ["%%", parts.pop()]
+    return " ".join(parts[::2]) + "".join(tail)
+
+
 def link_targets(text: str) -> list[tuple[str, bool]]:
     """Return the targets of wiki links, embeds and relative links in order, once each, and whether it is a wiki link.
 
@@ -124,6 +142,12 @@ def link_targets(text: str) -> list[tuple[str, bool]]:
         found += [(match.start(), match[1] or match[2], False) for match in _DEFINED_TARGET.finditer(text)]
     found.sort(key=lambda link: link[0])
     return list(dict.fromkeys((target, wiki) for _, target, wiki in found if target and not _SCHEME.match(target)))
+
+
+def quoted_targets(front: Sequence[str]) -> list[tuple[str, bool]]:
+    """Return the targets of the wiki links in quotes in the lines of a front matter, as `link_targets` does."""
+    linking = (line for line in front if "[[" in line)
+    return [(found[1].strip(), True) for line in linking for found in _QUOTED_WIKI.finditer(line)]
 
 
 def inline_tags(text: str) -> list[str]:

@@ -16,7 +16,7 @@ MOST_CHARACTERS = 600
 MOST_FOLLOWED = 200
 """Links of a page that are followed."""
 MOST_NAMES = 40
-"""Wiki links by name that are looked up, since each needs its own query."""
+"""Links by name that are looked up, since each needs its own query."""
 MOST_LINKING = 200
 """Links to a page that are checked."""
 MOST_OF_A_NAME = 20
@@ -31,14 +31,17 @@ class LinkedPages:
     note: str
 
 
-async def linked_pages(index: IndexStore, path: str, names: Sequence[str], links: Sequence[PageLink]) -> LinkedPages:
+async def linked_pages(
+    index: IndexStore, path: str, names: Sequence[str], links: Sequence[PageLink], *, by_name: bool = False
+) -> LinkedPages:
     """Return the pages that `links` of the page at `path` lead to, in their order, and by path the pages that link to it.
 
-    `names` are the page's title and aliases. Links lead where `resolve_path` says; pages that are gone are not named.
+    `names` are the page's title and aliases. Links lead where `resolve_path` says, ordinary ones too if `by_name`; pages that are gone
+    are not named.
     """
-    led = await led_to(index, path, links[:MOST_FOLLOWED])
+    led = await led_to(index, path, links[:MOST_FOLLOWED], by_name=by_name)
     out = list(dict.fromkeys(page for page in led.values() if page != path))
-    back, complete = await pages_linking_to(index, path, names)
+    back, complete = await pages_linking_to(index, path, names, by_name=by_name)
     shown_out, shown_back = _shown(out), _shown(back)
     notes = []
     if more := len(out) - len(shown_out):
@@ -48,47 +51,52 @@ async def linked_pages(index: IndexStore, path: str, names: Sequence[str], links
     return LinkedPages(shown_out, shown_back, " and ".join(notes))
 
 
-async def led_to(index: IndexStore, path: str, links: Sequence[PageLink]) -> dict[PageLink, str]:
+async def led_to(
+    index: IndexStore, path: str, links: Sequence[PageLink], *, by_name: bool = False
+) -> dict[PageLink, str]:
     """Return the page that each of the links of the page at `path` leads to, in their order; those that lead to none are left out."""
-    led = await followed(index, [LinkRow(path, link) for link in links], most_names=MOST_NAMES)
+    led = await followed(index, [LinkRow(path, link) for link in links], most_names=MOST_NAMES, by_name=by_name)
     return {link: page for link, page in zip(links, led, strict=True) if page is not None}
 
 
-async def followed(index: IndexStore, rows: Sequence[LinkRow], *, most_names: int) -> list[str | None]:
-    """Return the page that each link leads to, None for one that leads to no page. `most_names` are looked up by name."""
-    called = await _called(
-        index, (row.link.path for row in rows if row.link.wiki and "/" not in row.link.path), most_names
-    )
+async def followed(
+    index: IndexStore, rows: Sequence[LinkRow], *, most_names: int, by_name: bool = False
+) -> list[str | None]:
+    """Return the page that each link leads to, None for one that leads to no page. `most_names` are looked up by name.
+
+    With `by_name` ordinary links, too, are found by name, as in a folder of Obsidian.
+    """
+    called = await _called(index, (row.link for row in rows if row.link.wiki or by_name), most_names)
     # All paths that the links could mean are collected first, so that one query looks them up.
     possible: set[str] = set()
     for row in rows:
         resolve_path(row.page, row.link.path, LinkTargets(_collecting(possible), called), wiki=row.link.wiki)
     existing = await index.existing(set(filter(is_markdown, possible)))
-    names = LinkTargets(existing.__contains__, called)
+    names = LinkTargets(existing.__contains__, called, by_name)
     return [resolve_path(row.page, row.link.path, names, wiki=row.link.wiki) for row in rows]
 
 
-async def pages_linking_to(index: IndexStore, path: str, names: Sequence[str]) -> tuple[list[str], bool]:
+async def pages_linking_to(
+    index: IndexStore, path: str, names: Sequence[str], *, by_name: bool = False
+) -> tuple[list[str], bool]:
     """Return the other pages that link to the page at `path`, by path, and whether they are all.
 
     `names` are the page's title and aliases.
     """
     rows = [row for row in await index.linking(keys_of_links_to(path, names), limit=MOST_LINKING) if row.page != path]
-    return await _linking(index, path, rows), len(rows) < MOST_LINKING
+    return await _linking(index, path, rows, by_name=by_name), len(rows) < MOST_LINKING
 
 
-async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow]) -> list[str]:
+async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow], *, by_name: bool) -> list[str]:
     """Return the pages of those links that really lead to `path`."""
-    called = await _called(
-        index, (row.link.path for row in rows if row.link.wiki and "/" not in row.link.path), MOST_NAMES
-    )
+    called = await _called(index, (row.link for row in rows if row.link.wiki or by_name), MOST_NAMES)
     # Only paths that a link would prefer over this page are looked up; most links have none.
     preferred: set[str] = set()
     names = LinkTargets(_collecting(preferred, until=path), called)
     for row in rows:
         resolve_path(row.page, row.link.path, names, wiki=row.link.wiki)
     existing = await index.existing(set(filter(is_markdown, preferred))) | {path}
-    names = LinkTargets(existing.__contains__, called)
+    names = LinkTargets(existing.__contains__, called, by_name)
     leading = (row.page for row in rows if resolve_path(row.page, row.link.path, names, wiki=row.link.wiki) == path)
     return list(dict.fromkeys(leading))
 
@@ -105,7 +113,7 @@ def _collecting(paths: set[str], *, until: str | None = None) -> Callable[[str],
 
 
 class _Called:
-    """Looks up the pages that a wiki link by name can mean, from results that are already there."""
+    """Looks up the pages that a link by name can mean, from results that are already there."""
 
     def __init__(self, paths: Mapping[str, Sequence[str]]) -> None:
         self._paths = paths
@@ -114,9 +122,12 @@ class _Called:
         return self._paths.get(name_key(name), ())
 
 
-async def _called(index: IndexStore, paths: Iterable[str], most: int) -> _Called:
+async def _called(index: IndexStore, links: Iterable[PageLink], most: int) -> _Called:
     found: dict[str, Sequence[str]] = {}
-    for name in list(dict.fromkeys(name_key(without_suffix(path)) for path in paths))[:most]:
+    # A link with folders is mostly found by its path.
+    wanted = sorted(links, key=lambda link: "/" in link.path)
+    names = dict.fromkeys(name_key(without_suffix(link.path.rpartition("/")[2])) for link in wanted)
+    for name in [name for name in names if name][:most]:
         matches = await index.named(name, limit=MOST_OF_A_NAME)
         found[name] = list(dict.fromkeys(match.path for match in matches if match.by != "heading"))
     return _Called(found)

@@ -20,7 +20,7 @@ from knowledge.pages.vault import Vault
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import IndexStore
 
-MOST_PAGES_OF_A_NAME = 20
+MOST_PAGES_OF_A_NAME = 100
 
 
 class Backlinks:
@@ -37,7 +37,7 @@ class Backlinks:
         `known` are pages with their texts, whose names count even if they are not indexed yet; `comes` is the new path of a page
         that is about to move, whose name other pages may have too.
         """
-        wanted = wiki_names(texts)
+        wanted = link_names(texts, ordinary=self._vault.is_obsidian())
         bearers = {name_key(name): [path] for path, text in known.items() for name in _own_names(path, text)}
         if comes is not None and wanted:
             name = _stem(comes)
@@ -49,14 +49,23 @@ class Backlinks:
     async def called(
         self, wanted: Iterable[str], bearers: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> dict[str, Sequence[str]]:
-        """Return the pages that wiki links with these names may mean, for `names_in`; `bearers` adds pages by name."""
+        """Return the files that links with these names may mean, for `names_in`; `bearers` adds pages by name."""
         called: dict[str, Sequence[str]] = {}
-        for name in wanted:
-            if name and "/" not in name:
-                found = await self._index.named(name, limit=MOST_PAGES_OF_A_NAME)
-                indexed = [match.path for match in found if match.by != "heading"]
-                called[name_key(name)] = list(dict.fromkeys([*indexed, *bearers.get(name_key(name), ())]))
+        files: Mapping[str, Sequence[str]] | None = None
+        for name in dict.fromkeys(map(name_key, filter(None, wanted))):
+            matches = await self._index.named(name, limit=MOST_PAGES_OF_A_NAME)
+            indexed = [match.path for match in matches if match.by != "heading"]
+            found = [*indexed, *bearers.get(name, ())]
+            # Files other than pages are not indexed, nor are pages that were written just now.
+            if "." in name or not any(match.by == "path" for match in matches):
+                files = await self._files() if files is None else files
+                found += files.get(name, ())
+            called[name] = list(dict.fromkeys(found))
         return called
+
+    async def _files(self) -> Mapping[str, Sequence[str]]:
+        """Return all files by the key of their names."""
+        return await anyio.to_thread.run_sync(lambda: by_name(self._vault.file_paths()))
 
     async def to(self, path: str) -> list[str]:
         """Return the paths of the other pages that link to `path`, sorted."""
@@ -90,10 +99,19 @@ class Backlinks:
             return None
 
 
-def wiki_names(texts: Iterable[str]) -> set[str]:
-    """Return the names that the wiki links in these texts use."""
-    linking = [text for text in texts if "[[" in text]
-    return {without_suffix(link.path) for text in linking for link in links_in(text) if link.wiki}
+def link_names(texts: Iterable[str], *, ordinary: bool) -> set[str]:
+    """Return the names, without their folders, that the wiki links in these texts use; with `ordinary` those of all links."""
+    linking = [text for text in texts if "[" in text or (ordinary and "href" in text)]
+    links = (link for text in linking for link in links_in(text) if link.wiki or ordinary)
+    return {without_suffix(link.path.rpartition("/")[2]) for link in links}
+
+
+def by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Return these files by the key of their names without folders, and of pages without the suffix."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(name_key(_stem(path)), []).append(path)
+    return found
 
 
 def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> LinkTargets:
@@ -106,7 +124,7 @@ def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> LinkTargets:
             return False
         return True
 
-    return LinkTargets(exists, lambda name: called.get(name_key(without_suffix(name)), ()))
+    return LinkTargets(exists, lambda name: called.get(name_key(without_suffix(name)), ()), vault.is_obsidian())
 
 
 def _stem(path: str) -> str:

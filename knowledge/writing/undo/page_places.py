@@ -79,7 +79,7 @@ def relink(
         return list(dict.fromkeys([*known, *stems]))
 
     moves = {then: result for then, (_, result) in moved.items()}
-    return update_links(text, page=page, moves=moves, names=LinkTargets(exists, called))
+    return update_links(text, page=page, moves=moves, names=LinkTargets(exists, called, present.by_name))
 
 
 def _stem(path: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
+
 from mcp_server.app.settings.settings import Settings
-from tests.support.hosts.writers import writing
+from tests.support.hosts.writers import Writer, writing
 from tests.support.knowledge_bases.folders import write
 
 PAGES = {
@@ -35,3 +37,40 @@ async def test_a_name_that_stays_the_only_one_stays_a_name(tmp_path: Path) -> No
         assert host.text("home.md").startswith(
             "# Home\n\n[[strategy]] and [[strategy|the plan]], [it](c/strategy.md#x)"
         )
+
+
+VAULT = {
+    "Projects/Plan.md": "# Plan\n\n![[Board.canvas]] ![](../Attachments/map.png) [[Notes/Idea|idea]]\n",
+    "Deep/Notes/Idea.md": '---\nup: "[[projects/plan]]"\n---\n\n# Idea\n\n[plan](Plan.md#goal) %% [[Plan]] %%\n',
+    "Other/Idea.md": "# Idea\n\n![[Idea]] [[plan#^goal]]\n",
+}
+
+
+async def test_in_a_vault_links_by_name_in_properties_and_in_comments_follow_a_move(tmp_path: Path) -> None:
+    kb = write(tmp_path / "kb", VAULT)
+    (kb / ".obsidian").mkdir()
+    (kb / "Attachments").mkdir()
+    for file in ("Board.canvas", "map.png"):
+        (kb / "Attachments" / file).write_bytes(b"{}")
+    async with writing(Settings(kb=kb, state_dir=tmp_path / "s")) as host:
+        linking = ["Deep/Notes/Idea.md", "Other/Idea.md"]
+        await eventually(host, "Projects/Plan.md", "backlinks", linking)
+        assert (await host.call("kb_move", path="Projects/Plan.md", to="Archive/2026/Goals.md"))["status"] == "done"
+        assert host.text("Deep/Notes/Idea.md") == (
+            '---\nup: "[[Archive/2026/Goals]]"\n---\n\n# Idea\n\n[plan](Goals.md#goal) %% [[Goals]] %%\n'
+        )
+        assert host.text("Other/Idea.md") == "# Idea\n\n![[Idea]] [[Goals#^goal]]\n"
+        assert host.text("Archive/2026/Goals.md") == (
+            "# Plan\n\n![[Board.canvas]] ![](../../Attachments/map.png) [[Notes/Idea|idea]]\n"
+        )
+        await eventually(host, "Archive/2026/Goals.md", "backlinks", linking)
+        assert (await host.call("kb_read", path="Goals"))["links"] == ["Deep/Notes/Idea.md"]
+
+
+async def eventually(host: Writer, path: str, field: str, wanted: object) -> None:
+    """Return once `kb_read` shows `wanted`, which it does when the pages are indexed."""
+    with anyio.fail_after(60):
+        while True:
+            if (await host.call("kb_read", path=path))[field] == wanted:
+                return
+            await anyio.sleep(0.05)
