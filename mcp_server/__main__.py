@@ -44,10 +44,11 @@ from mcp_server.cli.terminal.output import log_to_stderr
 
 
 class Verb(NamedTuple):
-    """A command: the folder of `mcp_server/cli` with its file, which is named after it, and a line of help."""
+    """A command: the folder of `mcp_server/cli` with its file, and a line of help. The file is named after the verb, unless given."""
 
     folder: str
     help: str
+    file: str = ""
 
 
 VERBS: Mapping[str, Verb] = {
@@ -67,7 +68,9 @@ VERBS: Mapping[str, Verb] = {
     "diff": Verb("history", "show what changed in a page, or compare two of its states"),
     "check": Verb("contradictions", "find contradictions between pages"),
     "contradictions": Verb("contradictions", "list contradictions, and dismiss those that are not"),
-    "undo": Verb("undo", "undo a change of a page, or all that a host did, and keep what came later"),
+    "undo": Verb("undo", "undo a change of a page, an import, or all that a host did, and keep what came later"),
+    "export": Verb("inout", "copy the knowledge base to a folder or one file of JSON lines"),
+    "import": Verb("inout", "bring in pages from elsewhere, after showing what would be written", "import_pages"),
     "agents": Verb("agents", "list agents, and check your team's own"),
     "enroll": Verb("trust", "give a host its own name and secret"),
     "trust": Verb("trust", "show and change how far each host is trusted"),
@@ -126,7 +129,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def module_of(verb: str) -> ModuleType:
     """Import the file of a verb, a key of `VERBS`."""
-    return importlib.import_module(f"mcp_server.cli.{VERBS[verb].folder}.{verb}")
+    return importlib.import_module(f"mcp_server.cli.{VERBS[verb].folder}.{VERBS[verb].file or verb}")
 
 
 def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -215,7 +218,7 @@ def _overview(asked: str) -> int:
         hint = f"; did you mean {near[0]}?" if near else f"; the commands are {', '.join(VERBS)}"
         _say(what + hint)
         return USAGE_ERROR
-    lines = [f"  {verb:<14} {says}" for verb, (_, says) in VERBS.items()]
+    lines = [f"  {verb:<14} {says}" for verb, (_, says, _) in VERBS.items()]
     print("usage: knowledge-forge VERB [options]   (VERB --help lists the options)\n\n" + "\n".join(lines))
     return 0
 

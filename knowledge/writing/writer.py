@@ -32,6 +32,7 @@ from knowledge.merge.model import OfferedPlace, Origin
 from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
+from knowledge.writing.acts.import_act import ImportActs, ImportAnswer, ImportRequest
 from knowledge.writing.acts.merge_act import MergeActs
 from knowledge.writing.acts.merge_work import MergeOutcome, unwritten
 from knowledge.writing.acts.move_act import MoveActs
@@ -114,6 +115,7 @@ class Writer:
         pages: PageLookup,
         merging: MergeActs,
         moving: MoveActs,
+        importing: ImportActs,
         undoing: UndoActs,
         backlinks: Backlinks,
         elsewhere: CrossPageClaims,
@@ -126,6 +128,7 @@ class Writer:
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._undoing, self._backlinks = merging, moving, undoing, backlinks
+        self._importing = importing
         self._elsewhere, self._pages_like, self._similarity = elsewhere, pages_like, similarity
         self._citations, self._appraiser, self._judge, self._runner = (
             citations,
@@ -225,6 +228,12 @@ class Writer:
         answers = [outcome.merged for outcome in rehearsed.work.result]
         return WritePlan(requests[0], act, names, stakes, rehearsed, answers, effect)
 
+    async def plan_import(self, request: ImportRequest) -> WritePlan[ImportRequest, ImportAnswer]:
+        """Return the effect that importing a page would have now. Raises: KnowledgeError: it can't be imported; why."""
+        act, names = self._importing.act(request), [request.path]
+        rehearsed, stakes, _ = await self._rehearsed(act, names, dry_run=True)
+        return WritePlan(request, act, names, stakes, rehearsed, rehearsed.work.result)
+
     async def plan_undo(self, request: UndoRequest) -> WritePlan[UndoRequest, UndoAnswer]:
         """Return the effect that taking these acts back would have now."""
         act = await self._undoing.act(request)
@@ -310,6 +319,20 @@ class Writer:
                 self._elsewhere.enqueue(Written(plan.request.actor, outcome.merged.path, outcome.brought))
         return merged, done.record.seq
 
+    async def take_in(self, plan: WritePlan[ImportRequest, ImportAnswer]) -> ImportAnswer:
+        """Import the page as planned, into the page as it is by now.
+
+        Raises:
+            ConfiguresNow, UnmarksNow, WriteUndone: as `merge`.
+        """
+        request = plan.request
+        done, warnings = await self._run(plan, None)
+        answer: ImportAnswer = done.result
+        if answer.status == "changed":
+            # The page also has the edits of people, and the next import is compared with what this one brought.
+            await self._past.shown(request.path, request.raw, revision_of(request.raw))
+        return replace(answer, note=join_notes(answer.note, *warnings))
+
     async def undo(self, plan: WritePlan[UndoRequest, UndoAnswer], approval: Approval) -> tuple[UndoAnswer, int | None]:
         """Take the acts back as planned; return the outcome and the number of its audit record, None if nothing was written.
 
@@ -351,7 +374,9 @@ class Writer:
 
         A person's edit is not undone for faults that may be intended; warnings name them.
         """
-        is_edit = isinstance(plan.request, MergeRequest) and plan.request.source == USER
+        is_edit = isinstance(plan.request, ImportRequest) or (
+            isinstance(plan.request, MergeRequest) and plan.request.source == USER
+        )
         is_undo = isinstance(plan.request, UndoRequest)
         warnings: list[str] = []
         seen: dict[str, bytes | None] = {}

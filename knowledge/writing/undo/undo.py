@@ -13,7 +13,7 @@ import anyio.to_thread
 from knowledge.errors import AlreadyUndone, NoSuchChange, NoSuchPath, TooManyChanges
 from knowledge.history.acts import act_name
 from knowledge.history.audit.chain import fields_of
-from knowledge.history.ports import Actor, ActsWanted, AuditScan, Ledger, RecordedAct, Revision
+from knowledge.history.ports import Actor, ActsWanted, AuditRecord, AuditScan, Ledger, RecordedAct, Revision
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
 from knowledge.writing.effect import FileEffect
@@ -115,24 +115,41 @@ class Undo:
             raise NoSuchChange("the knowledge base", change)
         return await self._selected("the knowledge base", change, past_act(act))
 
+    async def of_call(self, call: str) -> Sequence[PastAct]:
+        """Return what was changed under this `call` (`Actor.call`) and nobody has taken back, newest first, at most 2,000 acts."""
+        found: list[AuditRecord] = []
+        before = (await self._ledger.chain_end())[0] + 1
+        while batch := await self._ledger.scan(AuditScan(before, 1, ((f'"call":"{call}"',),)), limit=BATCH):
+            before = batch[-1].seq
+            found += (one for one in batch if (fields := fields_of(one)).get("call") == call and fields.get("changes"))
+        undone = await self._undone(found[-1].seq) if found else {}
+        acts: list[PastAct] = []
+        for record in found:
+            act = await self._ledger.act(str(record.seq)) if record.seq not in undone else None
+            if act is not None and (past := past_act(act)).files and act.outcome != "undone":
+                acts.append(past)
+                if len(acts) == MOST_ACTS:
+                    break
+        return acts
+
     async def _selected(self, where: str, change: str, act: PastAct) -> Sequence[PastAct]:
         if not act.files:
             raise NoSuchChange(where, change)
-        if act.seq is not None and (by := await self._undone_by(act.seq)) is not None:
+        if act.seq is not None and (by := (await self._undone(act.seq)).get(act.seq)) is not None:
             raise AlreadyUndone(act.name, str(by))
         return [act]
 
-    async def _undone_by(self, seq: int) -> int | None:
-        """Return the record of the act that took back the act with this record, if it was not taken back itself."""
+    async def _undone(self, first: int) -> Mapping[int, int]:
+        """Return the acts from record `first` on that are taken back, each with the record of the undo, which holds itself."""
         by: dict[int, int] = {}
         before = (await self._ledger.chain_end())[0] + 1
-        while found := await self._ledger.scan(AuditScan(before, seq + 1, ((TAKES_BACK,),)), limit=BATCH):
+        while found := await self._ledger.scan(AuditScan(before, first + 1, ((TAKES_BACK,),)), limit=BATCH):
             before = found[-1].seq
             for record in found:
                 taken_back = fields_of(record).get("undoes")
                 if record.seq not in by and isinstance(taken_back, list):
                     by.update({one: record.seq for one in taken_back if one not in by})
-        return by.get(seq)
+        return by
 
     async def after(self, name: str, revision: str) -> Sequence[PastAct]:
         """Return the changes of the page since it was at that revision, newest first; all of them if its history has no such line.

@@ -24,6 +24,7 @@ from knowledge.offload import StepRunner
 from knowledge.pages.vault import Vault
 from knowledge.search.tiers import Tiers
 from knowledge.state.ports import IndexStore, StateStore
+from knowledge.writing.acts.import_act import ImportActs
 from knowledge.writing.acts.merge_act import MergeActs
 from knowledge.writing.acts.move_act import MoveActs, rejoin
 from knowledge.writing.evidence.citation_check import CitationCheck
@@ -96,13 +97,15 @@ def writing_on(parts: WriterBasis) -> Writing:
     comparer = PageComparer(parts.vault, parts.ledger, pages, parts.now, parts.runner)
     elsewhere = CrossPageClaims(comparer, related, parts.ledger, parts.now)
     undoing = UndoActs(parts.ledger, backlinks)
+    merging = MergeActs(parts.ledger, pages, parts.now, parts.runner)
     writer = Writer(
         vault=parts.vault,
         past=parts.past,
         acts=acts,
         pages=pages,
-        merging=MergeActs(parts.ledger, pages, parts.now, parts.runner),
+        merging=merging,
         moving=MoveActs(parts.ledger, backlinks, undoing),
+        importing=ImportActs(parts.ledger, merging),
         undoing=undoing,
         backlinks=backlinks,
         elsewhere=elsewhere,

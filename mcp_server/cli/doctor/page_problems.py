@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from knowledge.errors import KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.pages.document import parse
+from knowledge.pages.own_pages import OwnPages
 from knowledge.pages.vault import Vault, printable
-from mcp_server.cli.doctor.own_pages import OwnPages
 from mcp_server.cli.doctor.page_repairs import FormerPaths, LostPageNames, broken_links, quoted, relinked
 
 PROGRESS_EVERY = 50

@@ -1,4 +1,4 @@
-"""`undo PATH` takes back a change of a page, `undo --host NAME --since TIME` everything that a host did; later changes stay."""
+"""`undo` takes back a change of a page, all that a host did since a time, or an import; later changes stay."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from mcp_server.cli.undo.view import (
     plan_lines,
 )
 from mcp_server.gate.host_registration import os_user
+from mcp_server.imports.earlier import CALL
 
 if TYPE_CHECKING:
     from knowledge.writing.undo.past_act import PastAct, Take
@@ -49,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--host", metavar="NAME", type=nonempty, help="undo what this host did, on all pages; with --since"
     )
     parser.add_argument("--since", metavar="TIME", type=times.since, help=times.FORMS)
+    parser.add_argument("--import", metavar="ID", dest="imported", type=nonempty, help="undo an import, on all pages")
     parser.add_argument(
         "--take",
         metavar="SIDE",
@@ -65,13 +67,15 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Show what would change, ask, and undo; exit code 1 if nothing was undone.
 
     Raises:
-        WronglyAsked: neither a page nor a host with a time is named, or both are.
+        WronglyAsked: not exactly one of a page, a host with a time, and an import is named.
     """
-    if (args.path is None) == (args.host is None):
-        raise WronglyAsked("name a page (undo PATH), or a host and a time (undo --host NAME --since TIME)")
+    if [args.path, args.host, args.imported].count(None) != 2:
+        raise WronglyAsked(
+            "name a page (undo PATH), a host and a time (undo --host NAME --since TIME), or an import (undo --import ID)"
+        )
     if (args.host is None) != (args.since is None):
         raise WronglyAsked("--host and --since belong together")
-    if args.host is not None and args.change is not None:
+    if args.path is None and args.change is not None:
         raise WronglyAsked("--change belongs to a page: undo PATH --change ID")
     return anyio.run(_undo, args, settings)
 
@@ -80,7 +84,8 @@ async def _undo(args: argparse.Namespace, settings: Settings) -> int:
     async with opened_app(settings) as app:
         acts = await _acts(app, args)
         if not acts:
-            say(visible(f"{args.host} has changed nothing since then that is not undone already"))
+            by = args.host or f"the import {args.imported}"
+            say(visible(f"{by} has changed nothing{' since then' if args.host else ''} that is not undone already"))
             return NOT_DONE
         person = Approver(os_user(), "terminal")
         take, take_at = _taken(args.take)
@@ -108,6 +113,8 @@ async def _undo(args: argparse.Namespace, settings: Settings) -> int:
 async def _acts(app: App, args: argparse.Namespace) -> Sequence[PastAct]:
     if args.host is not None:
         return await app.services.undo.of_host(args.host, args.since)
+    if args.imported is not None:
+        return await app.services.undo.of_call(f"{CALL}{args.imported}")
     return await app.services.undo.of_page(args.path, args.change or "")
 
 

@@ -1,4 +1,4 @@
-"""Every command of the pages on backup, upgrade and uninstall is run as it is written, by a shell, in a home folder of its own."""
+"""Every command of the pages on backup, upgrade, exports and uninstall, run as it is written, by a shell, in a new home folder."""
 
 from __future__ import annotations
 
@@ -110,6 +110,11 @@ def test_a_lost_machine_is_restored_from_the_two_files(home: Home, tmp_path: Pat
     for command in page[unpack : unpack + 4]:
         other.run(command)
     assert "cursor" in other.run("knowledge-forge trust list --kb ~/restored/notes")
+
+
+def test_in_and_out(home: Home) -> None:
+    home.run_page("in-and-out.md")
+    assert {path.name for path in (home.folder / "exports").iterdir()} == {"notes", "notes.jsonl"}
 
 
 @pytest.mark.external

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mcp_server.cli.doctor.own_pages import OwnPages
+from knowledge.pages.own_pages import OwnPages
 from mcp_server.cli.doctor.page_repairs import FormerPaths, LostPageNames, broken_links, quoted, relinked
 
 ALIASES = {

@@ -32,9 +32,11 @@ class OwnPages:
 
     def __contains__(self, path: str) -> bool:
         """Return whether the page at `path` is the person's own."""
-        if TEMPLATES in path.split("/")[:-1]:
-            return False
-        return not any(
+        return TEMPLATES not in path.split("/")[:-1] and not self.excludes(path)
+
+    def excludes(self, path: str) -> bool:
+        """Return whether the settings or an `_index.md` above the file exclude it."""
+        return any(
             fnmatchcase(part, pattern)
             for directory, patterns in self._rules
             if not directory or path.startswith(f"{directory}/")
