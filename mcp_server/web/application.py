@@ -35,6 +35,7 @@ from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.proposals import together as several
+from mcp_server.web.reading import files
 from mcp_server.web.reading import map_pages as lists
 from mcp_server.web.reading import pages as reading
 from mcp_server.web.runs import pages as runs
@@ -135,6 +136,7 @@ def page_routes() -> list[Route]:
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
         Route("/pages", reads(lists.folder)),
         Route("/page", reads(reading.page)),
+        Route("/file", reads(files.file)),
         Route("/graph", reads(link_graph.graph)),
         Route("/history", reads(history.timeline)),
         Route("/history/lines", reads(history.lines)),

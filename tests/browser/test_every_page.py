@@ -27,7 +27,9 @@ from tests.support.web.review_pages import PAGE, Place, shown
 pytestmark = pytest.mark.external
 
 WIDTHS = {360: 740, 768: 1024, 1440: 900}
-NO_PAGES = frozenset({"/events", "/static/{name}", "/journeys/{id}/events", f"{PROOF}{{challenge}}", "/login/{secret}"})
+NO_PAGES = frozenset(
+    {"/events", "/file", "/static/{name}", "/journeys/{id}/events", f"{PROOF}{{challenge}}", "/login/{secret}"}
+)
 """Addresses that are read by programs, and the one that needs a fresh link."""
 LINKS = f"# Links\n\nSee [deploying]({PAGE}), [[Onboarding]], [the queue](decisions/0001-queue.md) and [[no page]].\n"
 LIMIT = "# Limits\n\nAn upload may be 64 MiB.\n"

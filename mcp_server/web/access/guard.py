@@ -14,8 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NAMES = ("localhost", "127.0.0.1", "[::1]")
+POLICY = "content-security-policy"
 HEADERS: Mapping[str, str] = {
-    "content-security-policy": (
+    POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'"
     ),
@@ -66,7 +67,9 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    # Only files of the knowledge base bring their own policy, which forbids more.
+                    if name != POLICY or not headers.get(POLICY, "").startswith("sandbox;"):
+                        headers[name] = value
                 if not read:
                     # Otherwise the web server would read the rest of a body that nobody wants, however long it is.
                     headers["connection"] = "close"

@@ -9,17 +9,17 @@ import anyio.to_thread
 from starlette.responses import Response
 
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath
-from knowledge.pages.document import Document, parse
+from knowledge.pages.document import anchors, parse
 from knowledge.pages.paths import is_markdown, without_suffix
 from mcp_server.presenters.change import author
 from mcp_server.web.page_context import PageRequest
 from mcp_server.web.reading import page_view as view
-from mcp_server.web.reading.passages import ShownBlock, notes_of, passages_of, source_blocks
+from mcp_server.web.reading.page_text import outline_of, part_from, rendered_blocks, source_blocks, title_heading
+from mcp_server.web.reading.passages import notes_of, passages_of
+from mcp_server.web.reading.site_links import SiteLinks
 from mcp_server.web.text import site_addresses
 
 LONGEST_NAME = 1_024
-MOST_CHARACTERS = 300_000
-"""Characters of a page that are shown at once; the rest is one click further."""
 ADDRESSES = {
     name: getattr(site_addresses, name)
     for name in (
@@ -48,18 +48,19 @@ async def page(request: PageRequest) -> Response:
     document = await anyio.to_thread.run_sync(parse, path, raw)
     record = await request.services.index.document(path)
     aliases = record.aliases if record else document.aliases
-    links = await view.links_of(request.services.index, document, (document.title, *aliases))
+    linked = await view.links_of(request.services.index, document, (document.title, *aliases))
     rules = await request.services.writer.rules(path)
     authored = await request.services.line_authors.of(path)
     contradictions = await view.contradictions_of(request, path, document.text)
-    newest = view.newest(authored)
+    newest, as_source = view.newest(authored), request.query.get("view") == "source"
+    notes = notes_of(authored.runs, rules, request.now)
+    links = await SiteLinks.of(request.services, document)
     values = {
         "here": "/pages",
         "document": document,
         "aliases": aliases,
-        "outline": (),
         "author": author,
-        "links": links,
+        "links": linked,
         "cited": await view.citations_of(request, path, authored),
         "newest": newest,
         "stale": view.is_stale(newest.at if newest else None, rules, request.now),
@@ -67,31 +68,22 @@ async def page(request: PageRequest) -> Response:
         "from_elsewhere": view.is_from_elsewhere(document, record),
         "folders": view.folders_above(path),
         "contradictions": contradictions,
-        "as_source": True,
+        "as_source": as_source,
         **ADDRESSES,
     }
-    start, notes = request.number("line") or 1, notes_of(authored.runs, rules, request.now)
+    part = part_from(document, request.number("line") or 1, with_front=as_source)
 
     def shown() -> Mapping[str, Any]:
-        blocks = as_source(document, start)
-        last = blocks[-1].last if blocks else 0
+        blocks = source_blocks(part) if as_source else rendered_blocks(part, links)
+        title = None if as_source else title_heading(document)
+        if title and blocks and blocks[0].first == title.line:
+            blocks = blocks[1:]
         passages = passages_of(blocks, notes, contradictions)
-        lines = document.text.count("\n") + 1
-        return {**values, "passages": passages, "next": last + 1 if last + 1 < lines else 0, "start": start}
+        anchor = next(iter(anchors([title]))) if title else ""
+        more = {"passages": passages, "outline": outline_of(document, part), "heading": title, "title_anchor": anchor}
+        return {**values, **more, "part": part}
 
     return await request.show("page.html", shown)
-
-
-def as_source(document: Document, start: int) -> list[ShownBlock]:
-    """Return the text as it is in the file, by blocks, from line `start` on, as much as is shown at once."""
-    room = [MOST_CHARACTERS]
-    blocks: list[ShownBlock] = []
-    for block in source_blocks(document.text, [one.start + 1 for one in document.blocks], lambda _: room[0] <= 0):
-        if block.last < start:
-            continue
-        room[0] -= len(block.html)
-        blocks.append(block)
-    return blocks
 
 
 async def missing(request: PageRequest, name: str, error: KnowledgeError | None) -> Response:

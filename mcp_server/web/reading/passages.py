@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-
-from markupsafe import Markup
 
 from knowledge.history.timeline.line_authors import AuthoredLines
 from knowledge.history.timeline.timeline import Change
 from knowledge.merge.evidence.confidence import UNKNOWN, Rules, confidence
 from knowledge.merge.model import Confidence
 from mcp_server.presenters.change import author
-from mcp_server.web.text.sanitize import sanitize
+from mcp_server.web.markdown.rendered_page import RenderedBlock
 
 MOST_NOTES = 12
 """Origins of one passage that are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownBlock:
-    """A top-level block of a page as HTML, with its first and last line."""
-
-    first: int
-    last: int
-    html: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +54,7 @@ class OpenContradiction:
 class ShownPassage:
     """Consecutive blocks with the same origins. `more_notes` origins are left out."""
 
-    blocks: Sequence[ShownBlock]
+    blocks: Sequence[RenderedBlock]
     notes: Sequence[OriginNote]
     more_notes: int
     contradictions: Sequence[OpenContradiction]
@@ -105,7 +94,7 @@ def notes_of(runs: Sequence[AuthoredLines], rules: Rules, now: datetime) -> list
 
 
 def passages_of(
-    blocks: Sequence[ShownBlock], notes: Sequence[OriginNote], contradictions: Sequence[OpenContradiction]
+    blocks: Sequence[RenderedBlock], notes: Sequence[OriginNote], contradictions: Sequence[OpenContradiction]
 ) -> list[ShownPassage]:
     """Return the blocks in passages. Neighbours stay together while their lines have the same authors and sources."""
     at = _Overlapping(notes)
@@ -131,26 +120,13 @@ def passages_of(
     return passages
 
 
-def source_blocks(text: str, starts: Sequence[int], more: Callable[[int], bool]) -> Iterator[ShownBlock]:
-    """Yield the text as it is in the file, cut before each of the lines `starts`; nothing from a line on that is `more`."""
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    bounds = sorted({1, *(start for start in starts if 1 < start <= len(lines))})
-    for first, last in zip(bounds, [*(start - 1 for start in bounds[1:]), len(lines)], strict=True):
-        if more(first):
-            return
-        html = sanitize("\n".join(lines[first - 1 : last]))
-        yield ShownBlock(first, last, Markup('<pre class="foreign" id="line-{}">{}</pre>').format(first, html))
-
-
 class _Overlapping:
     """Finds the notes on the lines of a block. Blocks are asked about from top to bottom."""
 
     def __init__(self, notes: Sequence[OriginNote]) -> None:
         self._notes, self._at = notes, 0
 
-    def __call__(self, block: ShownBlock) -> list[OriginNote]:
+    def __call__(self, block: RenderedBlock) -> list[OriginNote]:
         notes = self._notes
         while self._at < len(notes) and notes[self._at].last < block.first:
             self._at += 1

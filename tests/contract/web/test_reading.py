@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mcp_server.web.reading import pages
+from mcp_server.web.reading import page_text
 from mcp_server.web.text.site_addresses import page_address
 from tests.support.hosts.writers import writing
 from tests.support.web.review_pages import ME, PAGE, Place, kept
@@ -38,7 +38,7 @@ async def test_a_page_is_found_by_path_title_and_alias(place: Place, name: str) 
     visitor = await place.visitor()
     html = await visitor.look(page_address(name))
     assert visitor.status == 200
-    assert "<h1><bdi>Deploying the payment service</bdi></h1>" in html
+    assert "<bdi>Deploying the payment service</bdi></h1>" in html
     text = said(html)
     assert "It takes forty seconds." in text
     assert "#payments" in text
@@ -60,6 +60,65 @@ async def test_each_passage_says_who_wrote_it_when_from_where_and_how_credible_i
     margins = re.findall(r'<aside class="margin".*?</aside>', visitor.html, re.DOTALL)
     assert len(margins) == 2, "the first text, and the sentence that was added"
     assert "Lines 11 Written by" in said(f"<main>{margins[1]}</main>")
+
+
+RICH = (
+    "# Rich\n\nSee [[Tea#How long]], [[nowhere]], [the folder](guides/) and [cup](img/cup.png).\n\n"
+    "![[tea#How long]]\n\n![[tea#^pot]]\n\n![a cup](img/cup.png)\n\n## Part\n\n- [x] done\n\n## More\n"
+)
+TEA_PARTS = "# Tea\n\n## How long\n\nFour minutes, as [[Rich]] says.\n\n## Pot\n\nThe pot is blue. ^pot\n"
+
+
+async def test_a_page_is_rendered_with_its_links_its_pictures_and_what_it_embeds(place: Place) -> None:
+    (place.settings.kb / "img").mkdir()
+    (place.settings.kb / "img/cup.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (place.settings.kb / "rich.md").write_text(RICH, encoding="utf-8")
+    (place.settings.kb / "tea.md").write_text(TEA_PARTS, encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    html = await visitor.look(page_address("rich.md"))
+    assert '<a href="/page?path=tea.md#how-long">Tea#How long</a>' in html
+    assert '<span class="missing" title="There is no page nowhere">nowhere</span>' in html
+    assert '<a href="/page?path=guides/_index.md">the folder</a>' in html
+    assert '<img src="/file?path=img/cup.png" alt="a cup" loading="lazy">' in html
+    assert '<a class="file" href="/file?path=img/cup.png">cup</a>' in html
+    assert "Four minutes, as" in html
+    assert "The pot is blue." in html
+    assert "## Pot" not in html
+    outline = re.search(r'<nav class="outline".*?</nav>', html, re.DOTALL)
+    assert outline is not None
+    assert re.findall(r'href="([^"]+)">([^<]+)', outline[0]) == [("#part", "Part"), ("#more", "More")]
+    assert '<h2 id="part">' in html
+    assert re.findall(r"<h1[^>]*>", html) == ['<h1 id="rich">'], "the title is there once, and links to it still work"
+
+
+async def test_a_page_that_was_just_written_is_linked_before_it_is_indexed(place: Place) -> None:
+    await place.indexed()
+    (place.settings.kb / "new.md").write_text("# New\n", encoding="utf-8")
+    (place.settings.kb / "rich.md").write_text(
+        "# Rich\n\n[[new]] and [new](new.md) and [there](decisions)\n", encoding="utf-8"
+    )
+    html = await (await place.visitor()).look(page_address("rich.md"))
+    assert html.count('<a href="/page?path=new.md">new</a>') == 2
+    assert '<a href="/pages?path=decisions">there</a>' in html
+
+
+async def test_a_contradiction_is_shown_beside_its_statement(place: Place) -> None:
+    (place.settings.kb / "limits.md").write_text(
+        "# Limits\n\nAn upload may be 64 MiB.\n\nA name is short.\n", encoding="utf-8"
+    )
+    async with writing(place.settings, host="laptop", level=3) as host:
+        claim = {"source": "wiki:limits", "base_revision": await host.revision("limits.md")}
+        await host.merge("limits.md", "An upload may be 32 MiB.\n", **claim)
+    (flag,) = await place.app.base.state.ledger.flags("limits.md", limit=10)
+    html = await (await place.visitor()).look(page_address("limits.md"))
+    (passage,) = [
+        part
+        for part in html.split('<div class="passage">')
+        if f'href="/contradictions/{flag.id}">Contradiction<' in part
+    ]
+    assert "An upload may be 64 MiB." in passage
+    assert f'<a href="/contradictions/{flag.id}">Contradiction {flag.id}</a>, <a href="#line-3">line 3</a>' in html
 
 
 async def test_links_lead_both_ways_and_name_pages_by_their_titles(place: Place) -> None:
@@ -116,9 +175,9 @@ async def test_a_removed_page_leads_to_its_history(place: Place) -> None:
 async def test_a_long_page_is_shown_part_by_part_without_losing_a_line(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "MOST_CHARACTERS", 3_000)
+    monkeypatch.setattr(page_text, "MOST_CHARACTERS", 3_000)
     visitor = await place.visitor()
-    address, seen = page_address("long.md"), 0
+    address, seen = page_address("long.md") + "&view=source", 0
     lines: list[str] = []
     while address:
         html = await visitor.look(address)

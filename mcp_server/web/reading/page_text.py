@@ -1,0 +1,102 @@
+"""The text of a page, part by part: rendered, or as it is in the file, with its outline. Pure, apart from links that are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from knowledge.pages.document import Document, Heading, anchors
+from mcp_server.web.markdown.rendered_page import PageLinks, RenderedBlock
+from mcp_server.web.markdown.renderer import render
+from mcp_server.web.text.sanitize import sanitize
+
+MOST_CHARACTERS = 50_000
+"""Characters of a page that are shown at once, so that any page is there quickly; the rest is one click further."""
+MOST_OUTLINE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """Lines `first` to `last` of a page, from 1, both included, by outermost blocks. `later` is the line of the next part, 0: none."""
+
+    lines: Sequence[str]
+    starts: Sequence[int]
+    first: int
+    last: int
+    later: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineLink:
+    """A heading: `place` is the end of the address that leads to it."""
+
+    level: int
+    text: str
+    place: str
+
+
+def part_from(document: Document, line: int, *, with_front: bool) -> PagePart:
+    """Return as much of the page as is shown at once, from the block at `line` on; `with_front` from its front matter on."""
+    lines = document.text.split("\n")
+    while len(lines) > 1 and not lines[-1].strip():
+        lines.pop()
+    begin = 1 if with_front else document.body_line
+    starts = [begin, *(block.start + 1 for block in document.blocks if block.start + 1 > begin)]
+    at = max((number for number, start in enumerate(starts) if start <= line), default=0)
+    first, room = starts[at], MOST_CHARACTERS
+    last = len(lines)
+    for number in range(at, len(starts)):
+        end = starts[number + 1] - 1 if number + 1 < len(starts) else len(lines)
+        room -= sum(len(one) + 1 for one in lines[starts[number] - 1 : end])
+        if room < 0 and starts[number] > first:
+            last = starts[number] - 1
+            break
+    later = last + 1 if last < len(lines) else 0
+    return PagePart(lines, [start for start in starts if first <= start <= last], first, last, later)
+
+
+def rendered_blocks(part: PagePart, links: PageLinks) -> Sequence[RenderedBlock]:
+    """Return the blocks of the part as HTML, with the line numbers of the page."""
+    # Empty lines in place of what comes before keep the numbers right.
+    text = "\n" * (part.first - 1) + "\n".join(part.lines[part.first - 1 : part.last])
+    return render(text, links).blocks
+
+
+def title_heading(document: Document) -> Heading | None:
+    """Return the heading that the text begins with if it says the page's title, which is shown above the text already."""
+    first = document.headings[0] if document.headings else None
+    begins = document.blocks and first is not None and document.blocks[0].start + 1 == first.line
+    return first if begins and first and first.level == 1 and first.text == document.title else None
+
+
+def source_blocks(part: PagePart) -> Sequence[RenderedBlock]:
+    """Return the text of the part as it is in the file, in the same blocks."""
+    ends = [*(start - 1 for start in part.starts[1:]), part.last]
+    return [
+        RenderedBlock(first, last, _source(first, "\n".join(part.lines[first - 1 : last])))
+        for first, last in zip(part.starts, ends, strict=True)
+    ]
+
+
+def outline_of(document: Document, part: PagePart) -> Sequence[OutlineLink]:
+    """Return the headings of the whole page; those outside the part lead to their own part."""
+    by_line = {heading.line: anchor for anchor, heading in anchors(document.headings).items()}
+    whole = part.first <= document.body_line and not part.later
+    headings = document.headings[1:] if title_heading(document) else document.headings
+    return [
+        OutlineLink(
+            heading.level,
+            heading.text,
+            # The anchor of a repeated heading is counted from the beginning of the part.
+            f"#{by_line[heading.line]}"
+            if whole
+            else ("" if part.first <= heading.line <= part.last else f"&line={heading.line}") + f"#line-{heading.line}",
+        )
+        for heading in headings[:MOST_OUTLINE]
+    ]
+
+
+def _source(first: int, text: str) -> Markup:
+    return Markup('<div class="block" id="line-{}"><pre class="foreign">{}</pre></div>').format(first, sanitize(text))

@@ -1,0 +1,150 @@
+"""Where the links of a page lead on this site: pages, folders, attachments, and the texts that it embeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+
+import anyio.from_thread
+
+from knowledge.errors import KnowledgeError
+from knowledge.pages.document import Document, Heading, anchors, find_section, parse, section_text
+from knowledge.pages.paths import PageLink, clean_path, is_markdown, joined, parent
+from knowledge.search.maps.linked_pages import led_to
+from mcp_server.ports import HasPages
+from mcp_server.web.text.site_addresses import file_address, folder_address, page_address
+
+MOST_KNOWN = 200
+"""Links that are looked up together, before the page is rendered; the others one by one."""
+LONGEST_EMBEDDED = 100_000
+"""Characters of a page that can be embedded."""
+_BLOCK_ID = re.compile(r"(?:^|[ \t])\^([A-Za-z0-9-]{1,100})[ \t]*$", re.MULTILINE)
+
+
+class SiteLinks:
+    """The links of one page, as `PageLinks` of the renderer. Its methods are called in a thread of anyio, where they may wait."""
+
+    def __init__(self, services: HasPages, document: Document, led: Mapping[PageLink, str]) -> None:
+        self._services, self._path = services, document.path
+        self._wiki = {link.path for link in document.page_links if link.wiki}
+        self._led = dict(led)
+        self._texts: dict[str, Document | None] = {}
+        self._files: dict[str, str | None] = {}
+
+    @classmethod
+    async def of(cls, services: HasPages, document: Document) -> SiteLinks:
+        """Return the links of the page, those of its own text already looked up."""
+        links = document.page_links[:MOST_KNOWN]
+        led = await led_to(services.index, document.path, links)
+        return cls(services, document, {**dict.fromkeys(links, ""), **led})
+
+    def page(self, target: str) -> str | None:
+        """Return the address of the page or folder that the target means; None if there is none."""
+        path, _, anchor = target.partition("#")
+        found = self._found(path.strip())
+        if not found:
+            return None
+        return page_address(found, _anchor(anchor)) if is_markdown(found) else folder_address(found.rstrip("/"))
+
+    def file(self, target: str) -> str | None:
+        """Return the address of an attachment, None if there is none."""
+        if target not in self._files:
+            self._files[target] = anyio.from_thread.run(self._file, target)
+        found = self._files[target]
+        return None if found is None else file_address(found)
+
+    def embedded(self, target: str) -> str | None:
+        """Return the text of the page, section or block; None if there is none."""
+        path, _, anchor = target.partition("#")
+        found = self._found(path.strip()) if path.strip() else self._path
+        if not found or not is_markdown(found):
+            return None
+        if found not in self._texts:
+            self._texts[found] = anyio.from_thread.run(self._document, found)
+        document = self._texts[found]
+        return None if document is None else _part(document, anchor)
+
+    def _found(self, path: str) -> str:
+        """Return the path of the page, or of the folder with a slash at its end; "" if there is neither."""
+        # Which of the two forms a target was written in is known only for links of the page's own text.
+        link = PageLink(path, path in self._wiki)
+        if link not in self._led:
+            self._led.update(anyio.from_thread.run(partial(led_to, self._services.index, self._path, [link])))
+        if not self._led.get(link):
+            self._led[link] = anyio.from_thread.run(self._unindexed, path)
+        return self._led[link]
+
+    async def _unindexed(self, path: str) -> str:
+        """Return a page that the index does not know yet, or a folder; "" if there is neither."""
+        places = _places(self._path, path)
+        files = await self._services.tiers.files([f"{place}.md" for place in places] + places)
+        for place in places:
+            for candidate in (place, f"{place}.md"):
+                if candidate in files and is_markdown(candidate):
+                    return candidate
+            if place and await self._services.index.directory(place):
+                return f"{place}/"
+        return ""
+
+    async def _file(self, target: str) -> str | None:
+        places = [place for place in _places(self._path, target) if not is_markdown(place)]
+        found = await self._services.tiers.files(places)
+        return next((place for place in places if place in found), None)
+
+    async def _document(self, path: str) -> Document | None:
+        try:
+            file = await self._services.tiers.file(path)
+        except KnowledgeError:
+            return None
+        return parse(path, file.raw) if len(file.raw) <= LONGEST_EMBEDDED else None
+
+
+def _places(page: str, path: str) -> list[str]:
+    """Return the paths that a written one may mean: beside the page, then from the root."""
+    found = []
+    for directory in (parent(page), ""):
+        place = joined(directory, path)
+        try:
+            if place is not None and clean_path(place) == place:
+                found.append(place)
+        except KnowledgeError:
+            continue
+    return list(dict.fromkeys(found))
+
+
+def _anchor(name: str) -> str:
+    """Return the id of the heading or block that `name` means on its page: `Set up#On Linux` is `on-linux`."""
+    last = name.rpartition("#")[2].strip()
+    if not last or last.startswith("^"):
+        return last
+    return next(iter(anchors([Heading(1, last, 1, (last,))])))
+
+
+def _part(document: Document, anchor: str) -> str | None:
+    """Return the text of the page, or of its section or block with that name."""
+    if not anchor:
+        return document.text
+    last = anchor.rpartition("#")[2].strip()
+    if last.startswith("^"):
+        return _block(document, last[1:])
+    for name in (anchor.replace("#", " > "), last):
+        try:
+            return section_text(document, find_section(document, name))[2]
+        except KnowledgeError:
+            continue
+    return None
+
+
+def _block(document: Document, name: str) -> str | None:
+    """Return the text of the block with that id; an id on a line of its own names the block before it."""
+    lines = document.text.split("\n")
+    for number, block in enumerate(document.blocks):
+        text = "\n".join(lines[block.start : block.end])
+        if any(found[1] == name for found in _BLOCK_ID.finditer(text)):
+            own = _BLOCK_ID.sub("", text).strip()
+            if own or not number:
+                return own or None
+            before = document.blocks[number - 1]
+            return "\n".join(lines[before.start : before.end])
+    return None
