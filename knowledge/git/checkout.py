@@ -177,8 +177,11 @@ class Checkout:
         """Return those of the paths that the repository ignores."""
         if not paths:
             return frozenset()
-        stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        return frozenset(_split(self.git.run("check-ignore", "-z", "--stdin", stdin=stdin, codes=(0, 1)).output))
+        # Without the prefix, a name that begins with a colon would be a pattern, which this command can't be told otherwise.
+        stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+        asked = ("check-ignore", "-z", "--stdin")
+        found = self.git.run(*asked, stdin=stdin, variables={"GIT_LITERAL_PATHSPECS": "0"}, codes=(0, 1))
+        return frozenset(path.removeprefix("./") for path in _split(found.output))
 
     def last_commit_of(self, path: str) -> str:
         """Return the newest commit that changed the path, "" if none did."""
@@ -330,7 +333,7 @@ class Checkout:
         }
         message = part.message.encode("utf-8", "replace")
         asked = ("commit-tree", tree, "-p", parent, "-F", "-")
-        return self.git.run(*asked, stdin=message, identity=identity).line
+        return self.git.run(*asked, stdin=message, variables=identity).line
 
     def _lock(self, index: Path, lock: Path) -> None:
         try:

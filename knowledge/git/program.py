@@ -93,15 +93,15 @@ class Git:
         *arguments: str,
         stdin: bytes = b"",
         index: Path | None = None,
-        identity: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
         codes: Sequence[int] = (0,),
     ) -> GitRun:
-        """Run git with these arguments; `index` is used in place of the repository's own index.
+        """Run git with these arguments; `index` is used in place of the repository's own index, `variables` come on top.
 
         Raises:
             GitFailed: it ended with an exit code that is not among `codes`, or did not end in time.
         """
-        environment = {**self.environment, **FIXED, **(identity or {})}
+        environment = {**self.environment, **FIXED, **(variables or {})}
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
         settings = [word for name, value in CONFIGURED for word in ("-c", f"{name}={value}")]
