@@ -113,6 +113,14 @@ class PageGone(KnowledgeError):
         )
 
 
+class UnresolvedConflict(KnowledgeError):
+    """A page, or a text for it, has a conflict that Git left, so nothing may be merged."""
+
+    def __init__(self, path: str, where: str, mend: str) -> None:
+        self.path = path
+        super().__init__(f"nothing was written to {_ends(path)}: {where}; {mend}")
+
+
 class WriteUndone(KnowledgeError):
     """A write did not read back correctly, and was undone. `problems` say why, one sentence each."""
 

@@ -183,6 +183,17 @@ class Checkout:
         found = self.git.run(*asked, stdin=stdin, variables={"GIT_LITERAL_PATHSPECS": "0"}, codes=(0, 1))
         return frozenset(path.removeprefix("./") for path in _split(found.output))
 
+    def unmerged(self) -> frozenset[str]:
+        """Return the paths that are in conflict: the index has several versions of them."""
+        listed = _split(self.git.run("ls-files", "-u", "-z").output)
+        return frozenset(line.partition("\t")[2] for line in listed)
+
+    def is_clean(self, path: str) -> bool:
+        """Return whether the file is in the index and the working tree has it as it is there."""
+        if not self.git.run("ls-files", "-z", "--", path).output:
+            return False
+        return not self.git.run("diff-files", "--quiet", "--", path, codes=(0, 1)).code
+
     def last_commit_of(self, path: str) -> str:
         """Return the newest commit that changed the path, "" if none did."""
         return self.git.run("log", "-1", "--format=%H", "--", path).line

@@ -15,6 +15,7 @@ from knowledge.pages.front_matter import is_yes, read_front_matter
 from knowledge.pages.links import LinkForm, path_length, unescaped_path
 from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
+from knowledge.pages.markdown.conflict_markers import conflict_lines
 from knowledge.pages.markdown.inline import (
     inline_tags,
     link_targets,
@@ -57,7 +58,7 @@ class Document:
     `text` is the decoded file (BOM dropped, CR LF and CR made LF) with its front matter, so that line numbers match the file;
     `body_line` is the line, from 1, of the first line after the front matter. `metadata` is the front matter as plain JSON.
     `links` are the targets of links as written; `page_links` those that may lead to pages, without anchors.
-    `problems` are short sentences about faults of the file (broken front matter, invalid UTF-8).
+    `problems` are short sentences about faults of the file (broken front matter, invalid UTF-8, conflicts of Git).
     `blocks` are the outermost blocks, kept so that cutting into chunks does not scan the text again.
     """
 
@@ -84,6 +85,7 @@ _ATTRIBUTES = re.compile(r"\s*\{:?\s*((?:[#.][^\s{}]+\s*)+)\}\s*#*\s*$")
 """The attributes that many site generators take at the end of a heading: `{#id .class}`."""
 _WORDS = re.compile(r"\w+")
 LONGEST_COMPARED = 200
+MOST_CONFLICTS = 5
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
 _NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
@@ -97,6 +99,11 @@ def parse(path: str, raw: bytes) -> Document:
         problems.append(front.problem)
     metadata, origin = front.metadata, _origin(front.metadata)
     found = scan(lines, front.body)
+    if "<<<<<<<" in text:
+        problems += [
+            f"lines {first} to {last} are a conflict that Git left"
+            for first, last in conflict_lines(lines, found.blocks)[:MOST_CONFLICTS]
+        ]
     headings = headings_of(found.blocks)
     prose = _prose(lines, found)
     title = _title(path, metadata, headings)

@@ -17,6 +17,7 @@ from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, readable
+from knowledge.pages.markdown.conflict_markers import conflict_lines
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, PageLink, clean_path, is_markdown, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
@@ -389,6 +390,12 @@ def _reading(request: _ReadRequest) -> tuple[PageReading, tuple[PageLink, ...]]:
     document = parse(request.path, request.raw)
     lines, body, note = _requested_text(document, request.section, request.view)
     text, next_offset = _text_page(body, request.offset)
+    if found := conflict_lines(document.text.split("\n"), document.blocks) if "<<<<<<<" in document.text else ():
+        first, last = found[0]
+        conflict = (
+            f"lines {first} to {last} are an unresolved Git conflict: merges are refused until a person resolves it"
+        )
+        note = f"{conflict}; {note}" if note else conflict
     reading = PageReading(
         path=request.path,
         title=document.title,

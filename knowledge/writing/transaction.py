@@ -56,8 +56,8 @@ class _Leftovers(ExitStack):
 class Transaction:
     """Carries out acts on the files of one knowledge base, safe against other processes and against editors that take no locks.
 
-    `rejoin` merges text that an editor overwrote unknowingly back into the page (see recovery.py). Run `watch` in the background, so
-    that this is noticed soon.
+    `rejoin` merges text that an editor overwrote unknowingly back into the page (see recovery.py), unless the page is as Git wrote
+    it (`written_by_git`). Run `watch` in the background, so that this is noticed soon.
     """
 
     def __init__(
@@ -69,9 +69,11 @@ class Transaction:
         now: Callable[[], datetime],
         rejoin: Rejoin,
         patience: Callable[[], ActPatience] = ActPatience,
+        written_by_git: Callable[[str], bool] | None = None,
     ) -> None:
         self._files, self._ledger, self._locks = files, ledger, locks
         self._now, self._rejoin, self._patience = now, rejoin, patience
+        self._written_by_git = written_by_git
         self._lineage = Lineage(ledger)
         self.recovery = Recovery(files, ledger, locks, rejoin=rejoin, now=now)
         self._watch = SaveWatch(files, ledger, mend=self.mend, late=self._merge_late_save)
@@ -240,6 +242,10 @@ class Transaction:
             return found, False
         saved_at = datetime.fromtimestamp(found.status.st_mtime, UTC)
         stale = await self._lineage.stale(path, found.raw, saved_at, history)
+        if stale is not None and self._written_by_git is not None:
+            # A checkout or a pull knows what it replaces.
+            is_git = await anyio.to_thread.run_sync(self._written_by_git, path)
+            stale = None if is_git else stale
         await self._keep(path, found.raw, self._saved_at(found.status, history[0]))
         if stale is None:
             return found, False

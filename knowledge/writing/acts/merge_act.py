@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
+import anyio.to_thread
+
+from knowledge.errors import InvalidPath, PageGone, UnreadableDocument, UnresolvedConflict
+from knowledge.history.acts import PERSONS
 from knowledge.history.ports import Ledger, Tracked
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
 from knowledge.merge.model import WHOLE_PAGE, Dismissal, Origin
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.offload import InlineRunner, StepRunner
+from knowledge.pages.markdown.conflict_markers import conflicts_in
 from knowledge.pages.paths import new_name
 from knowledge.pages.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.acts.merge_work import (
@@ -57,9 +61,16 @@ class MergeActs:
     """Builds the acts of merges; large ones are computed by `runner`."""
 
     def __init__(
-        self, ledger: Ledger, pages: PageLookup, now: Callable[[], datetime], runner: StepRunner | None = None
+        self,
+        ledger: Ledger,
+        pages: PageLookup,
+        now: Callable[[], datetime],
+        runner: StepRunner | None = None,
+        *,
+        in_conflict: Callable[[str], bool] | None = None,
     ) -> None:
         self._ledger, self._pages, self._now, self._runner = ledger, pages, now, runner or InlineRunner()
+        self._in_conflict = in_conflict
         self._known: dict[_MergeInputs, ActWork[MergeOutcome]] = {}
         self._bases: dict[tuple[str, str], str] = {}
 
@@ -146,6 +157,7 @@ class MergeActs:
     ) -> ActWork[MergeOutcome]:
         """Return the work of merging into a page with these bytes, or of creating it if `raw` is None."""
         path = request.path
+        await self._require_no_conflict(request, raw)
         if raw is None:
             if request.base_revision is not None:
                 raise PageGone(path, request.base_revision)
@@ -175,6 +187,29 @@ class MergeActs:
             if written is not None and after is not None and len(written) <= LONGEST_BASE:
                 self._remember(path, after, written.decode())
         return self._known[known]
+
+    async def _require_no_conflict(self, request: MergeRequest, raw: bytes | None) -> None:
+        """Check that neither the text nor, unless a person writes who may be resolving it, the page has a conflict of Git.
+
+        Raises:
+            UnresolvedConflict: one has.
+        """
+        path = request.path
+        if found := conflicts_in(request.content):
+            first, last = found[0]
+            where = f"the content has a Git conflict in its lines {first} to {last}"
+            raise UnresolvedConflict(path, where, "send one text without marks, or put an example into a code fence")
+        if raw is None or request.actor.principal.rpartition("@")[2] in PERSONS:
+            return
+        if found := conflicts_in(text_of(path, raw)):
+            where = f"lines {found[0].first} to {found[0].last} of the page are a Git conflict"
+            raise UnresolvedConflict(path, where, "ask the person to resolve it, and send this call again")
+        is_unmerged = False
+        if self._in_conflict is not None:
+            is_unmerged = await anyio.to_thread.run_sync(self._in_conflict, path)
+        if is_unmerged:
+            mend = "ask the person to resolve it and to run git add, and send this call again"
+            raise UnresolvedConflict(path, "Git has an unresolved conflict in the page", mend)
 
     async def _basis(self, known: _MergeInputs, raw: bytes | None, similarity: Similarity | None) -> MergeBasis:
         request, revision, tracked = known.request, known.revision, known.tracked

@@ -13,6 +13,7 @@ from knowledge.contradictions.cross_page import CrossPageClaims
 from knowledge.contradictions.record import Contradictions
 from knowledge.contradictions.settlement import Settlements
 from knowledge.contradictions.sweep import ContradictionSweep
+from knowledge.git.working_files import WorkingFiles
 from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import PastStates
 from knowledge.history.ports import Ledger
@@ -42,6 +43,7 @@ from knowledge.writing.transaction import Transaction
 from knowledge.writing.undo.undo import Undo
 from knowledge.writing.undo.undo_acts import UndoActs
 from knowledge.writing.writer import FindPages, Writer
+from mcp_server.app.settings.environment import git_environment
 from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
@@ -90,14 +92,20 @@ class WriterBasis:
 
 def writing_on(parts: WriterBasis) -> Writing:
     """Build the writer."""
-    acts = Transaction(FileSet(parts.vault), parts.ledger, parts.locks, now=parts.now, rejoin=rejoin)
+    files = WorkingFiles(parts.vault.root, git_environment())
+    acts = Transaction(
+        *(FileSet(parts.vault), parts.ledger, parts.locks),
+        now=parts.now,
+        rejoin=rejoin,
+        written_by_git=files.written_by_git,
+    )
     pages = PageLookup(parts.vault, parts.tiers)
     related = RelatedPages(parts.index, parts.keyword)
     backlinks = Backlinks(parts.vault, parts.index)
     comparer = PageComparer(parts.vault, parts.ledger, pages, parts.now, parts.runner)
     elsewhere = CrossPageClaims(comparer, related, parts.ledger, parts.now)
     undoing = UndoActs(parts.ledger, backlinks)
-    merging = MergeActs(parts.ledger, pages, parts.now, parts.runner)
+    merging = MergeActs(parts.ledger, pages, parts.now, parts.runner, in_conflict=files.in_conflict)
     writer = Writer(
         vault=parts.vault,
         past=parts.past,

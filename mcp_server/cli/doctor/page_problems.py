@@ -17,6 +17,7 @@ PROGRESS_EVERY = 50
 MOST_MEANT = 3
 LEADS_NOWHERE = "a link leads nowhere"
 _MENDS = (  # by words in the reason; the first that fits counts
+    ("conflict that Git left", "keep one side, remove the lines of <<<<<<<, ======= and >>>>>>>, and save"),
     ("never closed", "close it with a line of --- below its last key"),
     ("is TOML", "write it as YAML between lines of ---"),
     ("broken YAML", "correct that line; quote a value that holds a colon"),

@@ -1,0 +1,79 @@
+"""What Git says about files of the working tree: which are in conflict, and which it wrote itself.
+
+Most knowledge bases are in no repository; for those, this looks for a `.git` above the folder and runs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from knowledge.errors import KnowledgeError
+from knowledge.git.checkout import Checkout
+
+LONGEST_WAIT_S = 2.0
+"""How long a git that holds the index is waited for."""
+LOOK_S = 0.02
+
+
+class WorkingFiles:
+    """The files of one knowledge base. Its methods block for some milliseconds, in a repository."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        self._root, self._environment = root, environment
+        self._checkout: Checkout | None = None
+        self._unmerged: tuple[tuple[int, int, int], frozenset[str]] | None = None
+
+    def in_conflict(self, page: str) -> bool:
+        """Return whether Git's index has several versions of the page, because nobody has resolved its conflict yet."""
+        checkout = self._found()
+        if checkout is None:
+            return False
+        try:
+            return checkout.path_of(page) in self._conflicts(checkout)
+        except (KnowledgeError, OSError):
+            return False  # without git, conflicts are still recognised by their marks
+
+    def written_by_git(self, page: str) -> bool:
+        """Return whether Git wrote the page as it is: by a checkout, a pull, a stash or a merge. Then it is no editor's old buffer.
+
+        Git records the files that it wrote in its index when it has written all of them, and holds `index.lock` until then.
+        """
+        checkout = self._found()
+        if checkout is None:
+            return False
+        try:
+            path = checkout.path_of(page)
+            if path is None:
+                return False
+            self._wait(checkout)
+            return path in self._conflicts(checkout) or checkout.is_clean(path)
+        except (KnowledgeError, OSError):
+            return False
+
+    def _found(self) -> Checkout | None:
+        if self._checkout is not None and self._checkout.git_dir.is_dir():
+            return self._checkout
+        self._checkout = None
+        if not any(os.path.lexists(above / ".git") for above in (self._root, *self._root.parents)):
+            return None
+        try:
+            self._checkout = Checkout.of(self._root, self._environment)
+        except KnowledgeError:
+            return None
+        return self._checkout
+
+    def _conflicts(self, checkout: Checkout) -> frozenset[str]:
+        """Return the paths in conflict; the index is read only if it has changed."""
+        status = (checkout.git_dir / "index").stat()
+        stamp = status.st_mtime_ns, status.st_size, status.st_ino
+        if self._unmerged is None or self._unmerged[0] != stamp:
+            self._unmerged = stamp, checkout.unmerged()
+        return self._unmerged[1]
+
+    def _wait(self, checkout: Checkout) -> None:
+        until = time.monotonic() + LONGEST_WAIT_S
+        while os.path.lexists(checkout.git_dir / "index.lock") and time.monotonic() < until:
+            time.sleep(LOOK_S)
