@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,9 +31,18 @@ class PendingClaim:
 
 def is_claim_of(proposal: Proposal, found: Contradiction) -> bool:
     """Return whether the proposal asks to write the new side of this contradiction over the existing one."""
+    return _claims(proposal)(found)
+
+
+def _claims(proposal: Proposal) -> Callable[[Contradiction], bool]:
+    """Return `is_claim_of` for one proposal and many contradictions."""
     call = calls_of(proposal)[-1]
-    new = _folded(found.new.text.removesuffix(CUT_MARK))
-    return found.existing.text in call.get(AGAINST, ()) and new in _folded(str(call.get("content", "")))
+    against, content = call.get(AGAINST, ()), _folded(str(call.get("content", "")))
+
+    def asks_for(found: Contradiction) -> bool:
+        return found.existing.text in against and _folded(found.new.text.removesuffix(CUT_MARK)) in content
+
+    return asks_for
 
 
 async def pending_claims(state: StateStore, found: Contradiction) -> Sequence[PendingClaim]:
@@ -80,6 +89,31 @@ async def answer_claims(
             await approvals.reject(proposal.id, proposal.hash, person, note)
             closed.append(proposal.id)
     return closed
+
+
+async def decided_claims(state: StateStore, found: Contradiction) -> Sequence[ProposalLine]:
+    """Return the newest decided proposals of the contradiction's new side, newest first."""
+    lines = await state.trust.lines(states=("executed", "rejected", "failed"), limit=MOST_LOOKED_AT)
+    near = [line for line in lines if line.kind == "flag" and found.new.path in line.documents]
+    loaded = [(line, await state.trust.proposal(line.id)) for line in near]
+    return [line for line, proposal in loaded if proposal is not None and is_claim_of(proposal, found)]
+
+
+async def contradictions_of(state: StateStore, proposal: Proposal) -> Sequence[Flag]:
+    """Return the contradictions of the proposed claims, open or not, oldest first."""
+    if proposal.kind != "flag":
+        return ()
+    asks_for = _claims(proposal)
+    found: dict[int, Flag] = {}
+    for path in proposal.documents:
+        for flag in (
+            *await state.ledger.flags(path, limit=MOST_FLAGS),
+            *await state.ledger.flags(path, limit=MOST_FLAGS, dismissed=True),
+            *await state.ledger.settled(path, limit=MOST_LOOKED_AT),
+        ):
+            if asks_for(flag.contradiction):
+                found[flag.id] = flag
+    return [found[number] for number in sorted(found)]
 
 
 async def closed_claims(state: StateStore, flag: Flag) -> Sequence[ProposalLine]:

@@ -9,6 +9,7 @@ import anyio
 
 from knowledge.history.timeline.line_authors import AuthoredPage
 from knowledge.history.timeline.timeline import Change, Changes
+from knowledge.history.timestamps import utc_text
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.history.records import up_to_date
 from mcp_server.cli.history.view.lines_view import page_fields, page_lines
@@ -48,6 +49,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
+    parser.add_argument(
+        "--cursor",
+        metavar="CURSOR",
+        type=nonempty,
+        help="list the changes after those of an earlier list, which says this",
+    )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -62,6 +69,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         for line in _listing(found):
             print(line)
+    if found.next_cursor:
+        which = "the next" if args.cursor else "the newest"
+        say(f"these are {which} {len(found.changes)}; {_next_command(args, found.next_cursor)} lists older ones")
     return 0 if found.changes else NOTHING
 
 
@@ -73,11 +83,26 @@ async def _changes(args: argparse.Namespace, settings: Settings) -> Changes:
             since=args.since,
             until=args.until,
             limit=args.limit,
+            cursor=args.cursor,
         )
 
 
+def _next_command(args: argparse.Namespace, cursor: str) -> str:
+    """Return the command that continues the list. Its times are absolute, because `2h` means another one a minute later."""
+    words = [args.path] if args.path else []
+    chosen = {
+        "--host": args.host,
+        "--since": utc_text(args.since) if args.since else None,
+        "--until": utc_text(args.until) if args.until else None,
+        "--limit": str(args.limit),
+        "--cursor": cursor,
+    }
+    words += [word for option, value in chosen.items() if value for word in (option, value)]
+    return visible(command("history", *words))
+
+
 def _lines(args: argparse.Namespace, settings: Settings) -> int:
-    if not args.path or args.host or args.since or args.until:
+    if not args.path or args.host or args.since or args.until or args.cursor:
         raise WronglyAsked("--lines shows one page as it is now: history PATH --lines")
     page = anyio.run(_authors, args, settings)
     if settings.json:
@@ -101,8 +126,6 @@ def _listing(found: Changes) -> Iterator[str]:
         yield f"{change.id:>{width}}  {times.shown(change.at)}  {visible(author(change))}"
         for line in _about(change, found.path if found.is_page else None):
             yield f"{'':{width}}  {line}"
-    if found.next_cursor:
-        say(f"these are the newest {len(found.changes)}; --limit shows more")
 
 
 def _about(change: Change, path: str | None) -> Iterator[str]:

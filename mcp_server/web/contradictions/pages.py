@@ -10,8 +10,10 @@ from starlette.responses import Response
 
 from knowledge.contradictions.record import LONGEST_REASON, NoReason, NotOpen, one_line, settled_sentence
 from knowledge.contradictions.settlement import CHOICES, CannotSettle, SideNow
+from knowledge.errors import BadCursor, InvalidPath
 from knowledge.history.ports import Flag
 from knowledge.merge.model import Ruling
+from mcp_server.approvals.contradictions.claims import decided_claims
 from mcp_server.approvals.contradictions.settle import ContradictionDecisions
 from mcp_server.presenters.contradiction import ContradictionSummary, contradiction_summary, numbered
 from mcp_server.presenters.proposal import ChangedFile
@@ -36,13 +38,35 @@ async def listed(request: PageRequest) -> Response:
     contradictions, cursor = request.services.contradictions, request.query.get("cursor")
     which = next((name for name in ("dismissed", "settled") if request.query.get(name) == "1"), "open")
     after: str | None = None
-    if which == "settled":
-        flags: Sequence[Flag] = await contradictions.settled(None, limit=SETTLED_LISTED)
-    else:
-        flags, after = await contradictions.flags(None, limit=LISTED, cursor=cursor, dismissed=which == "dismissed")
+    typed = request.query.get("path", "").strip()
+    problem = ""
+    flags: Sequence[Flag] = ()
+    try:
+        if which == "settled":
+            flags = await contradictions.settled(typed, limit=SETTLED_LISTED)
+        else:
+            flags, after = await contradictions.flags(
+                typed, limit=LISTED, cursor=cursor, dismissed=which == "dismissed"
+            )
+    except (InvalidPath, BadCursor) as error:
+        problem = str(error)
     summaries = [await contradiction_summary(request.services, flag) for flag in flags]
-    values = {"here": LIST, "which": which, "next": after, "summaries": summaries, "most_settled": SETTLED_LISTED}
-    return await request.show("contradictions.html", lambda: {**values, **_common()})
+
+    def address(which: str, **more: str) -> str:
+        asked = {which: "1" if which != "open" else "", "path": typed, **more}
+        return f"{LIST}?" + urlencode({name: value for name, value in asked.items() if value})
+
+    values = {
+        "here": LIST,
+        "which": which,
+        "path": typed,
+        "problem": problem,
+        "address": address,
+        "next": address(which, cursor=after) if after else "",
+        "summaries": summaries,
+        "most_settled": SETTLED_LISTED,
+    }
+    return await request.show("contradictions.html", lambda: {**values, **_common()}, 422 if problem else 200)
 
 
 async def one(request: PageRequest) -> Response:
@@ -50,7 +74,8 @@ async def one(request: PageRequest) -> Response:
     flag = await _flag(request)
     summary = await contradiction_summary(request.services, flag)
     written = await request.services.settlements.written(flag)
-    return await request.show("contradiction.html", lambda: {**_one(summary, written), **_common()})
+    decided = await decided_claims(request.services.state, flag.contradiction) if summary.status != "open" else ()
+    return await request.show("contradiction.html", lambda: {**_one(summary, written), "decided": decided, **_common()})
 
 
 async def keep(request: PageRequest, form: Form) -> Response:

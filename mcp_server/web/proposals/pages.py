@@ -17,6 +17,7 @@ from knowledge.trust.audit_entries import PLACES
 from knowledge.trust.ports import Proposal, State
 from knowledge.writing.answers import OriginLine
 from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.contradictions.claims import contradictions_of
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.approvals.views.present import CHANGED
 from mcp_server.approvals.zulip.notice_record import powerless_reviewers
@@ -115,6 +116,7 @@ async def one(request: PageRequest) -> Response:
         "pieces": "",
         "queue": await _queue(request, proposal),
         "change": await change_of(request, proposal),
+        "disputes": await contradictions_of(state, proposal),
     }
 
     async def filled(values: Values) -> bytes:

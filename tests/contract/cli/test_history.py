@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +101,25 @@ def test_a_move_is_one_entry_with_the_pages_whose_links_it_changed(ann: Person) 
     done = ann.here("history", "--limit", "1")
     assert "hot/tea.md  moved from drinks/tea.md" in done.stdout
     assert "start.md  +1 -1" in done.stdout
-    assert "--limit shows more" in done.stderr
+    assert "these are the newest 1; knowledge-forge history --limit 1 --cursor" in done.stderr
     lines = ann.here("history", "start.md", "--limit", "1").stdout.splitlines()
     assert lines[1].strip() == "start.md  +1 -1"
+
+
+def test_a_list_is_continued_by_the_command_that_it_names(ann: Person) -> None:
+    for minutes in range(3, 7):
+        edits(ann, "drinks/tea.md", f"{minutes} minutes", f"{minutes + 1} minutes")
+    whole = [one["id"] for one in listed(ann, "drinks", "--since", "1h")]
+    words, found = ["history", "drinks", "--since", "1h", "--limit", "2"], []
+    while words:
+        done = ann.here(*words, "--json")
+        found += [one["id"] for one in json.loads(done.stdout)]
+        named = re.search(r"; knowledge-forge (history .*) lists older ones", done.stderr)
+        words = shlex.split(named[1]) if named else []
+    assert found == whole
+    assert len(whole) > 4
+    strange = ann.here("history", "drinks", "--cursor", "x")
+    assert (strange.returncode, "cursor" in strange.stderr) == (1, True)
 
 
 def test_changes_are_selected_by_folder_host_and_time(ann: Person) -> None:

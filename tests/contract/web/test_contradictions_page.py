@@ -234,3 +234,31 @@ async def test_the_same_contradiction_from_two_hosts_is_one_entry_that_names_bot
     async with open_app(allowed, indexing=False) as app, Client(app.server) as other:
         answer = await other.call_tool("proposal_status", {"proposal_id": proposal})
         assert "contradiction 1 was settled: the new text was kept" in str(answer.content)
+
+
+async def test_contradictions_are_filtered_by_page_or_folder_and_keep_the_filter(place: Place) -> None:
+    await claimed(place)
+    visitor = await place.visitor()
+    assert "64 MiB" in await visitor.look("/contradictions?path=limits.md")
+    html = await visitor.look("/contradictions?path=guides")
+    assert "None at this path." in html
+    assert "/contradictions?settled=1&amp;path=guides" in html
+    html = await visitor.look("/contradictions?path=../etc&settled=1")
+    assert (visitor.status, 'role="alert"' in html) == (422, True)
+    html = await visitor.look("/contradictions?cursor=x&path=<b>")
+    assert (visitor.status, "<b>" in html) == (422, False)
+
+
+async def test_a_proposal_and_its_contradiction_link_to_each_other_before_and_after_a_decision(place: Place) -> None:
+    await claimed(place)
+    (proposal,) = await place.app.base.state.trust.proposals(states=("pending",))
+    visitor = await place.visitor()
+    link = '<a href="/contradictions/1">'
+    assert link in await visitor.look(f"/proposals/{proposal.id}")
+    assert f'<a href="/proposals/{proposal.id}">' in await visitor.look("/contradictions/1")
+    await visitor.look(f"/proposals/{proposal.id}")
+    await visitor.send(f"/proposals/{proposal.id}/reject", note="the code is right")
+    assert link in await visitor.look(f"/proposals/{proposal.id}")
+    assert f'<a href="/proposals/{proposal.id}">' in await visitor.look("/contradictions/1")
+    other = await place.propose()
+    assert link not in await visitor.look(f"/proposals/{other.id}")
