@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcp_server.gate.policy import Trust
     from mcp_server.gate.taint import Taints
     from mcp_server.models.language_model import ConfiguredModel
+    from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs.supervisor import Runs
 
 
@@ -282,7 +283,15 @@ class ActServices(HasState, HasReviewPage, HasTaints, HasPages, HasOutbox, HasCo
     """For the tools on tasks and messages in other services."""
 
 
-class WebServices(GateServices, HasWriting, Protocol):
+class HasFreshness(Protocol):
+    """The index, compared with the pages."""
+
+    @property
+    def freshen_index(self) -> Callable[[float], Awaitable[IndexState]]:
+        """Bring the index up to date for at most so many seconds, and return what it still lacks."""
+
+
+class WebServices(GateServices, HasWriting, HasFreshness, Protocol):
     """For the pages that people look at."""
 
 

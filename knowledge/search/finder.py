@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 import anyio
@@ -32,7 +33,7 @@ from knowledge.search.query.corrections import Correct
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
-from knowledge.search.ranking.explanation import Explainer, characters, fitted
+from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import LOST_BELOW, ShownChunk, at_place, judge, page_scores, signs_of
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
@@ -82,6 +83,22 @@ class Finder:
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
         self._places, self._router = Places(index), router or Router(index)
         self._room, self._patience_s = answer_tokens * 4, patience_s
+        self._explained_hits = MOST_EXPLAINED
+
+    def for_people(self, *, answer_tokens: int, explained: int) -> Finder:
+        """Return the same search with answers of another length, and with so many hits explained.
+
+        A person reads more at once than fits into an answer for a host.
+        """
+        other = copy(self)
+        other._room, other._explained_hits = answer_tokens * 4, explained  # noqa: SLF001 - a copy of this one
+        return other
+
+    async def searched_words(self, query: str) -> Sequence[str]:
+        """Return the words that are searched for a question: its own, those that it may have meant, and completions."""
+        question = await self._questions.ask(query.encode(errors="replace").decode())
+        near = (word for words in question.corrections.values() for word in words)
+        return tuple(dict.fromkeys((*question.content, *near, *question.completions)))
 
     async def search(
         self,
@@ -293,7 +310,10 @@ class Finder:
         """Return `answer` with an explanation, cut so that each hit still has room for the shortest snippet."""
         explainer = Explainer(self._index, await self._engines(), question, ranking, scope)
         room = self._left(answer) - SHORTEST_SNIPPET * len(shown)
-        return replace(answer, explanation=fitted(explainer.read_as(), await explainer.hits(shown), room=room))
+        return replace(
+            answer,
+            explanation=fitted(explainer.read_as(), await explainer.hits(shown[: self._explained_hits]), room=room),
+        )
 
     def _left(self, answer: SearchAnswer) -> int:
         """Return the characters that are left for snippets and an explanation."""

@@ -57,12 +57,14 @@ if TYPE_CHECKING:
     from mcp_server.app.factories import finder as finders
     from mcp_server.app.factories import journey_store
     from mcp_server.app.factories.writer import Writing
+    from mcp_server.app.freshness import fresh_index
     from mcp_server.connectors import outbox_dispatcher
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
 else:
     # Only where FORGE_GIT says so.
     act_commits = LateModule("knowledge.git.act_commits")
+    fresh_index = LateModule("mcp_server.app.freshness.fresh_index")
     finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
     connector_factory = LateModule("mcp_server.app.factories.connectors")
@@ -189,6 +191,7 @@ async def open_app(
             load_writing=writing,
             load_journeys=journeys,
             taints=Taints(base.state, utc_now, settings.trusted_places),
+            freshen_index=lambda wait_s: fresh_index.freshened(base, wait_s, by_words=True),
             connectors=connectors,
             load_dispatcher=dispatcher,
             load_model=model,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_server.connectors.ports import Connector
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.ports import ListedTool
+    from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs.supervisor import Runs
 
 MOST_WAITING = 100
@@ -65,6 +66,7 @@ class Services:
     load_writing: Callable[[], Writing]
     load_journeys: Callable[[], Runner]
     taints: Taints
+    freshen_index: Callable[[float], Awaitable[IndexState]]
     connectors: Mapping[str, Callable[[], Connector]] = field(default_factory=dict)
     load_dispatcher: Callable[[], OutboxDispatcher] = no_dispatcher
     load_model: Callable[[], ConfiguredModel] = no_model

@@ -32,9 +32,9 @@ from knowledge.search.query.corrections import Vocabularies
 from knowledge.search.ranking.ranker import Engines, Ranking
 from knowledge.search.ranking.scent import DIGITS, LATER, LATER_BIAS, ScentSigns, later_signs
 from mcp_server.app.factories.keywords import indexed_terms, name_terms
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.benchmarks.collections_read import Collection, read
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.scent import logistic

@@ -36,9 +36,9 @@ from knowledge.search.query.question import Questions
 from knowledge.search.ranking.fusion import RRF_K
 from knowledge.search.ranking.ranker import Ranker, SearchScope
 from knowledge.state.ports import Filters, IndexPosition
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.loader import load
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.benchmarks.collections_read import Collection, read
 
 SHOWN = 50

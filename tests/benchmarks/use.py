@@ -27,9 +27,9 @@ from knowledge.evaluate.use.labels import UseLabel, labels
 from knowledge.evaluate.use.measure import DEPTH, DEPTH_NDCG
 from knowledge.search.ranking.weights import DEFAULT_WEIGHTS, RankingWeights
 from knowledge.search.use.events import AskedQuestion, PageUse, SearchedFor, UsingSession
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load

@@ -20,7 +20,7 @@ from knowledge.search.ranking.weights import DEFAULT_WEIGHTS
 from knowledge.state.ports import ChunkRow, IndexStore
 
 MOST_EXPLAINED = 5
-"""Hits that are explained in one answer."""
+"""Hits that are explained in one answer to a host."""
 MOST_WORDS, MOST_LEARNT = 8, 2
 """Words of the question, and shared words, that are listed for a hit, the heaviest first."""
 MOST_LISTED, MOST_LISTED_BY_SERVER = 10_000, 1_000
@@ -155,8 +155,7 @@ class Explainer:
         )
 
     async def hits(self, shown: Sequence[int]) -> list[HitExplanation]:
-        """Return the explanations of the chunks `shown`, in their order, at most `MOST_EXPLAINED`."""
-        shown = shown[:MOST_EXPLAINED]
+        """Return the explanations of the chunks `shown`, in their order."""
         rows = [self._ranking.rows[seq] for seq in shown]
         asked, learnt = await self._by_word(rows)
         sources = await self._sources()

@@ -16,10 +16,11 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.contradictions.contradictions import MOST_LISTED, as_json
 from mcp_server.cli.contradictions.view import list_lines
-from mcp_server.cli.search.freshness import IndexState, add_freshness, freshened, index_fields, patience
+from mcp_server.cli.search.freshness import add_freshness, freshened, index_fields, patience, remarks
 from mcp_server.cli.terminal.console import progress_bars
 from mcp_server.cli.terminal.options import integer
 from mcp_server.cli.terminal.output import print_json, say
+from mcp_server.presenters.index_state import IndexState
 
 OPEN = INCOMPLETE = 1
 WAIT_S = 600.0
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if found:
         more = f"these are the first {args.limit}, --limit shows more; " if more_found else ""
         print(f"{more}to settle one: knowledge-forge contradictions show ID")
-    for remark in state.remarks:
+    for remark in remarks(state):
         say(f"knowledge-forge: {remark}")
     if not state.complete:
         print("contradictions with the missing pages may exist: this is no verdict on all pages")

@@ -25,6 +25,7 @@ from knowledge.state.ownership import others_could_read, others_could_replace
 from mcp_server import VERSION
 from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.factories.team_files import team_catalogue
+from mcp_server.app.freshness.index_update import stale
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, open_base, utc_now
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.settings import Settings
@@ -37,7 +38,6 @@ from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
 from mcp_server.cli.doctor.search_use import ranking, use
 from mcp_server.cli.doctor.services import services_examined
 from mcp_server.cli.doctor.view import print_findings, repair_lines
-from mcp_server.cli.search.index_update import stale
 from mcp_server.cli.server.state import size_text
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.console import progress_bars

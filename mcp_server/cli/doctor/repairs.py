@@ -15,12 +15,12 @@ from knowledge.index.indexing_service import TTL_S
 from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.files.recovery import ORPHANED_S
 from mcp_server.app.factories.writer import recovery_of
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease, other_process, stale, up_to_date
 from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageRepair
 from mcp_server.cli.local_host import LocalHost, NotDone, local_host
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease, other_process, stale, up_to_date
 from mcp_server.cli.terminal.commands import command
 
 MOST_NAMED = 3

@@ -16,6 +16,7 @@ from knowledge.extras import install_command
 from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
 from knowledge.index.indexing_service import TTL_S
 from knowledge.state.ports import Progress
+from mcp_server.app.freshness.index_update import OnProgress, bring_up_to_date, held_lease, other_process
 from mcp_server.app.knowledge_base import KnowledgeBase, models_folder, open_base
 from mcp_server.app.settings.loader import key_in
 from mcp_server.app.settings.settings import BY_FIELD, Settings, handbook
@@ -30,7 +31,7 @@ from mcp_server.cli.embedder.offers import (
     named,
     offers_in,
 )
-from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
+from mcp_server.cli.search.index_update import indexing_bars
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_actions, integer, nonempty

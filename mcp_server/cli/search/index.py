@@ -10,18 +10,18 @@ import anyio
 
 from agents.engine.work.markdown import counted
 from mcp_server.app.allocator import return_freed_memory
-from mcp_server.app.knowledge_base import open_base
-from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import (
+from mcp_server.app.freshness.index_update import (
     IndexUpdate,
     OnProgress,
     bring_up_to_date,
     held_lease,
-    indexing_bars,
     other_process,
     stale,
     up_to_date,
 )
+from mcp_server.app.knowledge_base import open_base
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.index_update import indexing_bars
 from mcp_server.cli.terminal.options import seconds
 from mcp_server.cli.terminal.output import print_json
 from mcp_server.models.locations import summaries_in

@@ -12,10 +12,11 @@ from rich.table import Table
 from agents.engine.work.markdown import counted
 from knowledge.search.answers import MapView
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.freshness import IndexState, add_freshness, fresh_base, index_fields, patience
+from mcp_server.cli.search.freshness import add_freshness, fresh_base, index_fields, patience
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.options import integer
 from mcp_server.cli.terminal.output import print_json
+from mcp_server.presenters.index_state import IndexState
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

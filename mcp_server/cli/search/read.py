@@ -10,9 +10,10 @@ import anyio
 from knowledge.pages.vault import Vault
 from knowledge.search.answers import PageReading
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.freshness import IndexState, add_freshness, fresh_base, index_fields, patience
+from mcp_server.cli.search.freshness import add_freshness, fresh_base, index_fields, patience
 from mcp_server.cli.terminal.options import nonempty
 from mcp_server.cli.terminal.output import print_json
+from mcp_server.presenters.index_state import IndexState
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

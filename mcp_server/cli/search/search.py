@@ -13,11 +13,12 @@ from rich.padding import Padding
 
 from knowledge.search.answers import SearchAnswer
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.freshness import IndexState, add_freshness, fresh_base, index_fields, patience
+from mcp_server.cli.search.freshness import add_freshness, fresh_base, index_fields, patience
 from mcp_server.cli.terminal.commands import as_commands
 from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import WronglyAsked, integer
 from mcp_server.cli.terminal.output import print_json
+from mcp_server.presenters.index_state import IndexState
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,10 +18,10 @@ import pytest
 from mcp_server.__main__ import main
 from mcp_server.app.composition import open_app
 from mcp_server.app.factories.embedder import STATIC
+from mcp_server.app.freshness.index_update import held_lease
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.loader import load
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import held_lease
 from tests.support.index.embedding_server import EmbeddingServer, serving
 from tests.support.index.tiny_transformer import words_of, write_transformer
 from tests.support.knowledge_bases.folders import write

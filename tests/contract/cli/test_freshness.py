@@ -15,7 +15,8 @@ import pytest
 from knowledge.index.indexing_service import LEASE
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.freshness import IndexState
+from mcp_server.cli.search.freshness import remarks
+from mcp_server.presenters.index_state import IndexState
 from tests.contract.cli import test_commands as commands
 from tests.contract.cli.test_commands import COUNT, PROGRAM, TIMEOUT_S, Person
 from tests.doubles.meilisearch import serving as search_server
@@ -181,7 +182,7 @@ def test_an_interrupted_search_leaves_no_lease_behind(ann: Person) -> None:
 
 def test_a_missing_word_index_is_a_reason_too() -> None:
     state = IndexState(complete=False, pages=3, why="process 7 is indexing", finish="knowledge-forge index")
-    assert state.remarks == [
+    assert remarks(state) == [
         "the index of words is behind the pages (process 7 is indexing); `knowledge-forge index` completes it"
     ]
 

@@ -17,11 +17,11 @@ from knowledge.search.answers import SearchAnswer
 from knowledge.state.ports import IndexIdentity, Space
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.factories.embedder import STATIC, wanted_identity
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.loader import BadSetting, load, with_current_embedder
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor import doctor
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.support.index.embedding_server import EmbeddingServer, serving
 from tests.support.index.tiny_transformer import words_of, write_transformer
 from tests.support.knowledge_bases.folders import write

@@ -22,9 +22,9 @@ from knowledge.index.engines.standby import StandbyKeyword
 from knowledge.index.ports import Noted, QueryTerm, Scored
 from knowledge.state.ports import Filters, IndexIdentity, Remove, Stamp, Touch
 from mcp_server.app.factories import engines
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.doubles.meilisearch import MeilisearchDouble, serving
 from tests.support.index.keyword_engines import ENGINES, terms_of

@@ -16,10 +16,10 @@ from mcp import Client
 
 from mcp_server.app.background import write_map_lines
 from mcp_server.app.composition import App, open_app
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.doctor import map_lines
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from mcp_server.models.locations import summaries_in
 from mcp_server.models.map_lines import LEASE, MapLines, Round, line_of
 from tests.doubles.provider import Model

@@ -26,7 +26,7 @@ import dataclasses, json, sys
 from pathlib import Path
 import anyio
 from mcp_server.app.knowledge_base import open_base
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.settings.settings import Settings
 
 async def answers(kb, state, questions):

@@ -19,10 +19,10 @@ from knowledge.search.answers import SearchAnswer
 from knowledge.search.rerank.endpoint import EndpointReranker, rerank_url
 from knowledge.search.rerank.onnx import open_reranker
 from mcp_server.__main__ import main
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.loader import load
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.support.index.tiny_cross_encoder import write_cross_encoder
 from tests.support.index.tiny_transformer import words_of, write_transformer
 from tests.support.knowledge_bases.folders import write

@@ -8,10 +8,10 @@ import pytest
 from knowledge.errors import EngineUnavailable
 from knowledge.state.ports import IndexPosition
 from mcp_server.app.factories.keywords import indexed_terms
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.index_coverage import Coverage, EngineReport, ago, coverage, engine_reports
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.knowledge_bases.folders import PAGES, write
 from tests.support.state.memory.index import MemoryIndexStore
