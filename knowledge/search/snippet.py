@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from knowledge.pages.markdown.blocks import scan
-from knowledge.search.query.analysis import words
+from knowledge.search.query.analysis import is_part_of_a_run, words
 
 ELLIPSIS = "..."
 SHORTEST_STEM = 4
 LOOKED_AT = 20_000
 """Characters of a chunk that are searched; only an uncut table or fence has more."""
 _MARGIN = 2 * (len(ELLIPSIS) + 1)
+_TOKEN = re.compile(r"\w+(?:[.-]\w+)*")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*[ \t]+(?=\S)|(?<=[\u3002\uff01\uff1f])")
 
 
@@ -43,6 +44,25 @@ def snippet(text: str, query_words: Sequence[str], *, limit_chars: int = 320) ->
     if end - start > limit_chars - _MARGIN:
         start, end = _around_hits(text, start, end, asked, limit_chars)
     return _with_ellipses(text, start, end, limit_chars)
+
+
+def marked(text: str, query_words: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the spans of `text` that are one of `query_words`, in any inflection with the same beginning, in order."""
+    by_start: dict[str, list[tuple[int, str]]] = {}
+    for index, word in enumerate(dict.fromkeys(query_words)):
+        by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
+    spans: list[tuple[int, int]] = []
+    for found in _TOKEN.finditer(text):
+        if not _hits(found.group(), by_start):
+            continue
+        # A script without spaces is searched in short runs, and a whole sentence of it is one token here.
+        spans += _runs(found, query_words) if is_part_of_a_run(found.group()) else [found.span()]
+    return spans
+
+
+def _runs(found: re.Match[str], query_words: Sequence[str]) -> list[tuple[int, int]]:
+    runs = sorted((re.escape(word) for word in query_words if word and is_part_of_a_run(word)), key=len, reverse=True)
+    return [run.span() for run in re.compile("|".join(runs)).finditer(found.string, *found.span())] if runs else []
 
 
 def _units(text: str, asked: Sequence[str]) -> list[_Unit]:

@@ -49,6 +49,8 @@ STATIC = {
     "live.js": "text/javascript",
     "passkey.js": "text/javascript",
     "shortcuts.js": "text/javascript",
+    "find.css": "text/css",
+    "find.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 

@@ -31,6 +31,7 @@ from mcp_server.presenters.proposal import given, sentence_of, state_of
 from mcp_server.presenters.run import status_of
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
+from mcp_server.web.find.people_search import PeopleSearch
 from mcp_server.web.live_updates import Here, Live
 from mcp_server.web.text.sanitize import sanitize, sanitize_line, spelled_out
 from mcp_server.web.text.values import fields_of, folded, journey_address, moment, title_line
@@ -116,6 +117,11 @@ class PageContext:
         if self.services.has_runs:
             return self.services.runs.store
         return runs_in(self.services.state)
+
+    @cached_property
+    def people_search(self) -> PeopleSearch:
+        """The search in pages, for people."""
+        return PeopleSearch(lambda: self.services.finder, self.services.freshen_index)
 
     @cached_property
     def workers(self) -> Workers:

@@ -65,6 +65,7 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
             {
                 "/proposals/{id}": f"/proposals/{waiting.id}",
                 "/proposals/{id}/edit": f"/proposals/{waiting.id}/edit",
+                "/find": "/find?q=how+large+may+an+upload+be",
                 "/together": f"/together?p={waiting.id}",
                 "/journeys/{id}": f"/journeys/{journey}",
                 "/runs/{id}": f"/runs/{run.id}",

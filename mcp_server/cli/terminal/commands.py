@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import re
 import shlex
 from contextvars import ContextVar
+
+from mcp_server.presenters.tool_calls import ToolCall, replaced
 
 COMMON = ("kb", "state_dir")
 """Options that every verb takes, and that the next command needs, too."""
 OPTIONS = {"map": ("depth",), "read": ("section",), "search": ("path", "limit")}
 """The verbs that answer as a tool does, and the tool's arguments that are their options."""
-_TOOL_CALL = re.compile(r"""kb_(map|read|search)\(((?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|[^()'"\n])*)\)""")
 _given: ContextVar[tuple[str, ...]] = ContextVar("_given", default=())
 
 
@@ -39,21 +38,11 @@ def command(verb: str, *words: str) -> str:
 
 def as_commands(text: str) -> str:
     """Return the text with calls of tools that have a verb, such as `kb_map('guides')`, written as commands."""
-    return _TOOL_CALL.sub(_command, text)
+    return replaced(text, _command)
 
 
-def _command(found: re.Match[str]) -> str:
-    verb = found[1]
-    try:
-        call = ast.parse(f"call({found[2]})", mode="eval").body
-        if not isinstance(call, ast.Call):
-            return found[0]
-        words = [str(ast.literal_eval(one)) for one in call.args]
-        options = {str(one.arg): str(ast.literal_eval(one.value)) for one in call.keywords}
-    except (SyntaxError, ValueError):  # an example in words, such as kb_read(path)
-        return found[0]
-    if not options.keys() <= set(OPTIONS[verb]):
-        return found[0]
-    return command(
-        verb, *filter(None, words), *(word for name, value in options.items() for word in (f"--{name}", value))
-    )
+def _command(call: ToolCall) -> str | None:
+    if not call.options.keys() <= set(OPTIONS[call.verb]):
+        return None
+    options = (word for name, value in call.options.items() for word in (f"--{name}", value))
+    return command(call.verb, *filter(None, call.words), *options)

@@ -1,0 +1,195 @@
+"""The page that searches: the ranking of hosts, marked words, filters, reasons, and hostile questions and pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlencode
+
+import anyio
+import pytest
+
+from knowledge.search.use.store import USE_FILE
+from mcp_server.web.find import people_search
+from tests.contract.web.test_runs_page import text_of as plain
+from tests.support.knowledge_bases.folders import write
+from tests.support.web.review_pages import PATIENCE_S, Place, Visitor, kept
+
+PAGES = {
+    "hives/feeding.md": "---\ntags: [autumn, food]\nkind: guide\n---\n# Feeding\n\nA hive gets two kilograms of sugar syrup.\n",
+    "hives/queens.md": "---\ntags: [spring]\nkind: note\n---\n# Queens\n\nA young queen lays two thousand eggs a day.\n",
+    "tools/smoker.md": "---\ntags: [food]\nkind: guide\n---\n# Smoker\n\nThe smoker calms a hive before the syrup is poured.\n",
+}
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">[x](javascript:alert(3))\u202egnp'
+
+
+@pytest.fixture
+async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    monkeypatch.setattr(people_search, "WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(people_search, "TRUSTED_S", 0.0)
+    async with kept(tmp_path, PAGES) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def visitor(place: Place) -> Visitor:
+    return await place.visitor()
+
+
+async def look(visitor: Visitor, **asked: str) -> str:
+    return await visitor.look(f"/find?{urlencode(asked)}")
+
+
+def hits(html: str) -> list[str]:
+    """Return the path of each hit, in order."""
+    found = re.findall(r'<h2><a href="/page\?path=([^"#]+)#line-\d+" data-hit>', html)
+    return [unescape(path) for path in found]
+
+
+async def test_hits_are_those_of_kb_search_in_the_same_order(place: Place, visitor: Visitor) -> None:
+    html = await look(visitor, q="syrup for a hive")
+    answer = await place.call("kb_search", query="syrup for a hive", limit=10)
+    assert hits(html) == [hit["path"] for hit in answer["hits"]]
+    assert answer["scent"]["reason"].split(";")[0].lower() in plain(html).lower()
+
+
+async def test_words_of_the_question_are_marked_in_any_inflection(visitor: Visitor) -> None:
+    html = await look(visitor, q="queens laying eggs")
+    assert {"queen", "lays", "eggs"} >= set(re.findall(r"<mark>(.*?)</mark>", html)) >= {"eggs", "queen"}
+
+
+async def test_a_page_written_a_moment_ago_is_found(place: Place, visitor: Visitor) -> None:
+    """As `knowledge-forge search` does: the index is brought up to date first."""
+    assert "hives/mites.md" not in hits(await look(visitor, q="varroa mites"))
+    write(place.settings.kb, {"hives/mites.md": "# Mites\n\nVarroa mites are treated in August.\n"})
+    assert hits(await look(visitor, q="varroa mites"))[0] == "hives/mites.md"
+
+
+async def test_the_page_says_what_is_missing_while_another_process_indexes(
+    place: Place, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await look(visitor, q="queen")
+    monkeypatch.setattr(people_search, "WAIT_S", 0.0)
+    write(place.settings.kb, {"hives/mites.md": "# Mites\n\nVarroa mites are treated in August.\n"})
+    html = await look(visitor, q="queen")
+    assert "1 page changed and is not in the index yet, so hits may be missing." in plain(html)
+    assert hits(html)[0] == "hives/queens.md", "what is indexed is found meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"path": "tools"}, {"tools/smoker.md"}),
+        ({"path": "hives/"}, {"hives/feeding.md", "hives/queens.md"}),
+        ({"tag": "#food"}, {"hives/feeding.md", "tools/smoker.md"}),
+        ({"tag": "food autumn"}, {"hives/feeding.md"}),
+        ({"kind": "guide"}, {"hives/feeding.md", "tools/smoker.md"}),
+        ({"since": "2h"}, {"hives/feeding.md", "hives/queens.md", "tools/smoker.md"}),
+        ({"since": "2999-01-01"}, set[str]()),
+        ({"source": "zulip"}, set[str]()),
+    ],
+)
+async def test_filters_admit_only_their_pages(visitor: Visitor, asked: dict[str, str], expected: set[str]) -> None:
+    html = await look(visitor, q="hive queen syrup", **asked)
+    assert set(hits(html)) <= expected
+    assert bool(hits(html)) == bool(expected)
+    assert "Clear all filters" in html
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [({"path": "nowhere"}, "nowhere"), ({"path": "../etc"}, ".."), ({"since": "yesterweek"}, "yesterweek")],
+)
+async def test_a_filter_that_cannot_be_used_is_said_in_words(
+    visitor: Visitor, asked: dict[str, str], said: str
+) -> None:
+    html = await look(visitor, q="hive", **asked)
+    assert visitor.status == 422
+    assert said in re.search(r'role="alert".*?>(.*?)</p>', html, re.DOTALL)[1]  # type: ignore[index]  # it is there
+
+
+async def test_a_typing_error_is_named_with_a_search_for_the_other_word(visitor: Visitor) -> None:
+    html = await look(visitor, q="smokre")
+    assert hits(html)[0] == "tools/smoker.md"
+    assert "Searched for <strong><bdi>smoker</bdi></strong>, too." in html
+    assert 'href="/find?q=smoker">Search only for that</a>' in html
+
+
+async def test_each_hit_says_why_in_words_and_numbers_that_add_up(visitor: Visitor) -> None:
+    html = await look(visitor, q="sugar syrup")
+    reasons = re.findall(r'<details class="why"[^>]*>(.*?)</details>', html, re.DOTALL)
+    assert len(reasons) == len(hits(html)) > 1
+    for reason in reasons:
+        total = float(re.search(r"Rank score ([\d.]+)", reason)[1])  # type: ignore[index]  # each has one
+        parts = [float(one) for one in re.findall(r"<td>(-?[\d.]+)", reason)]
+        assert sum(parts) == pytest.approx(total, abs=0.01)
+    assert "Words in the passage" in reasons[0]
+    assert "Searched words" in plain(html)
+
+
+async def test_the_results_alone_are_the_same_list_without_reasons_until_they_are_asked_for(visitor: Visitor) -> None:
+    """`find.js` fetches these while somebody types."""
+    whole = await look(visitor, q="hive syrup")
+    part = await look(visitor, q="hive syrup", part="results")
+    assert hits(part) == hits(whole)
+    assert "<html" not in part
+    assert "Explain these hits" in part
+    assert "Rank score" not in part
+    assert "Rank score" in await look(visitor, q="hive syrup", part="results", why="1")
+    assert 'data-said="3 passages on 3 pages"' in part
+
+
+async def test_a_question_about_a_place_lists_the_place(visitor: Visitor) -> None:
+    html = await look(visitor, q="hives folder")
+    places = re.search(r'aria-label="Places">(.*?)</ul>', html, re.DOTALL)
+    assert places is not None
+    assert 'href="/pages?path=hives"' in places[1]
+
+
+async def test_more_hits_continue_without_repeating(place: Place, visitor: Visitor) -> None:
+    write(
+        place.settings.kb, {f"log/day{n}.md": f"# Day {n}\n\nThe swarm number {n} left hive {n}.\n" for n in range(25)}
+    )
+    first = await look(visitor, q="swarm left")
+    more = re.search(r'<a rel="next" href="([^"]+)">More hits', first)
+    assert more is not None
+    second = await visitor.look(unescape(more[1]))
+    assert len(hits(first)) == people_search.MOST_HITS
+    assert hits(second)
+    assert not set(hits(first)) & set(hits(second))
+
+
+@pytest.mark.parametrize("part", ["", "results"])
+async def test_hostile_questions_and_pages_stay_text(place: Place, visitor: Visitor, part: str) -> None:
+    name = 'a"b<i>.md'
+    write(place.settings.kb, {name: f"---\ntitle: '{HOSTILE}'\n---\n# Wasps {HOSTILE}\n\nWasps {HOSTILE} nest.\n"})
+    await look(visitor, q="wasps")
+    for question in ("wasps", f"wasps {HOSTILE}", HOSTILE, "\x00", "\ud83d", "%", "'\"><script>alert(9)</script>"):
+        html = await visitor.look("/find?" + urlencode({"q": question, "part": part}, errors="replace"))
+        assert visitor.status in (200, 422), question
+        assert "<script>alert" not in html
+        assert "<img" not in html
+        assert 'href="javascript' not in html
+        # The field keeps what was typed, as every form here; the results mark it.
+        assert "\u202e" not in html.rpartition("data-results")[2]
+    assert hits(await look(visitor, q="wasps nest", part=part))
+
+
+async def test_a_search_of_a_person_is_not_counted_as_use_by_a_host(place: Place, visitor: Visitor) -> None:
+    """A host's questions teach the ranking; a person who looks around does not, as in the terminal."""
+    await look(visitor, q="hive syrup")
+    await look(visitor, q="hive syrup", part="results")
+    assert await anyio.Path(place.app.base.state_dir / USE_FILE).exists() is False
+    await place.call("kb_search", query="hive syrup")
+    with anyio.fail_after(PATIENCE_S):
+        while not await anyio.Path(place.app.base.state_dir / USE_FILE).exists():  # noqa: ASYNC110 - written by a thread
+            await anyio.sleep(0.05)
+
+
+async def test_without_a_question_the_page_says_what_to_do(visitor: Visitor) -> None:
+    html = await visitor.look("/find")
+    assert "Type a question or words." in html
+    assert hits(html) == []
+    assert html.count("data-find>") + html.count("data-find autofocus>") == 1, "the header has no second field here"
