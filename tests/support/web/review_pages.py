@@ -18,9 +18,9 @@ from mcp import Client
 from agents.catalogue import Catalogue
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
+from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from mcp_server.gate.host_registration import os_user
 from mcp_server.web.access.login_links import login_link
 from mcp_server.web.access.sessions import Sessions
