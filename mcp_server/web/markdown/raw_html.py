@@ -15,14 +15,19 @@ from html import unescape
 import nh3
 from markdown_it.token import Token
 
-_NAMES = (
-    "a abbr b br cite code dd del details dfn div dl dt em hr i img ins kbd mark p q rp rt ruby s samp small strong sub summary"
-    " sup u var wbr"
-)
-ALLOWED = frozenset(_NAMES.split())
+_INLINE = "a abbr b br cite code del dfn em i img ins kbd mark q rp rt ruby s samp small strong sub sup u var wbr"
+_BLOCKS = "blockquote dd details div dl dt h1 h2 h3 h4 h5 h6 hr li ol p pre summary table tbody td th thead tr ul"
+ALLOWED = frozenset(f"{_INLINE} {_BLOCKS}".split())
 """Elements that a page may have as HTML. Of their attributes only those in `_KEPT` stay, and those of `a` and `img`."""
 VOID = frozenset({"br", "hr", "img", "wbr"})
-_KEPT = {"abbr": ("title",), "details": ("open",), "dfn": ("title",)}
+_KEPT = {
+    "abbr": ("title",),
+    "details": ("open",),
+    "dfn": ("title",),
+    "td": ("colspan", "rowspan"),
+    "th": ("colspan", "rowspan"),
+}
+_SPAN = re.compile(r"[1-9][0-9]{0,2}")
 _TAG = re.compile(
     r"<(/?)([A-Za-z][A-Za-z0-9-]*+)"
     r"((?:\s++[A-Za-z_:][\w:.-]*+(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?+)*+)\s*+/?>"
@@ -105,19 +110,18 @@ def open_after(token: Token, depth: int) -> int:
 def kept_attributes(tag: RawTag) -> Iterator[tuple[str, str]]:
     """Yield the attributes of a kept tag that stay."""
     for name in _KEPT.get(tag.name, ()):
-        if name in tag.attributes:
-            yield name, tag.attributes[name]
+        value = tag.attributes.get(name)
+        if value is not None and (not name.endswith("span") or _SPAN.fullmatch(value)):
+            yield name, value
 
 
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_OF_TABLES = frozenset({"table", "thead", "tbody", "tr", "th", "td"})
-_OF_BLOCKS = frozenset({"blockquote", "figcaption", "figure", "input", "li", "ol", "pre", "section", "span", "ul"})
+_OF_MARKDOWN = frozenset({"figcaption", "figure", "input", "section", "span"})
 
 
 @cache
 def _cleaner() -> nh3.Cleaner:
     return nh3.Cleaner(
-        tags=set(ALLOWED | _HEADINGS | _OF_TABLES | _OF_BLOCKS),
+        tags=set(ALLOWED | _OF_MARKDOWN),
         clean_content_tags={"script", "style"},
         attributes={
             "*": {"id", "class", "title"},
@@ -125,10 +129,12 @@ def _cleaner() -> nh3.Cleaner:
             "img": {"src", "alt", "width", "height", "loading"},
             "input": {"type", "checked", "disabled", "aria-label"},
             "details": {"open"},
-            "div": {"role", "aria-label", "tabindex", "data-callout"},
+            "div": {"role", "aria-label", "tabindex"},
             "section": {"aria-label"},
             "ol": {"start"},
             "pre": {"tabindex"},
+            "td": {"colspan", "rowspan"},
+            "th": {"colspan", "rowspan"},
         },
         url_schemes={"http", "https", "mailto"},
         link_rel=None,

@@ -56,7 +56,9 @@ _NO_TEXT = Markup("")
 
 @dataclass(frozen=True, slots=True)
 class RenderedPage:
-    """A page to show. `front` is its front matter, of which nothing is in the blocks.
+    """A page, or a part of one. `front` is its front matter, of which nothing is in the blocks; `outline` is the whole page's.
+
+    `next` is the line at which the next part begins, 0 if there is none. `footnotes` are those that the blocks refer to.
 
     Ids come from the page's own words. They are `line-N`, `^block`, `fn:N`, `fnref:N`, or an anchor, which has no upper-case letter
     and neither `:` nor `.`; so the site's own ids are safe if they have one of these.
@@ -66,3 +68,4 @@ class RenderedPage:
     blocks: tuple[RenderedBlock, ...]
     outline: tuple[OutlineEntry, ...]
     footnotes: Markup = _NO_TEXT
+    next: int = 0

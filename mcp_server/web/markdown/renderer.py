@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import quote
+from typing import Any
 
 from markdown_it.token import Token
 from markupsafe import Markup
@@ -12,10 +13,13 @@ from markupsafe import Markup
 from knowledge.pages.document import Heading, anchors, headings_of
 from knowledge.pages.front_matter import read_front_matter
 from knowledge.pages.markdown.blocks import scan
-from mcp_server.web.markdown.parser import ParserSteps, TooManySteps, parse_markdown
+from mcp_server.web.markdown.page_parts import WHOLE_PAGE, PageSlice, definitions_elsewhere, lines_of_part
 from mcp_server.web.markdown.raw_html import pair_tags
 from mcp_server.web.markdown.rendered_page import OutlineEntry, PageLinks, RenderedBlock, RenderedPage
+from mcp_server.web.markdown.syntax.footnotes import footnotes_in
+from mcp_server.web.markdown.syntax.parser import ParserSteps, TooManySteps, parse_markdown
 from mcp_server.web.markdown.writer import HtmlWriter, PageAnchors, as_source, folded_name
+from mcp_server.web.text.site_addresses import tag_address
 
 DEEPEST_EMBED = 3
 MOST_EMBEDS = 50
@@ -23,34 +27,38 @@ MOST_EMBEDDED = 200_000
 """Characters of all embedded texts of a page."""
 LINES_AT_ONCE = 500
 TOO_COMPLEX = "This page is too complex to render, so its source is shown."
+_BLOCK_ID = re.compile(r"(?:^|[ \t])\^([A-Za-z0-9-]{1,100})[ \t]*$", re.MULTILINE)
 
 TagAddress = Callable[[str], str | None]
 
 
-def tag_address(tag: str) -> str:
-    """Return the address of the pages with a tag."""
-    return f"/tags?tag={quote(tag, safe='')}"
-
-
-def render(text: str, links: PageLinks, tags: TagAddress = tag_address) -> RenderedPage:
+def render(
+    text: str, links: PageLinks, tags: TagAddress = tag_address, *, part: PageSlice = WHOLE_PAGE
+) -> RenderedPage:
     """Return the page `text` as HTML; `links` says where its links lead, `tags` where its `#tags` do (None: no link).
 
-    It never raises, and no text of the page is left out in silence, except comments.
+    It never raises, and no text of the page is left out in silence, except comments and definitions of links.
     """
     lines = text.split("\n")
     front = read_front_matter(lines)
-    headings = headings_of(scan(lines, front.body).blocks)
+    blocks = scan(lines, front.body).blocks
+    headings = headings_of(blocks)
     by_line = {heading.line: anchor for anchor, heading in anchors(headings).items()}
     outline = tuple(OutlineEntry(h.level, h.text, by_line[h.line], h.line) for h in headings)
-    names = PageAnchors(by_line, _by_name(headings, by_line))
+    first, end = lines_of_part(lines, blocks, front.body, part)
+    after = end + 1 if end < len(lines) else 0
+    own = PageAnchors(by_line, _by_name(headings, by_line), _block_lines(text), first + 1, end, part.address)
+    steps, env = ParserSteps(), dict[str, Any]()
     try:
-        tokens = _parsed("\n" * front.body + "\n".join(lines[front.body :]), budget := ParserSteps(), names)
+        elsewhere = _parsed(definitions_elsewhere(lines, first, end), steps, env) if end - first < len(lines) else []
+        tokens = _parsed("\n".join(lines[first:end]), steps, env)
     except TooManySteps:
-        return RenderedPage(front.metadata, tuple(_source_of(lines, front.body)), outline)
-    embeds = _Embeds(links, tags, budget)
-    writer = HtmlWriter(links, names, tags, embeds.html, lines)
-    blocks = tuple(RenderedBlock(first, last, _block(first, html)) for first, last, html in writer.blocks(tokens))
-    return RenderedPage(front.metadata, blocks, outline)
+        return RenderedPage(front.metadata, tuple(_source_of(lines, first, end)), outline, next=after)
+    embeds = _Embeds(links, tags, steps)
+    writer = HtmlWriter(links, own, tags, embeds.html, lines, footnotes_in(env), steps, offset=first)
+    shown = tuple(RenderedBlock(one, last, _block(one, html)) for one, last, html in writer.blocks(tokens))
+    notes = Markup(writer.notes(elsewhere))  # noqa: S704 - cleaned by the writer
+    return RenderedPage(front.metadata, shown, outline, notes, after)
 
 
 @dataclass(slots=True)
@@ -59,7 +67,7 @@ class _Embeds:
 
     links: PageLinks
     tags: TagAddress
-    budget: ParserSteps
+    steps: ParserSteps
     left: int = MOST_EMBEDDED
     count: int = MOST_EMBEDS
     _open: list[str] = field(default_factory=list)
@@ -77,33 +85,45 @@ class _Embeds:
         self.left -= len(text)
         lines = text.split("\n")
         body = lines[read_front_matter(lines).body :]
-        names = PageAnchors()
+        env: dict[str, Any] = {}
         try:
-            tokens = _parsed("\n".join(body), self.budget, names)
+            tokens = _parsed("\n".join(body), self.steps, env)
         except TooManySteps:
             return as_source("\n".join(body))
         self._open.append(text)
-        writer = HtmlWriter(self.links, names, self.tags, self.html, body, has_ids=False)
+        # Its ids would be those of the page around it, so it has none.
+        writer = HtmlWriter(
+            self.links, PageAnchors(), self.tags, self.html, body, footnotes_in(env), self.steps, has_ids=False
+        )
         html = "".join(part for _, _, part in writer.blocks(tokens))
         self._open.pop()
-        return html
+        return html + writer.notes()
 
 
-def _parsed(text: str, budget: ParserSteps, names: PageAnchors) -> list[Token]:
-    tokens = parse_markdown(text, budget, {})
+def _parsed(text: str, steps: ParserSteps, env: dict[str, Any]) -> list[Token]:
+    tokens = parse_markdown(text, steps, env)
     pair_tags(tokens)
-    for token in tokens:
-        if "id" in token.meta:
-            names.blocks.add(token.meta["id"])
     return tokens
 
 
-def _by_name(headings: Sequence[Heading], by_line: dict[int, str]) -> dict[str, str]:
-    """Return the anchors of headings by all that a link may call them; the first of a name wins."""
-    found: dict[str, str] = {}
+def _by_name(headings: Sequence[Heading], by_line: Mapping[int, str]) -> dict[str, tuple[int, str]]:
+    """Return line and anchor of headings by all that a link may call them; the first of a name wins."""
+    found: dict[str, tuple[int, str]] = {}
     for heading in headings:
-        for name in (by_line[heading.line], heading.text, " ".join(heading.path)):
-            found.setdefault(folded_name(name), by_line[heading.line])
+        anchor = by_line[heading.line]
+        for name in (anchor, heading.text, " ".join(heading.path)):
+            found.setdefault(folded_name(name), (heading.line, anchor))
+    return found
+
+
+def _block_lines(text: str) -> dict[str, int]:
+    """Return the lines of the ids of blocks."""
+    found: dict[str, int] = {}
+    line, at = 1, 0
+    for match in _BLOCK_ID.finditer(text) if "^" in text else ():
+        line += text.count("\n", at, match.start(1))
+        at = match.start(1)
+        found.setdefault(match[1], line)
     return found
 
 
@@ -111,12 +131,11 @@ def _block(first: int, html: str) -> Markup:
     return Markup(f'<div class="block" id="line-{first}">{html}</div>')  # noqa: S704 - cleaned by the writer
 
 
-def _source_of(lines: Sequence[str], body: int) -> list[RenderedBlock]:
-    starts = range(body, len(lines), LINES_AT_ONCE)
-    parts = [(start, min(start + LINES_AT_ONCE, len(lines))) for start in starts]
+def _source_of(lines: Sequence[str], first: int, end: int) -> list[RenderedBlock]:
+    parts = [(start, min(start + LINES_AT_ONCE, end)) for start in range(first, end, LINES_AT_ONCE)]
     return [
-        RenderedBlock(start + 1, end, _block(start + 1, as_source("\n".join(lines[start:end]), TOO_COMPLEX)))
-        for start, end in parts
+        RenderedBlock(start + 1, last, _block(start + 1, as_source("\n".join(lines[start:last]), TOO_COMPLEX)))
+        for start, last in parts
     ]
 
 

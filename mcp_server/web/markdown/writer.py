@@ -11,10 +11,12 @@ from urllib.parse import unquote, urlsplit
 
 from markdown_it.token import Token
 
-from mcp_server.web.markdown.obsidian_blocks import BLOCK_ANCHOR
-from mcp_server.web.markdown.parser import DEEPEST, TOO_MUCH
+from mcp_server.web.markdown.page_parts import ANY_LENGTH
 from mcp_server.web.markdown.raw_html import RawTag, clean, kept_attributes, open_after
 from mcp_server.web.markdown.rendered_page import PageLinks
+from mcp_server.web.markdown.syntax.footnotes import Footnotes, NumberedNote
+from mcp_server.web.markdown.syntax.obsidian_blocks import BLOCK_ANCHOR
+from mcp_server.web.markdown.syntax.parser import DEEPEST, TOO_MUCH, ParserSteps, TooManySteps
 from mcp_server.web.text.sanitize import VisibleText, spelled_out
 
 SCHEMES = ("http", "https", "mailto")
@@ -29,28 +31,40 @@ CALLOUTS = frozenset(_NAMES_OF_CALLOUTS.split())
 DIAGRAMS = frozenset(_NAMES_OF_DIAGRAMS.split())
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".avif", ".bmp", ".ico")
 LARGEST_PIXELS = 4_000
+MOST_BACK = 20
+"""References of one footnote to which it leads back."""
 NOT_RENDERED = "This block is too complex to render, so its source is shown."
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")
 _SIZE = re.compile(r"(\d{1,4})(?:x(\d{1,4}))?")
-_HOST = re.compile(r"(?:https?://)?((?:[\w-]+\.)+[A-Za-z]{2,24})(?:[/:?#].*)?", re.IGNORECASE | re.DOTALL)
+_HOST = re.compile(r"(?:https?://)?((?:[\w-]+\.)+[A-Za-z]{2,24})(?:[/:?#@].*)?", re.IGNORECASE | re.DOTALL)
 _PLAIN_WORDS = re.compile(r"[ -~\n]*")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PageAnchors:
-    """What links inside a page may lead to: ids of its headings by line and by name, ids of its blocks."""
+    """The ids that links inside a page may lead to, with their lines: those of headings by any name, and those of blocks.
 
-    anchors: Mapping[int, str] = field(default_factory=dict)
-    headings: Mapping[str, str] = field(default_factory=dict)
-    blocks: set[str] = field(default_factory=set)
+    `first` and `last` are the lines that are shown; `elsewhere` is the address of other lines, without the number.
+    """
 
-    def anchor(self, name: str) -> str | None:
-        """Return the id that `#name` leads to, None if there is none."""
+    by_line: Mapping[int, str] = field(default_factory=dict)
+    by_name: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    first: int = 1
+    last: int = ANY_LENGTH
+    elsewhere: str = ""
+
+    def address(self, name: str) -> str | None:
+        """Return the address that `#name` leads to, None if the page has no such heading or block."""
         name = name.lstrip("#").strip()
         if name.startswith("^"):
-            return name if name[1:] in self.blocks else None
-        return self.headings.get(folded_name(name))
+            line, anchor = self.blocks.get(name[1:], 0), name
+        else:
+            line, anchor = self.by_name.get(folded_name(name), (0, ""))
+        if not line:
+            return None
+        return f"#{anchor}" if self.first <= line <= self.last else f"{self.elsewhere}{line}#{anchor}"
 
 
 def folded_name(name: str) -> str:
@@ -80,28 +94,93 @@ class HtmlWriter:
     """Writes the blocks of one page or of one embedded text."""
 
     links: PageLinks
-    names: PageAnchors
+    anchors: PageAnchors
     tag_address: Callable[[str], str | None]
     embed: Callable[[str], str | None]
     source: Sequence[str]
+    footnotes: Footnotes
+    steps: ParserSteps
+    offset: int = 0
     has_ids: bool = True
+    _notes: dict[str, str] = field(default_factory=dict)
     _closings: list[str] = field(default_factory=list)
     _in_link: int = 0
 
     def blocks(self, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
-        """Yield first line, last line (from 1) and HTML of every outermost block."""
+        """Yield first line, last line (from 1) and HTML of every outermost block, except footnotes that something refers to."""
+        refused: list[int] = []
         for start, end in _outermost(tokens):
             part = tokens[start:end]
-            maps = [token.map for token in part if token.map]
-            if not maps or all(token.type == "comment" for token in part):
+            lines = self._lines(part)
+            if not lines or all(token.type == "comment" for token in part):
                 continue
-            first, last = min(span[0] for span in maps), max(span[1] for span in maps)
-            while last > first + 1 and not self.source[last - 1].strip():
-                last -= 1
-            too_much = any(TOO_MUCH in token.meta or token.level >= DEEPEST - 2 for token in part)
-            html = as_source("\n".join(self.source[first:last])) if too_much else clean(self.html(part))
-            if html.strip():
-                yield first + 1, last, html
+            html = self._rendered(part)
+            if html is None:
+                refused = [*refused[:1], *lines[-1:]] if refused else [*lines]
+                continue
+            if refused:
+                yield self._refused(*refused)
+                refused = []
+            if part[0].type == "footnote_open" and self._is_used(part[0]):
+                self._notes[part[0].meta["label"]] = html
+            elif html.strip():
+                yield lines[0] + 1, lines[1], html
+        if refused:
+            yield self._refused(*refused)
+
+    def _lines(self, part: Sequence[Token]) -> tuple[int, int] | None:
+        """Return the first line of a block, from 0, and the one after its last; None for what has no lines."""
+        maps = [token.map for token in part if token.map]
+        if not maps:
+            return None
+        first, last = min(span[0] for span in maps) + self.offset, max(span[1] for span in maps) + self.offset
+        while last > first + 1 and not self.source[last - 1].strip():
+            last -= 1
+        return first, last
+
+    def _rendered(self, part: Sequence[Token]) -> str | None:
+        """Return the HTML of an outermost block, None if it takes too much."""
+        if any(TOO_MUCH in token.meta or token.level >= DEEPEST - 2 for token in part):
+            return None
+        try:
+            return clean(self.html(part))
+        except TooManySteps:
+            self._closings.clear()
+            self._in_link = 0
+            return None
+
+    def _refused(self, first: int, end: int) -> tuple[int, int, str]:
+        """Return the source of one block or of several that follow one another."""
+        return first + 1, end, as_source("\n".join(self.source[first:end]))
+
+    def notes(self, elsewhere: Sequence[Token] = ()) -> str:
+        """Return the footnotes that the blocks refer to, in order. Some may be defined `elsewhere`, in other parts of the page."""
+        for start, end in _outermost(elsewhere):
+            part = elsewhere[start:end]
+            if part[0].type == "footnote_open" and self._is_used(part[0]):
+                self._notes.setdefault(part[0].meta["label"], self._rendered(part) or "")
+        items = [self._note(label, note) for label, note in self.footnotes.numbered.items()]
+        if not items:
+            return ""
+        return clean(f'<section class="footnotes" aria-label="Footnotes"><ol>{"".join(items)}</ol></section>')
+
+    def _is_used(self, opening: Token) -> bool:
+        return opening.meta["label"] in self.footnotes.numbered and not opening.meta["again"]
+
+    def _note(self, label: str, note: NumberedNote) -> str:
+        inside = self._notes.get(label, "")
+        if note.inline is not None:
+            inside = clean(f"<p>{self.line(Token('inline', '', 0, children=note.inline))}</p>")
+        if not self.has_ids:
+            return f"<li>{inside}</li>"
+        back = "".join(
+            f' <a class="footnote-back" href="#{_reference_id(note.number, time)}" aria-label="Back to reference {time} of note '
+            f'{note.number}">\u21a9</a>'
+            for time in range(1, min(note.references, MOST_BACK) + 1)
+        )
+        text, end, after = inside.rstrip().rpartition("</p>")
+        whole = f"{text}{back}{end}{after}" if end and not after else f"{inside}{back}"
+        return f'<li id="fn:{note.number}">{whole}</li>'
 
     def html(self, tokens: Sequence[Token]) -> str:
         """Return the HTML of these tokens, before it is cleaned."""
@@ -130,7 +209,7 @@ class HtmlWriter:
         for index, (child, text) in enumerate(zip(children, words, strict=True)):
             html = escape(text, quote=False) if shown is None else str(shown.html(at, at + len(text)))
             at += len(text)
-            if child.type == "text":
+            if child.type in ("text", "softbreak"):
                 out.append(html)
             elif writes := self._LINES.get(child.type):
                 out.append(writes(self, child, html, (children, words, index)))
@@ -143,17 +222,22 @@ class HtmlWriter:
     # --- blocks -------------------------------------------------------------------------------------------------------
 
     def _heading(self, token: Token, _: Sequence[Token], __: int) -> str:
-        anchor = self.names.anchors.get(token.map[0] + 1) if token.map and self.has_ids and not token.level else None
+        line = token.map[0] + self.offset + 1 if token.map and not token.level else 0
+        anchor = self.anchors.by_line.get(line)
         return f'<{token.tag} id="{escape(anchor)}">' if anchor else f"<{token.tag}>"
 
     def _fence(self, token: Token, _: Sequence[Token], __: int) -> str:
-        word = token.info.strip().split(maxsplit=1)[0] if token.info.strip() else ""
+        info = token.info.strip()
+        word = info.split(maxsplit=1)[0] if info else ""
         language = word if _LANGUAGE.fullmatch(word) else ""
         code = f' class="language-{language}"' if language else ""
         html = f'<pre tabindex="0"><code{code}>{visible(token.content)}</code></pre>\n'
-        if language.lower() not in DIAGRAMS:
+        caption = f"Diagram in {language}, shown as its source" if language.lower() in DIAGRAMS else ""
+        if info != language:
+            caption = f"{caption}: {info}" if caption else info
+        if not caption:
             return html
-        return f'<figure class="diagram">{html}<figcaption>Diagram in {language}, shown as its source</figcaption></figure>'
+        return f'<figure class="code"><figcaption>{visible(caption)}</figcaption>{html}</figure>\n'
 
     def _math(self, token: Token, _: Sequence[Token], __: int) -> str:
         return f'<pre tabindex="0"><code class="math">{visible(token.content)}</code></pre>\n'
@@ -197,6 +281,11 @@ class HtmlWriter:
         html = "".join(self._piece(piece) for piece in pieces)
         return html if kept else f'<pre class="raw-html" tabindex="0">{html.rstrip()}</pre>\n'
 
+    def _unused_note(self, token: Token, _: Sequence[Token], __: int) -> str:
+        if self._is_used(token):
+            return ""
+        return f'<p class="note">Footnote {visible(token.meta["written"])}, which nothing refers to:</p>'
+
     def _paragraph(self, _: Token, tokens: Sequence[Token], index: int) -> str:
         line = tokens[index + 1]
         return "<div>" if _only_embeds(line) else "<p>"
@@ -214,6 +303,13 @@ class HtmlWriter:
 
     def _break(self, _: Token, html: str, __: _Line) -> str:
         return f"<br>{html}"
+
+    def _note_reference(self, token: Token, _: str, __: _Line) -> str:
+        number, time = token.meta["number"], token.meta["reference"]
+        if not self.has_ids:
+            return f'<sup class="footnote-ref">{number}</sup>'
+        identity = f' id="{_reference_id(number, time)}"' if time <= MOST_BACK else ""
+        return f'<sup class="footnote-ref"><a href="#fn:{number}"{identity} aria-label="Footnote {number}">{number}</a></sup>'
 
     def _tag(self, token: Token, html: str, _: _Line) -> str:
         address = self.tag_address(token.meta["name"])
@@ -247,7 +343,7 @@ class HtmlWriter:
         target, label = token.meta["target"], token.meta["label"]
         path = target.partition("#")[0].strip()
         file = self.links.file(path) if path else None
-        if path.casefold().endswith(PICTURES):
+        if _is_picture(path):
             words, size = _sized(label)
             alt = words or path.rpartition("/")[2]
             if file is None:
@@ -287,24 +383,27 @@ class HtmlWriter:
 
     # --- addresses ----------------------------------------------------------------------------------------------------
 
-    def _to(self, target: str) -> tuple[str, str]:
+    def _to(self, target: str, title: str = "") -> tuple[str, str]:
         """Return the opening and closing tags of a link to a page or file of the knowledge base."""
+        shown = f' title="{attribute(title)}"' if title else ""
         if target.startswith("#"):
-            anchor = self.names.anchor(target)
-            if anchor is None:
+            own = self.anchors.address(target)
+            if own is None:
                 return _MISSING.format(attribute(f"There is no {target} on this page")), "</span>"
-            return f'<a href="#{escape(anchor)}">', "</a>"
+            return f'<a href="{escape(own)}"{shown}>', "</a>"
         address = self.links.page(target)
         if address is not None:
-            return f'<a href="{escape(address)}">', "</a>"
+            return f'<a href="{escape(address)}"{shown}>', "</a>"
         file = self.links.file(target.partition("#")[0])
         if file is not None:
-            return f'<a class="file" href="{escape(file)}">', "</a>"
+            return f'<a class="file" href="{escape(file)}"{shown}>', "</a>"
         return _MISSING.format(attribute(f"There is no page {target}")), "</span>"
 
     def _to_written(self, href: str, title: str, line: _Line) -> tuple[str, str]:
         """Return the tags of a Markdown or HTML link: `href` is an address or the path of a page."""
         href = href.strip()
+        # A definition may be used thousands of times, so a long one counts each time.
+        self.steps.spend((len(href) + len(title)) // 20)
         scheme = _SCHEME.match(href)
         if href.startswith("//"):
             href, scheme = f"https:{href}", _SCHEME.match("https:")
@@ -315,12 +414,13 @@ class HtmlWriter:
             return f"<a{_elsewhere(href)}{shown}>", f"{_real_host(href, line)}</a>"
         if not href:
             return _MISSING.format("This link has no target"), "</span>"
-        return self._to(_decoded(href))
+        return self._to(_decoded(href), title)
 
     def _picture(self, source: str, alt: tuple[str, str], title: str, size: re.Match[str] | None) -> str:
         """Return a picture of the knowledge base; one from elsewhere is not loaded, so it is a link."""
         words, html = alt
         source = source.strip()
+        self.steps.spend((len(source) + len(title)) // 20)
         scheme = _SCHEME.match(source)
         if source.startswith("//"):
             source, scheme = f"https:{source}", _SCHEME.match("https:")
@@ -352,6 +452,7 @@ class HtmlWriter:
         "callout_title_open": _callout_title,
         "callout_title_close": _callout_title,
         "html_block": _html,
+        "footnote_open": _unused_note,
         "paragraph_open": _paragraph,
         "paragraph_close": _paragraph_end,
     }
@@ -366,6 +467,7 @@ class HtmlWriter:
         "link_close": _link_close,
         "image": _image,
         "html_inline": _html_in_line,
+        "footnote_reference": _note_reference,
     }
 
 
@@ -403,12 +505,21 @@ def _words(token: Token) -> str:
     return "" if token.type == "html_inline" or token.nesting else token.content
 
 
+def _reference_id(number: int, time: int) -> str:
+    return f"fnref:{number}" if time == 1 else f"fnref:{number}:{time}"
+
+
 def _only_embeds(line: Token) -> bool:
+    """Return whether a paragraph is nothing but embedded texts; pictures are part of a paragraph."""
     children = line.children or []
-    return any(child.type == "embed" for child in children) and all(
+    return any(child.type == "embed" and not _is_picture(child.meta["target"]) for child in children) and all(
         child.type in ("embed", "softbreak") or (child.type == "text" and not child.content.strip())
         for child in children
     )
+
+
+def _is_picture(target: str) -> bool:
+    return target.partition("#")[0].strip().casefold().endswith(PICTURES)
 
 
 def _is_block(line: _Line) -> bool:

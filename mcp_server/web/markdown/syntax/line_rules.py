@@ -1,6 +1,6 @@
-"""Rules inside a line: wiki links and embeds, tags, highlights, comments, mathematics, bare addresses. Each is linear.
+"""Rules inside a line: wiki links and embeds, tags, highlights, comments, mathematics. Each is linear.
 
-Source: help.obsidian.md (Internal links, Embed files, Tags, Basic formatting syntax); GFM 6.9 for addresses.
+Source: help.obsidian.md (Internal links, Embed files, Tags, Basic formatting syntax).
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ _WIKI = re.compile(r"!?\[\[([^\[\]\n|]++)(?:\\?\|([^\[\]\n]*+))?\]\]")
 _TAG = re.compile(r"#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
 _COMMENT = re.compile(r"%%[^%]*+(?:%(?!%)[^%]*+)*+%%")
 _MATH = re.compile(r"\$\$([^$]++)\$\$|\$(?![\s$])((?:[^$\\\n]|\\.|\n(?!\n))++)(?<![\s\\])\$(?!\d)")
-_ADDRESS = re.compile(r"https?://[^\s<>\"`\[\]|]++", re.IGNORECASE)
-_HOST = re.compile(r"https?://[^\s/?#@:]+\.[^\s/?#:.]", re.IGNORECASE)
-_ENTITY = re.compile(r"&\w{1,30};$")
 _EQUALS = ord("=")
 
 
@@ -29,7 +26,7 @@ def add_line_rules(parser: MarkdownIt) -> None:
     ruler.after("tag", "comment", _comment)
     ruler.after("comment", "math", _math)
     ruler.after("strikethrough", "highlight", _highlight)
-    ruler.before("newline", "address", _address)
+    ruler.before("emphasis", "word_underscore", _word_underscore)
     parser.inline.ruler2.before("emphasis", "highlight", _highlighted)
 
 
@@ -86,6 +83,22 @@ def _math(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     return True
 
 
+def _word_underscore(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    """Take an underscore inside a word. It is never emphasis, and as text it stays part of an e-mail address."""
+    pos = state.pos
+    if (
+        state.src[pos] != "_"
+        or not pos
+        or not state.src[pos - 1].isalnum()
+        or not state.src[pos + 1 : pos + 2].isalnum()
+    ):
+        return False
+    if not silent:
+        state.pending += "_"
+    state.pos += 1
+    return True
+
+
 def _highlight(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     """Take the marks `==`; the ones that belong together are found later, as with emphasis."""
     if silent or not state.src.startswith("==", state.pos):
@@ -118,50 +131,3 @@ def _highlighted(state: StateInline) -> None:
                 for kind, nesting, mark in (("mark_open", 1, start), ("mark_close", -1, delimiters[start.end])):
                     token = state.tokens[mark.token]
                     token.type, token.tag, token.nesting, token.content = kind, "mark", nesting, ""
-
-
-def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
-    """Make a link of an address in the text. Rules are called at special characters, so it begins at the colon."""
-    if not state.src.startswith("://", state.pos) or state.linkLevel:
-        return False
-    scheme = _scheme_before(state.pending)
-    ahead = state.pending[-len(scheme) - 1 : -len(scheme)]
-    if not scheme or ahead.isalnum() or ahead == "_":
-        return False
-    found = _ADDRESS.match(state.src, state.pos - len(scheme), state.posMax)
-    written = _without_end(found[0]) if found else ""
-    if not _HOST.match(written):
-        return False
-    if not silent:
-        state.pending = state.pending[: -len(scheme)]
-        state.push("link_open", "a", 1).attrs = {"href": state.md.normalizeLink(written)}
-        state.push("text", "", 0).content = written
-        state.push("link_close", "a", -1)
-    state.pos += len(written) - len(scheme)
-    return True
-
-
-def _scheme_before(text: str) -> str:
-    for scheme in ("https", "http"):
-        if text[-len(scheme) :].lower() == scheme:
-            return text[-len(scheme) :]
-    return ""
-
-
-def _without_end(address: str) -> str:
-    """Return the address without the punctuation of the sentence around it."""
-    end = len(address)
-    opened, closed = address.count("("), address.count(")")
-    while end:
-        last = address[end - 1]
-        if last == ")" and closed > opened:
-            closed -= 1
-            end -= 1
-        elif last in "?!.,:*_~'=":
-            end -= 1
-        elif last == ";":
-            entity = _ENTITY.search(address, max(0, end - 32), end)
-            end = entity.start() if entity else end - 1
-        else:
-            break
-    return address[:end]

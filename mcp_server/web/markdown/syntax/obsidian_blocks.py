@@ -61,7 +61,7 @@ def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noq
     else:
         last = start + 1
         while last < end and state.sCount[last] >= state.blkIndent and not state.isEmpty(last):
-            if state.src[: state.eMarks[last]].endswith("$$", state.bMarks[last]):
+            if state.src.endswith("$$", state.bMarks[last], state.eMarks[last]):
                 break
             last += 1
         else:

@@ -1,0 +1,119 @@
+"""Links that are looked up beforehand, so that a page can be rendered where nothing can be looked up: in another process.
+
+`rendered` takes the steps: it asks for the targets of a page, then for those of the texts that it embeds, and then renders. All
+values can be pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from knowledge.offload import StepRunner
+from mcp_server.web.markdown.page_parts import WHOLE_PAGE, PageSlice
+from mcp_server.web.markdown.rendered_page import RenderedPage
+from mcp_server.web.markdown.renderer import DEEPEST_EMBED, render
+
+Answers = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLinks:
+    """`PageLinks` as tables: addresses of pages and files, and embedded texts, by target; None and absent ones are missing."""
+
+    pages: Answers = field(default_factory=dict)
+    files: Answers = field(default_factory=dict)
+    texts: Answers = field(default_factory=dict)
+
+    def page(self, target: str) -> str | None:
+        """Return the address of a page, None if it is missing."""
+        return self.pages.get(target)
+
+    def file(self, target: str) -> str | None:
+        """Return the address of an attachment, None if it is missing."""
+        return self.files.get(target)
+
+    def embedded(self, target: str) -> str | None:
+        """Return the text to embed, None if it is missing."""
+        return self.texts.get(target)
+
+    def and_also(self, more: KnownLinks) -> KnownLinks:
+        """Return both together."""
+        return KnownLinks({**self.pages, **more.pages}, {**self.files, **more.files}, {**self.texts, **more.texts})
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTargets:
+    """Targets as a page has them, each once: what `PageLinks.page`, `file` and `embedded` are asked."""
+
+    pages: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    embedded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RenderOrder:
+    """All that rendering needs, as one value."""
+
+    text: str
+    links: KnownLinks
+    part: PageSlice = WHOLE_PAGE
+
+
+LookUp = Callable[[WrittenTargets], Awaitable[KnownLinks]]
+
+
+async def rendered(text: str, look_up: LookUp, workers: StepRunner, part: PageSlice = WHOLE_PAGE) -> RenderedPage:
+    """Return the page, rendered by a worker if it is long. `look_up` returns what it knows of the targets that it is asked about.
+
+    Raises:
+        TooMuchWork: the worker gave up, which needs a slow machine: the renderer's own limits come first.
+        TooMuchWaiting: the caller has too many pages in progress.
+    """
+    order = RenderOrder(text, KnownLinks(), part)
+    size = min(len(text), part.most)
+    for _ in range(DEEPEST_EMBED + 1):
+        more = await look_up(await workers.run(unknown_targets, order, size=size, what="this page"))
+        order = RenderOrder(text, order.links.and_also(more), part)
+        if not any(more.texts.values()):
+            break
+    return await workers.run(render_order, order, size=size, what="this page")
+
+
+def unknown_targets(order: RenderOrder) -> WrittenTargets:
+    """Return the targets of the page, and of the embedded texts that are known, that are not in `order.links`."""
+    asked = _Asked(order.links)
+    render(order.text, asked, part=order.part)
+    known = order.links
+    return WrittenTargets(
+        tuple(target for target in asked.pages if target not in known.pages),
+        tuple(target for target in asked.files if target not in known.files),
+        tuple(target for target in asked.texts if target not in known.texts),
+    )
+
+
+def render_order(order: RenderOrder) -> RenderedPage:
+    """Return the page."""
+    return render(order.text, order.links, part=order.part)
+
+
+class _Asked:
+    """Notes what it is asked; dictionaries keep the order."""
+
+    def __init__(self, known: KnownLinks) -> None:
+        self._known = known
+        self.pages: dict[str, None] = {}
+        self.files: dict[str, None] = {}
+        self.texts: dict[str, None] = {}
+
+    def page(self, target: str) -> str | None:
+        self.pages[target] = None
+        return self._known.page(target)
+
+    def file(self, target: str) -> str | None:
+        self.files[target] = None
+        return self._known.file(target)
+
+    def embedded(self, target: str) -> str | None:
+        self.texts[target] = None
+        return self._known.embedded(target)

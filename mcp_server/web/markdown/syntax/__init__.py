@@ -1,0 +1,1 @@
+"""What Markdown is here: CommonMark, GitHub's tables, tasks, addresses and footnotes, and what Obsidian adds."""

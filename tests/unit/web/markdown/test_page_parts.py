@@ -1,0 +1,107 @@
+"""Long pages in parts, and pages that another process renders."""
+
+from __future__ import annotations
+
+import pickle
+
+from knowledge.offload import InlineRunner
+from mcp_server.web.markdown.known_links import (
+    KnownLinks,
+    RenderOrder,
+    WrittenTargets,
+    render_order,
+    rendered,
+    unknown_targets,
+)
+from mcp_server.web.markdown.page_parts import PageSlice
+from mcp_server.web.markdown.rendered_page import RenderedBlock, RenderedPage
+from mcp_server.web.markdown.renderer import render
+from mcp_server.workers.pool import Workers
+from tests.unit.web.markdown.known_pages import KnownPages
+
+LONG = "---\ntitle: Long\n---\n" + "".join(
+    f"## Section {n}\n\nText of {n}.\n\n- item\n- item ^b{n}\n\n" for n in range(40)
+)
+
+
+def parts_of(text: str, most: int) -> list[RenderedPage]:
+    """Return all parts, one after another."""
+    found = [render(text, KnownPages(), part=PageSlice(most=most))]
+    while found[-1].next:
+        found.append(render(text, KnownPages(), part=PageSlice(found[-1].next, most)))
+    return found
+
+
+def test_the_parts_together_are_the_page() -> None:
+    parts = parts_of(LONG, 200)
+    assert len(parts) > 5
+    blocks: list[RenderedBlock] = [block for part in parts for block in part.blocks]
+    assert tuple(blocks) == render(LONG, KnownPages()).blocks
+    assert {part.outline for part in parts} == {render(LONG, KnownPages()).outline}
+
+
+def test_a_part_begins_with_the_block_that_has_its_first_line() -> None:
+    page = render("a\nb\nc\n\nd\n", KnownPages(), part=PageSlice(2, 1))
+    assert [(block.first, block.last) for block in page.blocks] == [(1, 3)]
+    assert page.next == 5
+    assert render("a\n\nb", KnownPages(), part=PageSlice(99, 1)).blocks == ()
+
+
+def test_links_to_headings_and_blocks_of_other_parts_lead_there() -> None:
+    text = "[[#Section 39]] [[#^b39]] [[#Section 0]]\n\n" + LONG.partition("---\n")[2].partition("---\n")[2]
+    first = render(text, KnownPages(), part=PageSlice(1, 200, "/page?path=long.md&line="))
+    html = first.blocks[0].html
+    line = next(entry.line for entry in first.outline if entry.anchor == "section-39")
+    assert f'href="/page?path=long.md&amp;line={line}#section-39"' in html
+    assert f"line={line + 5}#^b39" in html
+    assert 'href="#section-0"' in html
+
+
+def test_a_part_knows_the_definitions_of_the_others() -> None:
+    text = "[x][r] and[^n]\n\n" + "filler\n\n" * 50 + "[r]: guide\n\n[^n]: A note\n    in two lines\n"
+    page = render(text, KnownPages(), part=PageSlice(1, 10))
+    assert 'href="/page?path=guide"' in page.blocks[0].html
+    assert "A note\nin two lines" in page.footnotes
+
+
+def test_a_page_can_be_rendered_with_links_that_were_looked_up_before() -> None:
+    order = RenderOrder("[[guide]] ![[files/a.png]]\n\n![[tea]]\n\n[[gone]]", KnownLinks())
+    asked = unknown_targets(order)
+    assert set(asked.pages) >= {"guide", "tea", "gone"}
+    assert "files/a.png" in asked.files
+    assert asked.embedded == ("tea",)
+    links = KnownLinks({"guide": "/g"}, {"files/a.png": "/f"}, {"tea": "**hot**"})
+    html = "".join(
+        block.html
+        for block in pickle.loads(pickle.dumps(render_order(RenderOrder(order.text, links)))).blocks  # noqa: S301 - our own
+    )
+    assert 'href="/g"' in html
+    assert 'src="/f"' in html
+    assert "<strong>hot</strong>" in html
+    assert '<span class="missing" title="There is no page gone">' in html
+
+
+async def looked_up(targets: WrittenTargets) -> KnownLinks:
+    """Look targets up in three pages that embed one another."""
+    texts = {"one": "![[two]]", "two": "![[three]] [[guide]]\n\n![[three]]", "three": "the end"}
+    known = KnownPages(**texts)
+    return KnownLinks(
+        {target: known.page(target) for target in targets.pages},
+        {target: known.file(target) for target in targets.files},
+        {target: known.embedded(target) for target in targets.embedded},
+    )
+
+
+async def test_targets_of_embedded_texts_are_looked_up_too() -> None:
+    page = await rendered("![[one]]", looked_up, InlineRunner())
+    assert "the end" in page.blocks[0].html
+    assert 'href="/page?path=guide"' in page.blocks[0].html
+
+
+async def test_a_long_page_is_rendered_by_a_worker_and_is_the_same() -> None:
+    workers = Workers(most=1, inline_characters=10)
+    try:
+        page = await rendered(LONG + "\n\n[[guide]]", looked_up, workers)
+    finally:
+        await workers.close()
+    assert page == render(LONG + "\n\n[[guide]]", KnownPages())
