@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from knowledge.errors import KnowledgeError, VaultUnavailable
 from knowledge.pages.document import head
+from knowledge.pages.obsidian.vault_settings import VaultSettings
 from knowledge.pages.paths import INDEX_NAME, parent
 from knowledge.pages.vault import Vault
 
@@ -15,9 +16,13 @@ TEMPLATES = "_templates"
 
 
 class OwnPages:
-    """Answers whether a page is the person's own. Each `exclude` names files and folders relative to the `_index.md` with it."""
+    """Answers whether a page is the person's own. Each `exclude` names files and folders relative to the `_index.md` with it.
 
-    def __init__(self, rules: Iterable[tuple[str, Sequence[str]]]) -> None:
+    Nor are templates: those below `_templates`, and those in the folder that Obsidian's settings name.
+    """
+
+    def __init__(self, rules: Iterable[tuple[str, Sequence[str]]], settings: VaultSettings | None = None) -> None:
+        self._settings = settings or VaultSettings()
         self._rules = [(directory, tuple(patterns)) for directory, patterns in rules if patterns]
 
     @classmethod
@@ -28,11 +33,15 @@ class OwnPages:
             VaultUnavailable: the folder is gone.
         """
         indexes = (path for path in paths if path.rpartition("/")[2] == INDEX_NAME)
-        return cls([("", excluded), *((parent(path), _excluded_by(vault, path)) for path in indexes)])
+        return cls(
+            [("", excluded), *((parent(path), _excluded_by(vault, path)) for path in indexes)],
+            vault.obsidian_settings(),
+        )
 
     def __contains__(self, path: str) -> bool:
         """Return whether the page at `path` is the person's own."""
-        return TEMPLATES not in path.split("/")[:-1] and not self.excludes(path)
+        is_template = TEMPLATES in path.split("/")[:-1] or self._settings.is_template(path)
+        return not is_template and not self.excludes(path)
 
     def excludes(self, path: str) -> bool:
         """Return whether the settings or an `_index.md` above the file exclude it."""

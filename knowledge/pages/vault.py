@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Self
 
 from knowledge.errors import InvalidPath, NoSuchPath, UnreadableDocument, VaultUnavailable
+from knowledge.pages.obsidian.vault_settings import VaultSettings, read_settings
 from knowledge.pages.paths import LONGEST_PATH, ancestors, clean_path, is_clean, is_hidden, is_markdown, parent
 from knowledge.state.ports import Stamp
 
@@ -31,6 +32,7 @@ LARGEST_BYTES = 32 * 1024 * 1024
 `mcp_server/toolsets/knowledge/schemas.py`, and that by `LONGEST_LINE` in `mcp_server/transport/stdio.py`."""
 MOST_PROBLEMS = 200
 OBSIDIAN_FOLDER = ".obsidian"
+LARGEST_SETTING = 64 * 1024
 READ_TRIES = 4
 PART_BYTES = 1 << 20
 REVISION_DIGITS = 16
@@ -306,6 +308,26 @@ class Vault:
             return stat.S_ISDIR(os.lstat(self._absolute(OBSIDIAN_FOLDER)).st_mode)
         except OSError:
             return False
+
+    def obsidian_settings(self) -> VaultSettings:
+        """Return Obsidian's folder of templates and the paths of its daily notes.
+
+        These two settings are all that is ever read of a hidden folder. No tool or page shows their text.
+        """
+        return read_settings(self._setting("templates.json"), self._setting("daily-notes.json"))
+
+    def _setting(self, name: str) -> bytes | None:
+        path = f"{OBSIDIAN_FOLDER}/{name}"
+        try:
+            descriptor = self._walk(path) if HAS_OPENAT else os.open(self._absolute(path), FILE_FLAGS)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            fits = stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_SETTING
+            return os.read(descriptor, LARGEST_SETTING) if fits else None
+        finally:
+            os.close(descriptor)
 
     def _scan_one(self, directory: str, waiting: list[str], followed: set[tuple[int, int]]) -> Iterator[Scanned]:
         with os.scandir(self._absolute(directory)) as entries:

@@ -65,7 +65,7 @@ class Backlinks:
 
     async def _files(self) -> Mapping[str, Sequence[str]]:
         """Return all files by the key of their names."""
-        return await anyio.to_thread.run_sync(lambda: by_name(self._vault.file_paths()))
+        return await anyio.to_thread.run_sync(lambda: files_by_name(self._vault.file_paths()))
 
     async def to(self, path: str) -> list[str]:
         """Return the paths of the other pages that link to `path`, sorted."""
@@ -106,7 +106,7 @@ def link_names(texts: Iterable[str], *, ordinary: bool) -> set[str]:
     return {without_suffix(link.path.rpartition("/")[2]) for link in links}
 
 
-def by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+def files_by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
     """Return these files by the key of their names without folders, and of pages without the suffix."""
     found: dict[str, list[str]] = {}
     for path in paths:

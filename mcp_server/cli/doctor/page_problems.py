@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import NamedTuple
 
-from knowledge.errors import KnowledgeError, NoSuchPath, VaultUnavailable
+from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.pages.document import parse
+from knowledge.pages.links import LinkTargets
+from knowledge.pages.obsidian.block_ids import named_blocks
+from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
 from knowledge.pages.own_pages import OwnPages
+from knowledge.pages.paths import clean_path, without_suffix
 from knowledge.pages.vault import Vault, printable
-from mcp_server.cli.doctor.page_repairs import FormerPaths, LostPageNames, broken_links, quoted, relinked
+from knowledge.state.document_names import name_key
+from knowledge.writing.related.backlinks import files_by_name
+from mcp_server.cli.doctor.page_repairs import (
+    BrokenLink,
+    FormerPaths,
+    LostPageNames,
+    broken_links,
+    is_attachment,
+    missing_blocks,
+    quoted,
+    relinked,
+)
 
 PROGRESS_EVERY = 50
 MOST_MEANT = 3
@@ -112,9 +127,12 @@ def look_through(
             pages[path] = known
     checked = {path: known for path, known in pages.items() if path in own}
     names = LostPageNames({path: (known.aliases, known.revision) for path, known in pages.items()}, former)
+    vault_settings = vault.obsidian_settings()
     links, repairs = _links_and_repairs(
         vault, pages, checked, names, lambda done: on_progress(len(paths) + done, 2 * len(paths))
     )
+    canvases = [path for path in vault.file_paths() if is_canvas(path) and path in own]
+    links += [problem for path in canvases for problem in _canvas_problems(vault, path)]
     on_progress(2 * len(paths), 2 * len(paths))
     return CheckedPages(
         count=len(paths),
@@ -122,7 +140,11 @@ def look_through(
         problems=(*problems, *(_problem(path, one) for path, known in checked.items() for one in known.problems)),
         more=uncounted,
         links=tuple(links),
-        unsummarised=tuple(path for path, known in checked.items() if not known.summarised),
+        unsummarised=tuple(
+            path
+            for path, known in checked.items()
+            if not known.summarised and not vault_settings.is_daily(without_suffix(path))
+        ),
         excluded=sum(path not in own for path in paths),
         repairs=tuple(repairs),
     )
@@ -135,6 +157,7 @@ class _Known(NamedTuple):
     revision: str
     problems: tuple[str, ...]
     summarised: bool
+    block_ids: frozenset[str]
 
 
 def _known(vault: Vault, path: str) -> _Known | None:
@@ -145,24 +168,30 @@ def _known(vault: Vault, path: str) -> _Known | None:
         return None
     document = parse(path, file.raw)
     summarised = any(document.metadata.get(key) for key in ("summary", "description"))
-    return _Known(document.aliases, file.revision, document.problems, summarised)
+    ids = frozenset(block.id for block in named_blocks(document)) if b"^" in file.raw else frozenset[str]()
+    return _Known(document.aliases, file.revision, document.problems, summarised, ids)
 
 
 def _links_and_repairs(
     vault: Vault,
-    pages: Container[str],
+    pages: Mapping[str, _Known],
     checked: Iterable[str],
     names: LostPageNames,
     on_page: Callable[[int], None],
 ) -> tuple[list[PageProblem], list[PageRepair]]:
     """Return the links of the checked pages that lead nowhere, and the repairs with only one reading."""
     seen = dict[str, bool]()
+    files, vault_settings = files_by_name(vault.file_paths()), vault.obsidian_settings()
 
     def exists(path: str) -> bool:
         if path not in pages and path not in seen:
             seen[path] = _is_there(vault, path)
         return path in pages or seen[path]
 
+    def block_ids(path: str) -> Collection[str]:
+        return pages[path].block_ids if path in pages else ()
+
+    targets = LinkTargets(exists, lambda name: files.get(name_key(name), ()), vault.is_obsidian())
     problems, repairs = list[PageProblem](), list[PageRepair]()
     for number, path in enumerate(checked):
         if number % PROGRESS_EVERY == 0:
@@ -174,8 +203,17 @@ def _links_and_repairs(
             raise
         except (KnowledgeError, UnicodeDecodeError):
             continue  # it has a finding of its own, and no repair has only one reading
-        broken = broken_links(path, text, exists, names)
-        problems += [PageProblem(path, LEADS_NOWHERE, f"{one.written}: {_meant(one.candidates)}") for one in broken]
+        # Obsidian makes a daily note when its link is followed.
+        broken = [
+            one
+            for one in broken_links(path, text, targets, names)
+            if not vault_settings.is_daily(without_suffix(one.missing))
+        ]
+        problems += [PageProblem(path, LEADS_NOWHERE, f"{one.written}: {_meant(one)}") for one in broken]
+        problems += [
+            PageProblem(path, LEADS_NOWHERE, f"{written}: the page has no block ^{name}")
+            for written, name in missing_blocks(path, text, targets, block_ids)
+        ]
         changes = [f"link {one.written} to {one.candidates[0]}" for one in broken if len(one.candidates) == 1]
         linked = relinked(path, text, broken, exists)
         repaired = quoted(linked)
@@ -184,6 +222,29 @@ def _links_and_repairs(
         if repaired != text:
             repairs.append(PageRepair(path, file.revision, text, repaired, tuple(changes)))
     return problems, repairs
+
+
+def _canvas_problems(vault: Vault, path: str) -> Iterator[PageProblem]:
+    """Yield the files that the canvas shows and that are not there."""
+    try:
+        canvas = read_canvas(vault.read(path, plain=True).raw)
+    except VaultUnavailable:
+        raise
+    except KnowledgeError:
+        return
+    if canvas is None:
+        yield PageProblem(path, "the canvas can't be read: it is not JSON with nodes", "restore it, or remove it")
+        return
+    for file in canvas.files:
+        if not _is_there_or_hidden(vault, file):
+            yield PageProblem(path, LEADS_NOWHERE, f"{file}: no file has this path")
+
+
+def _is_there_or_hidden(vault: Vault, path: str) -> bool:
+    try:
+        return _is_there(vault, clean_path(path))
+    except InvalidPath:
+        return True
 
 
 def _is_there(vault: Vault, path: str) -> bool:
@@ -196,10 +257,10 @@ def _is_there(vault: Vault, path: str) -> bool:
     return True
 
 
-def _meant(candidates: Sequence[str]) -> str:
-    if not candidates:
-        return "no page has this name"
-    return f"it may mean {' or '.join(candidates[:MOST_MEANT])}"
+def _meant(link: BrokenLink) -> str:
+    if not link.candidates:
+        return f"no {'file' if is_attachment(link.written) else 'page'} has this name"
+    return f"it may mean {' or '.join(link.candidates[:MOST_MEANT])}"
 
 
 def _problem(path: str, reason: str) -> PageProblem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,6 +18,12 @@ from knowledge.state.document_names import name_key
 
 GENERIC = frozenset({"_index", "index", "readme"})
 """File names that many folders have: a page of that name elsewhere is another page."""
+_ATTACHMENT = re.compile(
+    r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp|flac|m4a|mp3|ogg|wav|3gp|mkv|mov|mp4|ogv|webm|pdf|canvas|base)$",
+    re.IGNORECASE,
+)
+"""The files that Obsidian embeds; another dot may be part of a name."""
+_COMMENT = re.compile(r"%%(?:[^%\n]|%(?!%)|\n(?!\n))*+%%")
 _PLAIN_VALUE = re.compile(r"([A-Za-z_][\w -]{0,63}?)([ \t]*:[ \t]+)([^\s\"'\[{&*|>!%@`#][^\n]*?)([ \t]*)$")
 
 
@@ -72,20 +78,41 @@ class LostPageNames:
         return path if seen and path in self._paths else None
 
 
-def broken_links(page: str, text: str, exists: Callable[[str], bool], names: LostPageNames) -> list[BrokenLink]:
+def broken_links(page: str, text: str, targets: LinkTargets, names: LostPageNames) -> list[BrokenLink]:
     """Return the links of `page` to missing pages or files, each once.
 
     A wiki link that is only a name may name a page that is still to be written, and a link that leaves the folder isn't ours to check.
+    With `targets.by_name` the folder is Obsidian's, where every attachment is known by its name.
     """
-    if "[" not in text and "href" not in text:
-        return []
-    targets, found = LinkTargets(exists), dict[str, BrokenLink]()
-    for link in links_in(text):
-        if link.path in found or (link.wiki and "/" not in link.path) or resolve(page, link, targets) is not None:
+    found = dict[str, BrokenLink]()
+    for link in _links_outside_comments(text):
+        if link.path in found or resolve(page, link, targets) is not None:
             continue
-        if missing := _missing(page, link):
+        if missing := _missing(page, link, files_by_name=targets.by_name):
             found[link.path] = BrokenLink(link.path, missing, [one for one in names.meant(missing) if one != page])
     return list(found.values())
+
+
+def missing_blocks(
+    page: str, text: str, targets: LinkTargets, block_ids: Callable[[str], Collection[str]]
+) -> list[tuple[str, str]]:
+    """Return the links of `page` to blocks that are not there: the link's target and the block's id, each once."""
+    found = dict[tuple[str, str], None]()
+    for link in _links_outside_comments(text) if "#^" in text else ():
+        name = link.anchor.removeprefix("#^") if link.anchor.startswith("#^") else ""
+        leads = resolve(page, link, targets) if name and link.path else None
+        if leads is not None and is_markdown(leads) and name.strip().casefold() not in block_ids(leads):
+            found[f"{link.path}#^{name}", name] = None
+    return list(found)
+
+
+def _links_outside_comments(text: str) -> Iterator[LinkSpan]:
+    if "[" not in text and "href" not in text:
+        return
+    hidden = [found.span() for found in _COMMENT.finditer(text)] if "%%" in text else []
+    for link in links_in(text):
+        if not any(start < link.start < end for start, end in hidden):
+            yield link
 
 
 def relinked(page: str, text: str, links: Iterable[BrokenLink], exists: Callable[[str], bool]) -> str:
@@ -126,14 +153,21 @@ def quoted(text: str) -> str:
     return "\n".join(new + old[len(line) :] for new, line, old in zip(mended, lines, written, strict=True))
 
 
-def _missing(page: str, link: LinkSpan) -> str | None:
-    """Return the path at which the link expects its target; None if it is outside, or hidden."""
+def is_attachment(path: str) -> bool:
+    """Return whether the path is that of a file that Obsidian embeds."""
+    return _ATTACHMENT.search(path.strip()) is not None
+
+
+def _missing(page: str, link: LinkSpan, *, files_by_name: bool) -> str | None:
+    """Return the path at which the link expects its target; None if it is outside, hidden, or still to be written."""
     path = link.path.strip()
     if not path:
         return None
+    if link.wiki and "/" not in path and not (is_attachment(path) and files_by_name):
+        return None
     expected = joined("" if link.wiki or path.startswith("/") else parent(page), path)
     # Editors find an attachment by its name alone, wherever it is.
-    if "/" not in path and "." in path and not is_markdown(path):
+    if "/" not in path and "." in path and not is_markdown(path) and not files_by_name:
         return None
     if expected is None or any(part.startswith(".") for part in expected.split("/")):
         return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from knowledge.pages.links import LinkTargets
 from knowledge.pages.own_pages import OwnPages
 from mcp_server.cli.doctor.page_repairs import FormerPaths, LostPageNames, broken_links, quoted, relinked
 
@@ -25,7 +26,7 @@ def exists(path: str) -> bool:
 
 
 def repaired(text: str, page: str = "start.md") -> str:
-    return relinked(page, text, broken_links(page, text, exists, NAMES), exists)
+    return relinked(page, text, broken_links(page, text, LinkTargets(exists), NAMES), exists)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_a_link_that_could_mean_several_pages_or_none_stays(text: str) -> None:
 
 
 def test_each_broken_link_names_the_pages_that_it_may_mean() -> None:
-    (broken,) = broken_links("start.md", "[plan](old/plan.md) and [again](old/plan.md)", exists, NAMES)
+    (broken,) = broken_links("start.md", "[plan](old/plan.md) and [again](old/plan.md)", LinkTargets(exists), NAMES)
     assert (broken.written, broken.candidates) == ("old/plan.md", ["a/plan.md", "b/plan.md"])
 
 
