@@ -21,7 +21,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class CanvasCard:
     """One card: `content` is its Markdown, the path of its file, its address, or the label of a group."""
 
     kind: str
@@ -48,7 +48,7 @@ class Card:
 class Canvas:
     """The cards of a canvas, from top to bottom, and its arrows: from, to, label."""
 
-    cards: tuple[Card, ...]
+    cards: tuple[CanvasCard, ...]
     arrows: tuple[tuple[str, str, str], ...]
 
     @property
@@ -133,11 +133,11 @@ def _objects(found: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
-def _card(node: Mapping[str, Any]) -> Card:
+def _card(node: Mapping[str, Any]) -> CanvasCard:
     kind = _text(node.get("type"))
     content = {"text": "text", "file": "file", "link": "url", "group": "label"}.get(kind, "")
     subpath = _text(node.get("subpath")) if kind == "file" else ""
-    return Card(kind, _text(node.get(content)), subpath if subpath.startswith("#") else "")
+    return CanvasCard(kind, _text(node.get(content)), subpath if subpath.startswith("#") else "")
 
 
 def _text(value: object) -> str:
