@@ -42,7 +42,7 @@ def serve_page(settings: Settings) -> int:
 
 async def _serve_page(settings: Settings) -> bool:
     """Return True once a link to the page is printed or the page was served, and False if no process can serve the page."""
-    async with opened_app(settings, announcing=True) as app, anyio.create_task_group() as tasks:
+    async with opened_app(settings, announcing=True, indexing=True) as app, anyio.create_task_group() as tasks:
         state, known = app.services.state, anyio.Event()
         elsewhere = await address(state) is not None
         if not elsewhere:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 import anyio
 import httpx
@@ -98,6 +99,14 @@ def test_one_process_shows_the_page_others_hand_out_its_address_and_take_over_wh
         first.wait()
     with page(settings) as (_, link):
         assert link.startswith(here)  # the same port, so that bookmarks and sessions stay valid
+
+
+def test_a_page_that_was_never_indexed_is_found_on_the_site(settings: Settings) -> None:
+    """`review --web` alone, without any server before it: its process keeps the index."""
+    with page(settings) as (_, link), httpx.Client(follow_redirects=True) as person:
+        here, _, secret = link.partition("/login/")
+        person.post(f"{here}/login", data={"secret": secret})
+        until(lambda: PAGE in unquote(person.get(f"{here}/find", params={"q": "previous colour"}).text))
 
 
 def test_ctrl_c_ends_it_immediately_and_nobody_is_listed_as_serving_it(settings: Settings) -> None:
