@@ -48,10 +48,11 @@ def render(
     first, end = lines_of_part(lines, blocks, front.body, part)
     after = end + 1 if end < len(lines) else 0
     own = PageAnchors(by_line, _by_name(headings, by_line), _block_lines(text), first + 1, end, part.address)
-    steps, env = ParserSteps(), dict[str, Any]()
+    needed, shown_text = definitions_elsewhere(lines, first, end), "\n".join(lines[first:end])
+    steps, env = ParserSteps.for_text(len(needed) + len(shown_text)), dict[str, Any]()
     try:
-        elsewhere = _parsed(definitions_elsewhere(lines, first, end), steps, env) if end - first < len(lines) else []
-        tokens = _parsed("\n".join(lines[first:end]), steps, env)
+        elsewhere = _parsed(needed, steps, env)
+        tokens = _parsed(shown_text, steps, env)
     except TooManySteps:
         return RenderedPage(front.metadata, tuple(_source_of(lines, first, end)), outline, next=after)
     embeds = _Embeds(links, tags, steps)
@@ -83,6 +84,7 @@ class _Embeds:
             return _note("Not shown here: this page embeds too much. Open it by its link.")
         self.count -= 1
         self.left -= len(text)
+        self.steps.left += 2 * len(text)
         lines = text.split("\n")
         body = lines[read_front_matter(lines).body :]
         env: dict[str, Any] = {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import ClassVar
+from typing import ClassVar, Literal
 from urllib.parse import unquote, urlsplit
 
 from markdown_it.token import Token
@@ -19,7 +19,6 @@ from mcp_server.web.markdown.syntax.obsidian_blocks import BLOCK_ANCHOR
 from mcp_server.web.markdown.syntax.parser import DEEPEST, TOO_MUCH, ParserSteps, TooManySteps
 from mcp_server.web.text.sanitize import VisibleText, spelled_out
 
-SCHEMES = ("http", "https", "mailto")
 _NAMES_OF_CALLOUTS = (
     "note abstract summary tldr info todo tip hint important success check done question help faq warning caution attention"
     " failure fail missing danger error bug example quote cite"
@@ -401,35 +400,33 @@ class HtmlWriter:
 
     def _to_written(self, href: str, title: str, line: _Line) -> tuple[str, str]:
         """Return the tags of a Markdown or HTML link: `href` is an address or the path of a page."""
-        href = href.strip()
         # A definition may be used thousands of times, so a long one counts each time.
         self.steps.spend((len(href) + len(title)) // 20)
-        scheme = _SCHEME.match(href)
-        if href.startswith("//"):
-            href, scheme = f"https:{href}", _SCHEME.match("https:")
-        if scheme and scheme[1].lower() not in SCHEMES:
-            return f'<span class="blocked" title="{attribute(f"not a link here: {href}")}">', "</span>"
-        if scheme:
+        place, address = _judged(href)
+        if place == "refused":
+            return f'<span class="blocked" title="{attribute(f"not a link here: {address}")}">', "</span>"
+        if place == "elsewhere":
             shown = f' title="{attribute(title)}"' if title else ""
-            return f"<a{_elsewhere(href)}{shown}>", f"{_real_host(href, line)}</a>"
-        if not href:
+            return f"<a{_elsewhere(address)}{shown}>", f"{_real_host(address, line)}</a>"
+        if not address:
             return _MISSING.format("This link has no target"), "</span>"
-        return self._to(_decoded(href), title)
+        return self._to(_decoded(address), title)
 
     def _picture(self, source: str, alt: tuple[str, str], title: str, size: re.Match[str] | None) -> str:
         """Return a picture of the knowledge base; one from elsewhere is not loaded, so it is a link."""
         words, html = alt
-        source = source.strip()
         self.steps.spend((len(source) + len(title)) // 20)
-        scheme = _SCHEME.match(source)
-        if source.startswith("//"):
-            source, scheme = f"https:{source}", _SCHEME.match("https:")
-        if scheme and (scheme[1].lower() not in ("http", "https") or self._in_link):
-            what = "picture" if scheme[1].lower() in ("http", "https") else "a picture that is not shown"
-            return f'<span class="blocked" title="{attribute(f"{what}: {source[:200]}")}">{html or "picture"}</span>'
-        if scheme:
-            return f'<a{_elsewhere(source, "picture")} title="{attribute(f"picture: {source}")}">{html or visible(source)}</a>'
-        path = _decoded(source)
+        place, address = _judged(source)
+        if place == "refused" or address.startswith("mailto:"):
+            return (
+                f'<span class="blocked" title="{attribute(f"not shown: {address[:200]}")}">{html or "picture"}</span>'
+            )
+        if place == "elsewhere":
+            where = f'title="{attribute(f"picture: {address}")}"'
+            if self._in_link:
+                return f'<span class="external picture" {where}>{html or "picture"}</span>'
+            return f"<a{_elsewhere(address, 'picture')} {where}>{html or visible(address)}</a>"
+        path = _decoded(address)
         file = self.links.file(path) if path else None
         if file is None:
             return _missing(html or visible(path), f"There is no file {path}")
@@ -547,6 +544,23 @@ def _decoded(href: str) -> str:
     return f"{unquote(path)}#{unquote(anchor)}" if anchor else unquote(path)
 
 
+def _judged(written: str) -> tuple[Literal["here", "elsewhere", "refused"], str]:
+    """Return whether an address is a path `here`, one `elsewhere` that may be linked to, or `refused`; and the address itself."""
+    address = written.strip()
+    if address.startswith("//"):
+        address = f"https:{address}"
+    scheme = _SCHEME.match(address)
+    if not scheme:
+        return "here", address
+    if scheme[1].lower() == "mailto":
+        return "elsewhere", address
+    try:
+        host = urlsplit(address).hostname if scheme[1].lower() in ("http", "https") else None
+    except ValueError:
+        host = None
+    return "elsewhere" if host else "refused", address
+
+
 def _elsewhere(address: str, kind: str = "") -> str:
     name = f"external {kind}".strip()
     return f' class="{name}" href="{escape(address)}" rel="noopener noreferrer" referrerpolicy="no-referrer"'
@@ -565,10 +579,7 @@ def _real_host(href: str, line: _Line) -> str:
     found = _HOST.fullmatch("".join(label).strip())
     if not found:
         return ""
-    try:
-        host = str(urlsplit(href).hostname or "")
-    except ValueError:
-        host = href
+    host = str(urlsplit(href).hostname or "")
     named = found[1].casefold().removeprefix("www.")
     return "" if named == host.casefold().removeprefix("www.") else f' <span class="leads-to">({visible(host)})</span>'
 

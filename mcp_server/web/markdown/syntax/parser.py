@@ -27,6 +27,8 @@ LONGEST_PARAGRAPH = 100_000
 """Characters of one paragraph that are parsed. Some patterns of the parser copy the rest of the paragraph at each `<`."""
 MOST_STEPS = 300_000
 """Steps for one page with all that it embeds. A megabyte of the handbook takes 53,000."""
+LEAST_STEPS = 20_000
+"""Steps that the shortest page has. A longer one has two for each character, up to `MOST_STEPS`."""
 
 _STEPS = "forge_steps"
 TOO_MUCH = "too_much"
@@ -42,6 +44,11 @@ class ParserSteps:
     """The steps that are left for a page and everything embedded in it."""
 
     left: int = MOST_STEPS
+
+    @classmethod
+    def for_text(cls, length: int) -> ParserSteps:
+        """Return the steps of a page with a text of this length."""
+        return cls(min(MOST_STEPS, LEAST_STEPS + 2 * length))
 
     def spend(self, steps: int = 1) -> None:
         """Count `steps`.
