@@ -18,7 +18,7 @@ from mcp_server.approvals.views.present import PATIENCE_S, Present
 from mcp_server.approvals.views.replan import present
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallFailed
-from mcp_server.gate.host_registration import UNENROLLED, Principal, forms_count
+from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.trust import admin
 from mcp_server.gate.trust.scores import count, freeze
@@ -210,8 +210,7 @@ class Decisions:
         arguments = {"path": path, "source": f"journey:{journey}", "intent": f"result of {journey}"}
         if base_revision is not None:
             arguments["base_revision"] = base_revision
-        # As the unregistered host of this account: a browser proves no host, and the person approves what has to be approved.
-        outcome = await self._executor.call("kb_merge", arguments, Principal(person.name, UNENROLLED))
+        outcome = await self._executor.call("kb_merge", arguments, admin.asking(person))
         if isinstance(outcome, CallFailed):
             raise CannotDecide(outcome.why)
         return outcome.content

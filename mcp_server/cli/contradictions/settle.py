@@ -38,12 +38,16 @@ _MARK = re.compile(r"^%% knowledge-forge: text (\d+) of \d+\b.*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PlannedDecision:
-    """What a person is about to decide on a contradiction: `effect` completes "to ...", `diff` is what would be written."""
+    """What a person is about to decide on a contradiction: `effect` completes "to ...", `diff` is what would be written.
+
+    `ended` says how it ended, if the state of the contradiction does not.
+    """
 
     summary: ContradictionSummary
     effect: str
     diff: str
     act: Callable[[ContradictionDecisions], Awaitable[SettledContradiction]]
+    ended: str = ""
 
 
 def arguments(actions: Mapping[str, argparse.ArgumentParser]) -> None:
@@ -100,7 +104,10 @@ async def keep(args: argparse.Namespace, settings: Settings) -> int:
         async def act(decisions: ContradictionDecisions) -> SettledContradiction:
             return await decisions.keep(args.id, choice, shown=summary.now.shown)
 
-        return await _decide(app, args, settings, PlannedDecision(summary, effect, diff, act))
+        ended = (
+            "" if summary.now.keeps[choice].pages else "decided: the existing text stays, the new text is not written"
+        )
+        return await _decide(app, args, settings, PlannedDecision(summary, effect, diff, act, ended))
 
 
 async def both(args: argparse.Namespace, settings: Settings) -> int:
@@ -216,7 +223,7 @@ async def _decide(app: App, args: argparse.Namespace, settings: Settings, planne
         fields = {"diff": done.settled.diff, "pages": list(done.settled.pages), "change": done.settled.record}
         print_json({**contradiction_fields(after), **fields, **_renewed_fields(done)})
         return DONE
-    print(visible(outcome(done, after.status)))
+    print(visible(outcome(done, planned.ended or after.status)))
     for proposal in done.closed:
         print(f"{proposal} asked for the same and is closed")
     _lines(_renewed_lines(done))
@@ -226,7 +233,7 @@ async def _decide(app: App, args: argparse.Namespace, settings: Settings, planne
 
 
 def outcome(done: SettledContradiction, status: str) -> str:
-    """Return what was done in one sentence."""
+    """Return what was done in one sentence; `status` is the state of the contradiction, or how it ended."""
     settled, number = done.settled, done.settled.flag.id
     wrote = f"; wrote {' and '.join(settled.pages)} (change {settled.record})" if settled.pages else ""
     return f"{number} is {'open again' if status == 'open' else status}{wrote}"

@@ -26,6 +26,7 @@ from mcp_server.web.journeys.views import JourneyPageData, answers_in, journey_v
 from mcp_server.web.live_updates import BEAT, BEGINNING, Here
 from mcp_server.web.page_context import Acting, Form, PageRequest, see
 from mcp_server.web.text.sanitize import spelled_out
+from mcp_server.web.text.site_addresses import page_address
 from mcp_server.web.text.values import journey_address
 from mcp_server.web.work_list import show_list
 
@@ -175,7 +176,7 @@ def deciding(decision: Decision) -> Acting:
 
 
 async def keep(request: PageRequest, form: Form) -> Response:
-    """Write the journey's result to the page that the form names, or show the proposal that the gate makes of it."""
+    """Write the journey's result to the page that the form names and show that, or the proposal that the gate makes of it."""
     journey, path = request.id, form.get("path", "").strip()
     if not path:
         return await request.message(
@@ -187,8 +188,9 @@ async def keep(request: PageRequest, form: Form) -> Response:
     answer = await request.page.approvals.keep(journey, path, revision, request.person())
     if proposal := answer.get("proposal"):
         return see(f"/proposals/{proposal['id']}")
+    if answer["status"] == "done":
+        return see(page_address(answer["path"]))
     said = {
-        "done": "The result is on",
         "partial": "A part of the result is on",
         "unchanged": "The result was already on",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.hosts.persons import ME, Person
+from tests.support.hosts.writers import writing
 from tests.support.knowledge_bases.folders import write
 
 PAYMENTS = "# Payments\n\nThe payment service retries a failed call 3 times before it gives up.\n"
@@ -39,6 +41,24 @@ def text(person: Person, path: str) -> str:
 def shown(person: Person, number: str = "1") -> dict[str, Any]:
     found: dict[str, Any] = json.loads(person.here("contradictions", "show", number, "--json").stdout)
     return found
+
+
+@needs_terminal
+def test_keeping_the_text_against_a_claim_that_was_never_written_says_what_was_decided(ann: Person) -> None:
+    async def claims() -> None:
+        async with writing(ann.settings, level=3) as host:
+            claim = "The payment service retries a failed call 4 times before it gives up.\n"
+            await host.merge("payments.md", claim, source="wiki:old", base_revision=await host.revision("payments.md"))
+
+    asyncio.run(claims())
+    listed = json.loads(ann.here("contradictions", "--json").stdout)
+    (number,) = [str(one["id"]) for one in listed if one["new"]["text"].count("4 times")]
+    with ann.at("contradictions", "keep", number, "first") as screen:
+        screen.until("type the number of the contradiction:")
+        screen.type(f"{number}\n")
+        screen.until(f"{number} is decided: the existing text stays, the new text is not written", "to undo this")
+        assert screen.left() == 0
+    assert "4 times" not in text(ann, "payments.md")
 
 
 def test_both_sides_are_shown_where_they_are_with_what_each_choice_writes(ann: Person) -> None:

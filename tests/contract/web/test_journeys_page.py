@@ -315,7 +315,7 @@ async def test_impossible_changes_are_reported_beside_the_typed_text_and_nothing
     assert await state(place, journey) == before
 
 
-async def test_the_result_comes_first_and_is_kept_as_a_page_after_approval(place: Place, agents: Agents) -> None:
+async def test_the_result_comes_first_and_is_kept_as_a_page_by_the_person(place: Place, agents: Agents) -> None:
     agents.put(replace(noting("none"), result=DeclaredResult("map", (FieldPath("WRITE", ("text",)),))))
     journey = await started(place)
     await submitted(place, journey, TWO)
@@ -330,9 +330,12 @@ async def test_the_result_comes_first_and_is_kept_as_a_page_after_approval(place
     await visitor.send(f"/journeys/{journey}/keep", path="results/bees.md")
     assert visitor.status == 200
     assert "Bees cluster, wasps die." in text_of(visitor.html)
-    (proposal,) = [line for line in await place.app.base.state.trust.proposals() if line.state == "pending"]
-    await visitor.send(f"/proposals/{proposal.id}/approve")
     assert "Bees cluster, wasps die." in place.text("results/bees.md")
+    (line,) = await place.app.base.state.ledger.history("results/bees.md", limit=2)
+    assert (line.principal, line.tool) == (f"{ME}@page", "kb_merge")
+    assert await place.app.base.state.trust.pending() == 0
+    await (await at(place, journey)).send(f"/journeys/{journey}/keep", path="results/bees.md")
+    assert (await place.app.base.state.ledger.history("results/bees.md", limit=2)) == [line], "nothing to add"
 
 
 async def test_a_note_alone_sends_it_to_be_worked_on_again(place: Place) -> None:
