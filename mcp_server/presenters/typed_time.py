@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from knowledge.history.timestamps import beginning_of, end_of
 
-FORMS = "today, yesterday, 30m, 2h or 3d ago, or 2026-03-01 with or without a time (UTC)"
-_AGO = re.compile(r"([0-9]{1,4})(m|h|d)(?: ago)?")
+FORMS = "today, yesterday, 30m, 2h or 3d ago (or 2 hours ago), or 2026-03-01 with or without a time (UTC)"
+_AGO = re.compile(r"([0-9]{1,4}) ?(m|h|d|minutes?|hours?|days?)(?: ago)?")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def typed_or_picked(fields: Mapping[str, str], name: str) -> str:
+    """Return the day that was picked beside a field for a time, or else what was typed there, "" for nothing."""
+    return fields.get(f"{name}-day") or fields.get(name, "")
 
 
 def since_of(text: str, now: datetime) -> datetime:
@@ -32,11 +37,12 @@ def until_of(text: str, now: datetime) -> datetime:
 
 
 def _read(text: str, now: datetime, read: Callable[[str], datetime], days: int) -> datetime:
+    text = " ".join(text.split())
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if text in ("today", "yesterday"):
-        return today + timedelta(days=days - (text == "yesterday"))
-    if ago := _AGO.fullmatch(text):
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    if text.lower() in ("today", "yesterday"):
+        return today + timedelta(days=days - (text.lower() == "yesterday"))
+    if ago := _AGO.fullmatch(text.lower()):
+        return now - timedelta(**{_UNITS[ago[2][0]]: int(ago[1])})
     try:
         return read(text)
     except ValueError:

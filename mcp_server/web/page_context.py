@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -29,6 +29,7 @@ from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
 from mcp_server.presenters.proposal import given, sentence_of, state_of
 from mcp_server.presenters.run import status_of
+from mcp_server.presenters.typed_time import typed_or_picked
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.find.people_search import PeopleSearch
@@ -55,6 +56,10 @@ _TOKEN = Markup('<input type="hidden" name="csrf" value="{0}">')
 
 
 NavigationGroup = Literal["Read", "Decide", "Manage"]
+
+
+LONGEST_FILTER = 4_000
+"""Characters of one field of a filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +260,10 @@ class PageRequest:
         """Return the number in the address under that name; None if it is missing or does not fit a database's integer."""
         text = self.query.get(name, "")
         return int(text) if text.isdecimal() and len(text) < 19 else None
+
+    def filters(self, names: Sequence[str]) -> dict[str, str]:
+        """Return what a form asks for, "" for an empty field. A day that was picked counts in place of the typed time."""
+        return {name: typed_or_picked(self.query, name).strip()[:LONGEST_FILTER] for name in names}
 
     def time(self, text: str, read: Callable[[str, datetime], datetime]) -> datetime | None:
         """Return the time in a filter, None if the filter is empty.

@@ -25,7 +25,6 @@ from mcp_server.web.text.sanitize import sanitize
 from mcp_server.web.text.site_addresses import find_address, folder_address, page_address
 
 LONGEST_QUESTION = 1_000
-LONGEST_FILTER = 4_000
 LONGEST_SNIPPET = 420
 FILTERS = ("path", "tag", "kind", "source", "since")
 VERDICTS: Mapping[ScentLevel, str] = {
@@ -41,7 +40,7 @@ async def found(request: PageRequest) -> Response:
     With `part=results` the answer is the list alone, from the index as it is, so that it can follow each typed letter.
     """
     question = request.query.get("q", "").strip()[:LONGEST_QUESTION]
-    asked = {name: request.query.get(name, "").strip()[:LONGEST_FILTER] for name in FILTERS}
+    asked = request.filters(FILTERS)
     only_results = request.query.get("part") == "results"
     explained = not only_results or request.query.get("why") == "1"
     template = "find_results.html" if only_results else "find.html"

@@ -28,7 +28,6 @@ from mcp_server.web.proposals.passages import WHOLE_AT_ONCE
 
 PAGE = 50
 FILTERS = ("path", "who", "since", "until")
-LONGEST_FILTER = 4_000
 MOST_REVISIONS = 200
 """Revisions of a page that the form to compare two of them offers."""
 MOST_RUNS, MOST_CHARACTERS = 200, 100_000
@@ -50,7 +49,7 @@ class RevisionOption:
 
 async def timeline(request: PageRequest) -> Response:
     """Show the changes of the knowledge base, of a folder, or of one page, newest first, by day."""
-    asked = {name: request.query.get(name, "").strip()[:LONGEST_FILTER] for name in FILTERS}
+    asked = request.filters(FILTERS)
     people = await known_principals(request.services.state, request.session.user)
     common = {"here": "/history", "asked": asked, "people": people, "outside": OUTSIDE}
     empty = {"days": (), "is_page": False, "exists": False, "path": "", "older": "", "options": (), "kept": ""}

@@ -19,7 +19,7 @@ from mcp_server.approvals.approvers import CannotDecide, requirement_at
 from mcp_server.gate.trust.act_levels import level_of_undo
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.presenters.trust import known_principals
-from mcp_server.presenters.typed_time import since_of
+from mcp_server.presenters.typed_time import since_of, typed_or_picked
 from mcp_server.web.page_context import Form, PageRequest, see
 from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
 from mcp_server.web.proposals.passages import WHOLE_AT_ONCE
@@ -52,7 +52,7 @@ class UndoChoice:
             conflict, take = fields.get(f"conflict-{number}"), _side(fields.get(f"take-{number}"))
             if conflict and take:
                 chosen[conflict] = take
-        change, host, since = (fields.get(name, "").strip() for name in ("change", "host", "since"))
+        change, host, since = (typed_or_picked(fields, name).strip() for name in ("change", "host", "since"))
         take = _side(fields.get("take"))
         return cls(change, host, since, take, {} if take else chosen)
 

@@ -15,8 +15,6 @@ from mcp_server.web.page_context import NotFound, PageRequest
 
 PAGE = 50
 FILTERS = ("q", "by", "tool", "about", "kind", "outcome", "since", "until")
-LONGEST_FILTER = 400
-"""Characters of one filter: each word of it is looked for in each record."""
 KIND_TITLES = {
     "pages": "Changes of pages",
     "decisions": "Decisions",
@@ -30,7 +28,7 @@ LISTED = 20
 
 async def audit(request: PageRequest) -> Response:
     """Show the records that match the filters, newest first."""
-    asked = {name: request.query.get(name, "").strip()[:LONGEST_FILTER] for name in FILTERS}
+    asked = request.filters(FILTERS)
     problem = ""
     try:
         query = _query(request, asked)

@@ -78,7 +78,13 @@ async def test_the_timeline_is_filtered_by_host_editor_folder_page_and_time(plac
     assert await count(who="outside") == await count(who="outside", since="1h") == 2
     assert await count(path="guides") == 2
     assert await count(path="kitchen/tea.md") == await count(path="kitchen/tea.md", since=str(today)) == 4
+    assert await count(who="outside", since="2 hours ago") == await count(who="outside", since="Yesterday") == 2
     assert await count(until=str(today - timedelta(days=1))) == 0
+    # A day that is picked counts in place of what is typed, and is shown in the field for the text afterwards.
+    picked = str(today + timedelta(days=1))
+    assert await count(**{"since": "today", "since-day": picked}) == 0
+    assert f'name="since" value="{picked}"' in visitor.html
+    assert 'type="date" name="since-day" aria-label' in visitor.html
     assert "No matching changes" in visitor.html
     assert forms(await visitor.look("/history?who=laptop&path=guides"))["/history"].items() >= {
         ("who", "laptop"),
