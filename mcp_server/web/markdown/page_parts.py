@@ -15,7 +15,7 @@ _LABEL = re.compile(r"\[(\^?[^\[\]]{1,999})\]")
 
 @dataclass(frozen=True, slots=True)
 class PageSlice:
-    """A part of a page: the blocks from line `start` on (from 1), about `most` characters, at least one block.
+    """A part of a page: the blocks from line `start` to line `last`, from 1, and of these about `most` characters, at least one block.
 
     `address` is where the page is shown from a line on, without the number of the line: links of the page to its own headings in
     other parts lead there.
@@ -23,6 +23,7 @@ class PageSlice:
 
     start: int = 1
     most: int = ANY_LENGTH
+    last: int = ANY_LENGTH
     address: str = ""
 
 
@@ -34,7 +35,7 @@ def lines_of_part(lines: Sequence[str], blocks: Sequence[Block], body: int, part
     for block in blocks:
         if block.start < first:
             continue
-        if room <= 0:
+        if room <= 0 or block.start >= part.last:
             return first, block.start
         room -= sum(len(line) + 1 for line in lines[block.start : block.end])
     return first, len(lines)

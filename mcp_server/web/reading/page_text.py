@@ -8,19 +8,23 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from knowledge.pages.document import Document, Heading, anchors
+from mcp_server.web.markdown.page_parts import PageSlice
 from mcp_server.web.markdown.rendered_page import PageLinks, RenderedBlock
 from mcp_server.web.markdown.renderer import render
 from mcp_server.web.text.sanitize import sanitize
+from mcp_server.web.text.site_addresses import page_address
 
 MOST_CHARACTERS = 50_000
 """Characters of a page that are shown at once, so that any page is there quickly; the rest is one click further."""
 MOST_OUTLINE = 300
+_NOTES = Markup('<div class="block">{}</div>')
 
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
     """Lines `first` to `last` of a page, from 1, both included, by outermost blocks. `later` is the line of the next part, 0: none."""
 
+    path: str
     lines: Sequence[str]
     starts: Sequence[int]
     first: int
@@ -54,14 +58,15 @@ def part_from(document: Document, line: int, *, with_front: bool) -> PagePart:
             last = starts[number] - 1
             break
     later = last + 1 if last < len(lines) else 0
-    return PagePart(lines, [start for start in starts if first <= start <= last], first, last, later)
+    return PagePart(document.path, lines, [start for start in starts if first <= start <= last], first, last, later)
 
 
 def rendered_blocks(part: PagePart, links: PageLinks) -> Sequence[RenderedBlock]:
-    """Return the blocks of the part as HTML, with the line numbers of the page."""
-    # Empty lines in place of what comes before keep the numbers right.
-    text = "\n" * (part.first - 1) + "\n".join(part.lines[part.first - 1 : part.last])
-    return render(text, links).blocks
+    """Return the blocks of the part as HTML, with the line numbers of the page; its footnotes are the last one."""
+    within = PageSlice(part.first, last=part.last, address=f"{page_address(part.path)}&line=")
+    page = render("\n".join(part.lines), links, part=within)
+    notes = [RenderedBlock(part.last, part.last, _NOTES.format(page.footnotes))] if page.footnotes else []
+    return [*page.blocks, *notes]
 
 
 def title_heading(document: Document) -> Heading | None:
@@ -83,16 +88,12 @@ def source_blocks(part: PagePart) -> Sequence[RenderedBlock]:
 def outline_of(document: Document, part: PagePart) -> Sequence[OutlineLink]:
     """Return the headings of the whole page; those outside the part lead to their own part."""
     by_line = {heading.line: anchor for anchor, heading in anchors(document.headings).items()}
-    whole = part.first <= document.body_line and not part.later
     headings = document.headings[1:] if title_heading(document) else document.headings
     return [
         OutlineLink(
             heading.level,
             heading.text,
-            # The anchor of a repeated heading is counted from the beginning of the part.
-            f"#{by_line[heading.line]}"
-            if whole
-            else ("" if part.first <= heading.line <= part.last else f"&line={heading.line}") + f"#line-{heading.line}",
+            ("" if part.first <= heading.line <= part.last else f"&line={heading.line}") + f"#{by_line[heading.line]}",
         )
         for heading in headings[:MOST_OUTLINE]
     ]

@@ -45,11 +45,12 @@ def test_a_part_begins_with_the_block_that_has_its_first_line() -> None:
     assert [(block.first, block.last) for block in page.blocks] == [(1, 3)]
     assert page.next == 5
     assert render("a\n\nb", KnownPages(), part=PageSlice(99, 1)).blocks == ()
+    assert [block.first for block in render("a\n\nb\n\nc", KnownPages(), part=PageSlice(1, last=3)).blocks] == [1, 3]
 
 
 def test_links_to_headings_and_blocks_of_other_parts_lead_there() -> None:
     text = "[[#Section 39]] [[#^b39]] [[#Section 0]]\n\n" + LONG.partition("---\n")[2].partition("---\n")[2]
-    first = render(text, KnownPages(), part=PageSlice(1, 200, "/page?path=long.md&line="))
+    first = render(text, KnownPages(), part=PageSlice(1, 200, address="/page?path=long.md&line="))
     html = first.blocks[0].html
     line = next(entry.line for entry in first.outline if entry.anchor == "section-39")
     assert f'href="/page?path=long.md&amp;line={line}#section-39"' in html
