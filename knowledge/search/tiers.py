@@ -321,6 +321,21 @@ class Tiers:
         below = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
         return None if is_tainted(found.source, untrusted=found.untrusted or below) else found
 
+    async def new_page(self, asked: str) -> tuple[str, bool]:
+        """Return the path that a new page called `asked` would have (its suffix may be left out), and whether a page is there already.
+
+        Raises:
+            InvalidPath: it is a folder, or can't be a page.
+        """
+        path = clean_path(asked)
+        kind = await self.place(path)
+        if kind == "directory" or not path:
+            raise InvalidPath(asked, "it is a folder; name a page in it")
+        if not is_markdown(path):
+            path += MARKDOWN_SUFFIXES[0]
+            kind = await self.place(path)
+        return path, kind == "page"
+
     async def file(self, path: str) -> FileRead:
         """Return the bytes of any file at exactly that path, also of one that is no page.
 

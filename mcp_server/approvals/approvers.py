@@ -138,6 +138,22 @@ class Approvals(Protocol):
         """
         ...
 
+    async def write(
+        self,
+        path: str,
+        text: str,
+        base_revision: str | None,
+        person: Approver,
+        *,
+        intent: str = "",
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Merge a person's text of a whole page into it through the gate, as `USER@page`, and return the answer of kb_merge.
+
+        `base_revision` is the one that the text was made from, None for a new page. The answer may be a proposal.
+        """
+        ...
+
     async def plan_undo(
         self, acts: Sequence[PastAct], person: Approver, *, take: Take = "", take_at: Mapping[str, Take] | None = None
     ) -> UndoPlan:

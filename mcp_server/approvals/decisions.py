@@ -17,7 +17,7 @@ from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import PATIENCE_S, Present
 from mcp_server.approvals.views.replan import present
 from mcp_server.gate.caller import Call
-from mcp_server.gate.dispatch import CallFailed
+from mcp_server.gate.dispatch import CallFailed, UnknownTool
 from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.trust import admin
@@ -211,6 +211,40 @@ class Decisions:
         if base_revision is not None:
             arguments["base_revision"] = base_revision
         outcome = await self._executor.call("kb_merge", arguments, admin.asking(person))
+        if isinstance(outcome, CallFailed):
+            raise CannotDecide(outcome.why)
+        return outcome.content
+
+    async def write(
+        self,
+        path: str,
+        text: str,
+        base_revision: str | None,
+        person: Approver,
+        *,
+        intent: str = "",
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Merge a person's text of a whole page into it through the gate, as that person, and return the tool's answer.
+
+        Raises:
+            CannotDecide: the call was refused, failed, or pages can't be written with these settings.
+        """
+        arguments: dict[str, Any] = {
+            "path": path,
+            "content": text,
+            "source": "user",
+            "intent": intent,
+            "dry_run": dry_run,
+        }
+        if base_revision is not None:
+            arguments |= {"base_revision": base_revision, "section": "*"}
+        try:
+            outcome = await self._executor.call("kb_merge", arguments, admin.asking(person))
+        except UnknownTool:
+            raise CannotDecide(
+                "this server only reads pages (FORGE_READ_ONLY, FORGE_TOOLSETS), so they can't be edited here"
+            ) from None
         if isinstance(outcome, CallFailed):
             raise CannotDecide(outcome.why)
         return outcome.content

@@ -35,6 +35,7 @@ from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.proposals import together as several
+from mcp_server.web.reading import edit_pages as editing
 from mcp_server.web.reading import files
 from mcp_server.web.reading import map_pages as lists
 from mcp_server.web.reading import pages as reading
@@ -138,6 +139,10 @@ def page_routes() -> list[Route]:
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
         Route("/pages", reads(lists.folder)),
         Route("/page", reads(reading.page)),
+        Route("/page/edit", reads(editing.editing)),
+        Route("/page/edit", acts(editing.save, "/pages"), methods=["POST"]),
+        Route("/page/new", reads(editing.writing)),
+        Route("/page/new", acts(editing.save, "/pages"), methods=["POST"]),
         Route("/file", reads(files.file)),
         Route("/graph", reads(link_graph.graph)),
         Route("/history", reads(history.timeline)),

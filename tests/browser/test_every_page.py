@@ -72,6 +72,7 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
                 "/runs/{id}/answer": f"/runs/{run.id}/answer",
                 "/trust/host": f"/trust/host?principal={HOST}",
                 "/page": f"/page?path={PAGE}",
+                "/page/edit": f"/page/edit?path={PAGE}",
                 "/history/lines": f"/history/lines?path={PAGE}",
                 "/graph": "/graph?path=links.md&steps=2",
                 "/diff": f"/diff?path={PAGE}&from={change.before}&to={change.revision}",

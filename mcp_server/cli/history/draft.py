@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.errors import KnowledgeError
-from knowledge.merge.document.units import cut
-from knowledge.merge.model import Conflict
-from knowledge.merge.three_way.join import join
 from mcp_server.cli.terminal.editor import open_in_editor
 
 FOLDER = "drafts"
-NOW_MARK, MIDDLE_MARK, YOURS_MARK = "<<<<<<< the page now", "=======", ">>>>>>> your text"
 
 
 class TextLost(KnowledgeError):
@@ -68,26 +64,3 @@ class Draft:
         """
         open_in_editor(self.file, kept=f"nothing was written; the text is kept in {self.file}")
         return self.read()
-
-
-def with_both_sides(base: str, now: str, yours: str) -> str:
-    """Return the page as it is now with the person's changes; where both changed the same text, it has both, marked."""
-    joined = join(cut(base), cut(now), cut(yours))
-    text, rest = joined.text, []
-    for conflict in joined.conflicts:
-        if conflict.ours.strip() and text.count(conflict.ours) == 1:
-            text = text.replace(conflict.ours, _both(conflict))
-        else:
-            rest.append(_both(conflict))
-    return "".join([text if text.endswith("\n") or not rest else f"{text}\n", *rest])
-
-
-def _both(conflict: Conflict) -> str:
-    ours, theirs = (f"{side.rstrip()}\n" if side.strip() else "" for side in (conflict.ours, conflict.theirs))
-    end = conflict.ours[len(conflict.ours.rstrip()) :] or "\n"
-    return f"{NOW_MARK}\n{ours}{MIDDLE_MARK}\n{theirs}{YOURS_MARK}{end}"
-
-
-def is_unsettled(text: str) -> bool:
-    """Return whether marks of `with_both_sides` are left."""
-    return any(line.rstrip() in (NOW_MARK, YOURS_MARK) for line in text.splitlines())

@@ -10,10 +10,11 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import UnknownRevision
+from knowledge.merge.three_way.both_sides import as_sent, is_unsettled, with_both_sides
 from knowledge.writing.related.target_page import text_of
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
-from mcp_server.cli.history.draft import Draft, is_unsettled, with_both_sides
+from mcp_server.cli.history.draft import Draft
 from mcp_server.cli.history.records import findable
 from mcp_server.cli.history.saved import NOT_DONE, Saved, add_text_options, print_saved, save, text_given
 from mcp_server.cli.terminal import keyboard
@@ -94,7 +95,7 @@ def _written(args: argparse.Namespace, settings: Settings, page: OpenedPage, dra
         if is_unsettled(text):
             say(f"{MARKS_LEFT}; the text is kept in {draft.file}")
             return NOT_DONE
-        saved = anyio.run(save, args, settings, base.path, _sent(base.text, text), base.revision)
+        saved = anyio.run(save, args, settings, base.path, as_sent(base.text, text), base.revision)
         if not saved.in_conflict:
             return print_saved(saved, draft, settings)
         now = anyio.run(_opened, argparse.Namespace(path=base.path, base=None), settings)
@@ -116,9 +117,3 @@ def _asked(saved: Saved, draft: Draft, both: Draft, now: OpenedPage, settings: S
     say(f"the page with both sides marked is {both.file}; settle them there, then")
     say(visible(f"  {command('edit', now.path, '--from', str(both.file), '--base', now.revision)}"))
     return False
-
-
-def _sent(before: str, text: str) -> str:
-    """Return the text as it is sent: without front matter means that the page keeps its own, so a removed one is sent empty."""
-    had, has = before.startswith("---"), text.startswith("---")
-    return f"---\n---\n{text}" if had and not has else text

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import InvalidPath, KnowledgeError
-from knowledge.pages.paths import clean_path, is_markdown, without_suffix
+from knowledge.errors import KnowledgeError
+from knowledge.pages.paths import without_suffix
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.history.draft import Draft
@@ -58,15 +58,9 @@ async def _place(asked: str, settings: Settings) -> tuple[str, Path]:
         InvalidPath: it is a folder, or can't be a page.
         AlreadyThere: a page is there.
     """
-    path = clean_path(asked)
     async with opened_app(settings) as app:
-        kind = await app.services.tiers.place(path)
-        if kind == "directory" or not path:
-            raise InvalidPath(asked, "it is a folder; name a page in it")
-        if not is_markdown(path):
-            path = f"{path}.md"
-            kind = await app.services.tiers.place(path)
-        if kind == "page":
+        path, exists = await app.services.tiers.new_page(asked)
+        if exists:
             raise AlreadyThere(path)
         return path, app.base.state_dir
 

@@ -8,7 +8,8 @@ from typing import Any
 import anyio.to_thread
 from starlette.responses import Response
 
-from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath
+from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchChange, NoSuchPath
+from knowledge.history.timeline.timeline import Change
 from knowledge.pages.document import anchors, parse
 from knowledge.pages.paths import is_markdown, without_suffix
 from mcp_server.presenters.change import author
@@ -69,6 +70,7 @@ async def page(request: PageRequest) -> Response:
         "folders": view.folders_above(path),
         "contradictions": contradictions,
         "as_source": as_source,
+        "saved": await _saved(request, path),
         **ADDRESSES,
     }
     part = part_from(document, request.number("line") or 1, with_front=as_source)
@@ -84,6 +86,16 @@ async def page(request: PageRequest) -> Response:
         return {**values, **more, "part": part}
 
     return await request.show("page.html", shown)
+
+
+async def _saved(request: PageRequest, path: str) -> Change | None:
+    """Return the change by which the person just saved this page; None if the address names none."""
+    name = request.query.get("saved", "")
+    try:
+        change = await request.services.timeline.change(name) if name else None
+    except NoSuchChange:
+        return None
+    return change if change and path in [page.path for page in change.pages] else None
 
 
 async def missing(request: PageRequest, name: str, error: KnowledgeError | None) -> Response:

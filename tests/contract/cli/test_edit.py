@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.cli.history.draft import FOLDER, is_unsettled, with_both_sides
+from knowledge.merge.three_way.both_sides import is_unsettled, with_both_sides
+from mcp_server.cli.history.draft import FOLDER
 from tests.contract.cli.test_history import PAGES, TEA, edits, listed
 from tests.support.hosts.persons import ME, Person
 from tests.support.hosts.terminals import Terminal
