@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +76,16 @@ def state_place(settings: Settings) -> StatePlace:
     return StatePlace(folder / STATE_FILE, settings.database_url, schema_name(root, folder, settings))
 
 
-async def save(state: WholeState, file: Path, root: Path, on_step: OnStep = lambda _: None) -> Contents:
+async def save(
+    state: WholeState,
+    file: Path,
+    root: Path,
+    on_step: OnStep = lambda _: None,
+    complete: Callable[[Path], None] = lambda _: None,
+) -> Contents:
     """Save the state, whose transaction has begun, as an SQLite file of one part; the file appears when it is complete.
+
+    `complete` may add to it before.
 
     Raises:
         MoveRefused: there is such a file, or it would be in the knowledge base at `root`.
@@ -93,6 +101,7 @@ async def save(state: WholeState, file: Path, root: Path, on_step: OnStep = lamb
         # Without a write-ahead log a copy of the one file is a copy of everything.
         with closing(apsw.Connection(str(part))) as connection:
             connection.execute("PRAGMA journal_mode=DELETE").fetchall()
+        complete(part)
         on_step("backup written")
         os.replace(part, file)  # noqa: PTH105 - the folder's entry is what matters
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from knowledge.pages.vault import Vault
@@ -12,6 +13,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.state.contents import chain_line, contents_fields, show_contents, table_progress
 from mcp_server.cli.state.move import add_consent, agreed
+from mcp_server.cli.state.saved_files import RestoredFiles, add_to, files_in, left_out, saved_in, write_back
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import print_json, say
 
@@ -32,10 +34,11 @@ def restore_arguments(parser: argparse.ArgumentParser) -> None:
 async def backup(args: argparse.Namespace, settings: Settings) -> int:
     """Save the state as it is at this moment; servers may go on writing."""
     place, root = state_place(settings), Vault.open(settings.kb).root
+    files, missing = files_in(place.file.parent), left_out(place.file.parent)
     async with place.opened() as state:
         await state.begin(alone=False)
         with table_progress(shown=not settings.json) as on_step:
-            saved = await save(state, args.file, root, on_step)
+            saved = await save(state, args.file, root, on_step, partial(add_to, files))
         where = state.place
     if settings.json:
         print_json(
@@ -44,12 +47,17 @@ async def backup(args: argparse.Namespace, settings: Settings) -> int:
                 "to": str(args.file),
                 "size_bytes": args.file.stat().st_size,
                 "saved": contents_fields(saved),
+                "files": list(files),
+                "left_out": list(missing),
             }
         )
         return 0
     print(f"Saved {sum(saved.rows.values()):,} rows of {visible(where)} to {visible(str(args.file))}")
     print(chain_line(saved))
-    say("The Markdown files are not in it: back them up as well.")
+    if files:
+        print(f"With it: {visible(', '.join(files))}")
+    for one in missing:
+        say(f"Not in it: {one}.")
     return 0
 
 
@@ -66,13 +74,27 @@ async def restore(args: argparse.Namespace, settings: Settings) -> int:
                 if not agreed(args, what):
                     return 1
                 kept = place.file.with_name(f"before-restore-{utc_now():%Y%m%dT%H%M%S%fZ}.db")
-                await save(state, kept, root)
+                await save(state, kept, root, complete=partial(add_to, files_in(place.file.parent)))
             with table_progress(shown=not settings.json) as on_step:
                 arrived = await copy(saved, state, on_step)
             await state.commit()
-        facts = {"restored": arrived is not None, "kept": kept and str(kept)}
+        files, back = saved_in(args.file), RestoredFiles((), ())
+        if not args.dry_run:
+            back = write_back(files, place.file.parent, replaces=kept is not None)
+        facts = {
+            "restored": arrived is not None,
+            "kept": kept and str(kept),
+            "files": list(files),
+            "files_written": list(back.written),
+            "files_kept": list(back.kept),
+        }
         states = {"saved": found, "before": there, "after": arrived}
         show_contents(facts, states, source=str(args.file), target=state.place, as_json=settings.json)
+    if not settings.json and files:
+        named = ", ".join(files if args.dry_run else back.written) or "none"
+        print(visible(f"{'Files in it' if args.dry_run else 'Files restored'}: {named}"))
+    for path in back.kept:
+        say(visible(f"{path} stays as it is, because it is another text than the saved one"))
     if kept:
         say(
             f"The state that was there is saved in {visible(str(kept))}; `knowledge-forge state restore` brings it back."

@@ -20,6 +20,7 @@ from knowledge.state.transfer.postgres_state import PostgresWholeState
 from knowledge.state.transfer.sqlite_state import SqliteWholeState
 from mcp_server.__main__ import main
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.state.saved_files import add_to
 from tests.support.hosts.writers import Writer, writing
 from tests.support.knowledge_bases.folders import write
 from tests.support.state.postgres import PASSWORD, PostgresServer
@@ -280,6 +281,45 @@ def test_a_backup_made_beside_a_busy_server_is_restored_at_another_place_with_ev
     assert restored["kept"] is None
     assert ann.json("audit", "verify")["records"] == restored["saved"]["rows"]["audit"]
     assert "writer" in ann.type("trust", "list")
+
+
+def test_a_backup_holds_stored_weights_and_drafts_and_says_what_it_leaves_out(ann: Ann, tmp_path: Path) -> None:
+    file, drafts, weights = tmp_path / "saved.db", ann.state / "drafts", ann.state / "ranking.json"
+    ann.type("enroll", "cursor")
+    drafts.mkdir()
+    (drafts / "1-tea.md").write_text("my text\n", encoding="utf-8")
+    (drafts / "2-pot.md").write_text("another\n", encoding="utf-8")
+    weights.write_text('{"saved": 1}', encoding="utf-8")
+    (ann.state / "use.db").write_bytes(b"questions")
+    said = ann.type("state", "backup", str(file))
+    assert "With it: ranking.json, drafts/1-tea.md, drafts/2-pot.md" in said
+    for missing in ("use.db: the questions of hosts", "the search index: it is made again", "the Markdown files: back"):
+        assert f"Not in it: {missing}" in said
+    (drafts / "1-tea.md").unlink()
+    (drafts / "2-pot.md").write_text("changed since\n", encoding="utf-8")
+    weights.write_text('{"later": 2}', encoding="utf-8")
+    assert ann.json("state", "restore", str(file), "--dry-run")["files_written"] == []
+    assert not (drafts / "1-tea.md").exists()
+    restored = ann.json("state", "restore", str(file), "--yes")
+    assert restored["files_written"] == ["drafts/1-tea.md", "ranking.json"]
+    assert restored["files_kept"] == ["drafts/2-pot.md"]
+    assert (drafts / "1-tea.md").read_text(encoding="utf-8") == "my text\n"
+    assert (drafts / "2-pot.md").read_text(encoding="utf-8") == "changed since\n"
+    assert weights.read_text(encoding="utf-8") == '{"saved": 1}'
+    assert os.name == "nt" or (drafts / "1-tea.md").stat().st_mode & 0o077 == 0
+    ann.json("state", "restore", restored["kept"], "--yes")
+    assert weights.read_text(encoding="utf-8") == '{"later": 2}', "what was there is saved before a restore"
+
+
+def test_files_with_strange_names_in_a_backup_are_not_written(ann: Ann, tmp_path: Path) -> None:
+    """A backup may come from somewhere else."""
+    file = tmp_path / "saved.db"
+    ann.type("enroll", "cursor")
+    strange = ("../evil.md", "drafts/../../evil.md", "state.db", "drafts/", "/etc/evil", "drafts/a/b.md")
+    ann.type("state", "backup", str(file))
+    add_to(dict.fromkeys((*strange, "drafts/good.md"), b"x"), file)
+    assert ann.json("state", "restore", str(file), "--yes")["files"] == ["drafts/good.md"]
+    assert [path for path in tmp_path.rglob("*") if "evil" in path.name] == []
 
 
 def test_a_restore_over_a_state_in_use_is_refused_and_over_another_state_saves_that_first(
