@@ -76,8 +76,10 @@ def _attachments(root: Path, left_out: list[LeftOut]) -> Iterator[str]:
 class PageCatalogue:
     """The names of exported pages, so that links can be resolved as in the knowledge base."""
 
-    def __init__(self, documents: Mapping[str, tuple[str, Sequence[str]]], attachments: Sequence[str]) -> None:
-        """Take each page's title and aliases by path."""
+    def __init__(
+        self, documents: Mapping[str, tuple[str, Sequence[str]]], attachments: Sequence[str], *, by_name: bool
+    ) -> None:
+        """Take each page's title and aliases by path; `by_name` is as in `LinkTargets`."""
         self._files = {*documents, *attachments}
         self._folders = {"", *(above for path in self._files for above in _folders_above(path))}
         called = defaultdict[str, list[str]](list)
@@ -88,7 +90,9 @@ class PageCatalogue:
             called[name_key(path.rpartition("/")[2])].append(path)
         self._called = dict(called)
         self.targets = LinkTargets(
-            lambda path: path in self._files or path in self._folders, lambda name: self._called.get(name_key(name), ())
+            lambda path: path in self._files or path in self._folders,
+            lambda name: self._called.get(name_key(name), ()),
+            by_name,
         )
 
     @classmethod
@@ -98,7 +102,7 @@ class PageCatalogue:
         for path in selection.pages:
             document = parse(path, vault.read(path).raw)
             names[path] = (document.title, document.aliases)
-        return cls(names, selection.attachments)
+        return cls(names, selection.attachments, by_name=vault.is_obsidian())
 
     def leads_to(self, page: str, target: str, *, wiki: bool) -> str | None:
         """Return the file in the export that a link of the page leads to; None if it is missing, elsewhere, or a folder."""

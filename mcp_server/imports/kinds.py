@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from mcp_server.imports.model import BadSource, Incoming
-from mcp_server.imports.readers import memory_server, own
-from mcp_server.imports.source_tree import opened_source
+from mcp_server.imports.readers import documents, markdown_tree, memory_server, notion, own
+from mcp_server.imports.readers.source_tree import SourceTree, opened_source
 
 Form = Literal["folder", "file", "folder or zip"]
 
@@ -26,6 +26,11 @@ class SourceKind:
 KINDS: Mapping[str, SourceKind] = {
     "folder": SourceKind("folder", "a folder that `export folder` wrote"),
     "jsonl": SourceKind("file", "a file that `export jsonl` wrote"),
+    "obsidian": SourceKind("folder", "a vault of Obsidian, or any folder of Markdown"),
+    "basic-memory": SourceKind("folder", "the folder of a basic-memory project"),
+    "notion": SourceKind("folder or zip", 'an export of Notion as "Markdown & CSV"'),
+    "html": SourceKind("folder or zip", "a folder of HTML pages"),
+    "docx": SourceKind("folder or zip", "a folder of Word documents"),
     "memory-jsonl": SourceKind("file", "the file of the official memory server: a page for each entity"),
 }
 
@@ -52,4 +57,16 @@ def incoming(kind: str, place: Path, name: str) -> Iterator[Incoming]:
             yield memory_server.read_memory(place, called)
         else:
             tree = stack.enter_context(opened_source(place))
-            yield own.read_folder(place, tree)
+            yield _in_tree(kind, place, tree, name or tree.name)
+
+
+def _in_tree(kind: str, place: Path, tree: SourceTree, name: str) -> Incoming:
+    if kind == "obsidian":
+        return markdown_tree.read_vault(tree, name)
+    if kind == "basic-memory":
+        return markdown_tree.read_project(tree, name)
+    if kind == "notion":
+        return notion.read_notion(tree)
+    if kind in ("html", "docx"):
+        return documents.read_documents(tree, name, "html" if kind == "html" else "docx")
+    return own.read_folder(place, tree)

@@ -17,7 +17,7 @@ class BadSource(KnowledgeError):
 class IncomingPage:
     """A page of the source as it would be written.
 
-    `origin` identifies it in the source, at every import: `notion:1a2b...`. `path` is relative to the folder that takes the import.
+    `origin` identifies it in the source, at every import: `notion:1a2b...`. `path` is where it goes.
     `origins` are those of its claims, if the source knows them.
     """
 

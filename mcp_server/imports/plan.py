@@ -77,7 +77,6 @@ class Importing:
     writer: Writer
     principal: str
     at: datetime
-    into: str
     configuration: bool = False
 
     async def plan(self, incoming: Incoming, earlier: EarlierImports, on_page: OnPage) -> ImportPlan:
@@ -94,7 +93,7 @@ class Importing:
         return ImportPlan(earlier.id, incoming, pages, files, incoming.skipped)
 
     async def _page(self, page: IncomingPage, earlier: EarlierImports) -> PlannedPage:
-        path, known = self.placed(page.path), earlier.pages.get(page.origin)
+        path, known = page.path, earlier.pages.get(page.origin)
         if len(page.raw) > LARGEST_BYTES:
             return PlannedPage(page, path, "skipped", f"it has more than {LARGEST_BYTES >> 20} MiB")
         if known is not None and self.vault.find(known.path) is None:
@@ -139,7 +138,7 @@ class Importing:
         return bool(lines) and lines[0].tool == UNDO
 
     def _file(self, file: IncomingFile) -> PlannedFile:
-        path = self.placed(file.path)
+        path = file.path
         try:
             path = self.vault.resolve_new(path)
             if in_configuring_folder(path) and not self.configuration:
@@ -151,10 +150,6 @@ class Importing:
         except (KnowledgeError, BadSource) as error:
             return PlannedFile(file, path, "skipped", str(error))
         return PlannedFile(file, path, "same" if same else "skipped", "" if same else OTHER_FILE)
-
-    def placed(self, path: str) -> str:
-        """Return the path in the knowledge base of a path in the import."""
-        return f"{self.into}/{path}" if self.into else path
 
 
 def file_at(vault: Vault, path: str) -> str | None:

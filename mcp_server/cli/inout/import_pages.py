@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from knowledge.errors import InvalidPath, KnowledgeError
 from knowledge.pages.paths import clean_path, is_markdown
+from knowledge.pages.vault import Vault
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import requirement_at
 from mcp_server.cli.app import acting, opened_app
@@ -26,8 +27,10 @@ from mcp_server.cli.terminal.options import WronglyAsked, nonempty
 from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import Allow, Trust
-from mcp_server.imports.earlier import earlier_imports, key_of
+from mcp_server.imports.earlier import EarlierImports, earlier_imports, key_of
 from mcp_server.imports.kinds import KINDS, incoming
+from mcp_server.imports.model import Incoming
+from mcp_server.imports.names.placement import placed
 from mcp_server.imports.plan import Importing, ImportPlan
 from mcp_server.imports.run import carry_out
 
@@ -94,8 +97,9 @@ async def _import(args: argparse.Namespace, settings: Settings) -> int:
         found = await anyio.to_thread.run_sync(held.enter_context, incoming(args.kind, place, args.name))
         ledger, now = app.services.state.ledger, app.services.now
         earlier = await earlier_imports(ledger, key_of(found.kind, found.name, args.into))
+        found = await anyio.to_thread.run_sync(_placed, found, args.into, app.base.vault, earlier)
         importing = Importing(
-            app.base.vault, ledger, app.services.writer, who.id, now(), args.into, configuration=args.configuration
+            app.base.vault, ledger, app.services.writer, who.id, now(), configuration=args.configuration
         )
         with progress_bars("files compared", shown=not settings.json) as (draw,):
             plan = await importing.plan(found, earlier, draw)
@@ -152,6 +156,10 @@ async def _require_level(app: App, who: Principal, args: argparse.Namespace) -> 
     decision = await app.gate.decide("import", needed, who)
     if not isinstance(decision, Allow):
         raise ImportRefused(f"{decision.why}. A person can run it at a terminal")
+
+
+def _placed(found: Incoming, into: str, vault: Vault, earlier: EarlierImports) -> Incoming:
+    return placed(found, into, (page.path for page in vault.scan()), earlier)
 
 
 def _place(text: str) -> Path:

@@ -14,8 +14,8 @@ from typing import Any
 
 from knowledge.pages.vault import LARGEST_BYTES
 from mcp_server.imports.model import BadSource, Incoming, IncomingPage, LostLink, SkippedItem
-from mcp_server.imports.page_names import FreePaths, usable_name
-from mcp_server.imports.written_page import link_to, list_item, one_line, page_text
+from mcp_server.imports.names.page_names import FreePaths, usable_name
+from mcp_server.imports.readers.written_page import link_to, list_item, one_line, page_text
 
 KIND = "memory-jsonl"
 LARGEST_MEMORY = 8 * LARGEST_BYTES

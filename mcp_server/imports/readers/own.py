@@ -16,8 +16,8 @@ from mcp_server.exports.claims import BadExport, origins_in
 from mcp_server.exports.copies import FOLDER_FORM, FORM_VERSION, PAGES_FORM
 from mcp_server.exports.destination import LONGEST_LINE, manifest_in
 from mcp_server.imports.model import BadSource, Incoming, IncomingFile, IncomingPage, SkippedItem
-from mcp_server.imports.page_names import is_usable
-from mcp_server.imports.source_tree import SourceTree
+from mcp_server.imports.names.page_names import is_usable
+from mcp_server.imports.readers.source_tree import SourceTree
 
 NAME = "export"
 """Every export of a knowledge base counts as the same source, so that a later one updates what an earlier one brought."""

@@ -48,7 +48,7 @@ def test_entities_become_pages_with_observations_and_relations(ann: ImportingPer
         "# Alice Smith\n\n- Works in Berlin\n- Likes tea\n\n## Relations\n\n"
         "- works_at [ACME/Corp: \\[x\\]](ACME%20Corp%20x.md)\n- knows Nobody\n"
     )
-    assert answer["links_lost"] == [{"path": "Alice Smith.md", "target": "Nobody"}]
+    assert answer["links_lost"] == [{"path": "people/Alice Smith.md", "target": "Nobody"}]
     (line,) = json.loads(ann.here("history", "people/Alice Smith.md", "--json").stdout)
     assert (line["by"], line["tool"], line["source"], line["call"]) == (
         f"{ME}@importer",

@@ -27,7 +27,7 @@ MOST_RATIO = 1_000
 """A file in an archive that claims to unpack to so many times its size is taken for an attack if it is large."""
 LEAST_SUSPICIOUS = 16 << 20
 DEEPEST_ARCHIVE = 2
-_ENCRYPTED = 0x1
+_ENCRYPTED, _UTF8 = 0x1, 0x800
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _add_archive(tree: SourceTree, prefix: str, file: IO[bytes], stack: contextl
         if problem := _problem_of(entry):
             tree.skipped.append(SkippedItem(f"{prefix}{entry.filename}", problem))
             continue
-        path = f"{prefix}{entry.filename}"
+        path = f"{prefix}{_name_of(entry)}"
         if path in tree.files:
             tree.skipped.append(SkippedItem(path, "the archive has a second file of that name"))
             continue
@@ -148,6 +148,16 @@ def _add_archive(tree: SourceTree, prefix: str, file: IO[bytes], stack: contextl
             return archive.open(entry)
 
         _add(tree, SourceFile(path, entry.file_size, opens), stack, depth=depth)
+
+
+def _name_of(entry: zipfile.ZipInfo) -> str:
+    """Return the name of a file in an archive. Many programs write UTF-8 without saying so, and it is read as code page 437."""
+    if entry.flag_bits & _UTF8:
+        return entry.filename
+    try:
+        return entry.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return entry.filename
 
 
 def _add(tree: SourceTree, file: SourceFile, stack: contextlib.ExitStack, *, depth: int) -> None:

@@ -1,0 +1,1 @@
+"""Paths for what comes in, and links that follow them."""

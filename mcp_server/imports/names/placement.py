@@ -1,0 +1,43 @@
+"""Where the files of a source go, with links that lead there and not to a page of the same name that was there before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from knowledge.pages.document import parse
+from mcp_server.imports.earlier import EarlierImports
+from mcp_server.imports.model import Incoming, IncomingPage
+from mcp_server.imports.names.relink import Relinker
+
+
+def placed(found: Incoming, into: str, there: Iterable[str], earlier: EarlierImports) -> Incoming:
+    """Return the source with the paths that its files get in the folder `into`, and links adapted to them.
+
+    `there` are the pages of the knowledge base. A page that an earlier import brought is where it is by now.
+    """
+    places = {page.path: _place(page, into, earlier) for page in found.pages}
+    places |= {file.path: _below(into, file.path) for file in found.files}
+    names = {page.path: _names(page) for page in found.pages}
+    foreign = set(there) - set(places.values())
+    if not foreign and all(old == new for old, new in places.items()):
+        return found
+    relinker = Relinker(places, names, there=sorted(foreign))
+    pages = [replace(page, path=places[page.path], raw=relinker.page(page.path, page.raw)) for page in found.pages]
+    files = [replace(file, path=places[file.path]) for file in found.files]
+    lost = [replace(one, path=places.get(one.path, one.path)) for one in found.lost]
+    return replace(found, pages=pages, files=files, lost=lost, rewritten=found.rewritten + relinker.rewritten)
+
+
+def _place(page: IncomingPage, into: str, earlier: EarlierImports) -> str:
+    known = earlier.pages.get(page.origin)
+    return known.path if known is not None else _below(into, page.path)
+
+
+def _below(into: str, path: str) -> str:
+    return f"{into}/{path}" if into else path
+
+
+def _names(page: IncomingPage) -> tuple[str, ...]:
+    document = parse(page.path, page.raw)
+    return (document.title, *document.aliases)
