@@ -35,7 +35,6 @@ MOST_LINKS = 500
 """Links of one page that are kept."""
 _HREF = re.compile(r"""<a\s[^<>]*?\bhref\s*=\s*["']([^"'<>\s]+)["']""", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
-_NO_PAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".mp4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +329,7 @@ def _page_links(targets: Sequence[tuple[str, bool]]) -> tuple[PageLink, ...]:
     for target, wiki in targets:
         form: LinkForm = "wiki" if wiki else "inline"
         path = unescaped_path(target[: path_length(target, wiki=wiki)], form)
-        if path.strip() and len(path) <= LONGEST_PATH and not path.casefold().endswith(_NO_PAGES):
+        if path.strip() and len(path) <= LONGEST_PATH:
             found[PageLink(path, wiki)] = None
             if len(found) == MOST_LINKS:
                 break

@@ -302,6 +302,16 @@ class Vault:
                     elif entry.is_file(follow_symlinks=False):
                         yield _join(directory, entry.name)
 
+    def file_stamp(self, path: str) -> Stamp | None:
+        """Return the stamp of the file, document or not, at exactly that path; None if there is none, or a link."""
+        if not is_clean(path) or _UNSENDABLE.search(path) or not self.is_plain(path):
+            return None
+        try:
+            status = os.lstat(self._absolute(path))
+        except OSError:
+            return None
+        return stamp_of(status) if stat.S_ISREG(status.st_mode) else None
+
     def is_obsidian(self) -> bool:
         """Return whether Obsidian keeps its settings here, so that links are meant as it reads them."""
         try:

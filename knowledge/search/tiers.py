@@ -18,11 +18,13 @@ from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kin
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, readable
 from knowledge.pages.markdown.conflict_markers import conflict_lines
+from knowledge.pages.obsidian.block_ids import block_of
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, PageLink, clean_path, is_markdown, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
 from knowledge.search.maps.linked_pages import linked_pages
+from knowledge.search.maps.other_files import OtherFiles
 from knowledge.search.maps.parts import fitted
 from knowledge.search.maps.walk import BATCH, After, MapPlace, MapWalk, after_place, cursor_of, place_in
 from knowledge.state.ports import IndexStore
@@ -56,6 +58,7 @@ class Tiers:
     ) -> None:
         self._vault, self._index, self._past = vault, index, past
         self._entries, self._runner = Entries(index, made), runner or InlineRunner()
+        self._others = OtherFiles(vault, index)
 
     # --- the map of a directory ---------------------------------------------------------------------------------------
 
@@ -186,12 +189,24 @@ class Tiers:
     ) -> PageReading:
         """Return the document at `path` as it is on disk now, or as it was at `revision`.
 
-        `path` may omit the suffix, or be a title, alias or file name that only one document has.
+        `path` may omit the suffix, or be a title, alias or file name that only one document has. `section` may be a block's `^id`.
+        A canvas is read as its cards; of any other file only the name, the size and the links to it are read.
 
         Raises:
             InvalidPath, NoSuchPath, AmbiguousName, NoSuchSection, UnknownRevision: with the alternatives.
         """
-        found, raw, shown = await self._at(path, revision)
+        if section is None and "#^" in path:
+            path, _, block = path.partition("#^")
+            section = f"^{block}"
+        try:
+            found, raw, shown = await self._at(path, revision)
+        except NoSuchPath:
+            # By its whole name, since a page is found without its suffix.
+            other = None if is_markdown(path) or revision else await self._others.read(clean_path(path))
+            if other is None:
+                raise
+            text, next_offset = _text_page(other.text, offset)
+            return replace(other, text=text, next_offset=next_offset)
         request = _ReadRequest(found, raw, shown, section, view, offset)
         reading, links = await self._runner.run(
             _reading, request, size=len(raw) // BYTES_PER_UNIT, what=f"reading {found}"
@@ -209,7 +224,8 @@ class Tiers:
 
     async def _with_links(self, reading: PageReading, aliases: Sequence[str], links: Sequence[PageLink]) -> PageReading:
         names, by_name = (reading.title, *aliases), self._vault.is_obsidian()
-        linked = await linked_pages(self._index, reading.path, names, links, by_name=by_name)
+        canvases = await self._others.canvases_showing(reading.path, names) if by_name else ()
+        linked = await linked_pages(self._index, reading.path, names, links, by_name=by_name, canvases=canvases)
         note = "; ".join(filter(None, (reading.note, linked.note))) or None
         return replace(reading, links=linked.links, backlinks=linked.backlinks, note=note)
 
@@ -444,6 +460,9 @@ def shown_text(document: Document, section: str | None, view: str, offset: int) 
 def _requested_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:
     """Return the requested lines (None for all), their text, and a note if something is left out."""
     if section is not None:
+        if "^" in section and (block := block_of(document, section)) is not None:
+            named = document.text.split("\n")[block.first - 1 : block.last]
+            return range(block.first, block.last + 1), "\n".join(named), None
         first, last, text = section_text(document, find_section(document, section))
         return range(first, last + 1), text, None
     lines = document.text.split("\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,14 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
         for heading in (section, section.rpartition(HEADING_SEPARATOR)[2]):
             names.append(Name(name_key(heading), 4, position, section))
     return frozenset(name for name in names if name.key)
+
+
+def files_by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Return these files by the key of their names without folders, and of pages without the suffix."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(name_key(without_suffix(path.rpartition("/")[2])), []).append(path)
+    return found
 
 
 _NAMED, _ORDINARY = "[[", "]("

@@ -30,6 +30,7 @@ from knowledge.merge.evidence.place.page_signs import CandidatePage
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.model import OfferedPlace, Origin
 from knowledge.offload import CALLER, InlineRunner, StepRunner
+from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
 from knowledge.writing.acts.import_act import ImportActs, ImportAnswer, ImportRequest
@@ -431,7 +432,7 @@ class Writer:
         names_used = partial(link_names, ordinary=self._vault.is_obsidian())
         for path, raw in written.items():
             was = before.get(path)
-            if raw is None or was is None:
+            if raw is None or was is None or is_canvas(path):
                 continue
             old, new = text_of(path, was), text_of(path, raw)
             size, what = len(old) + len(new), f"checking {path}"

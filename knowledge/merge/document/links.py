@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from knowledge.merge.document.link_spans import LinkSpan, links_in
 from knowledge.pages.links import LinkTargets, called_by, in_order, resolve_path, unescaped_path
 from knowledge.pages.map_view import readable
+from knowledge.pages.obsidian.canvas import is_canvas, moved_in_canvas
 from knowledge.pages.paths import INDEX_NAME, is_markdown, joined, parent, without_suffix
 
 # Characters that end a target, or begin an escape, an entity, an anchor or a scheme. A percent sign or an ampersand that begins
@@ -46,8 +47,14 @@ def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkT
 
     `moves` gives new paths by old ones, `names` are those before the move. A link keeps its form: relative, from the
     root, by name while that names one page only, with its suffix or without, with the words it shows. A link that still
-    leads there, and every other character, stays the same.
+    leads there, and every other character, stays the same. In a canvas these are the links of its cards, and the paths of its files.
     """
+    if is_canvas(page):
+        return moved_in_canvas(text, moves, lambda card: _updated(card, page, moves, names))
+    return _updated(text, page, moves, names)
+
+
+def _updated(text: str, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
     move = _Move(page, moves.get(page, page), moves, names, _names_after(names, moves))
     parts: list[str] = []
     at = 0

@@ -62,6 +62,11 @@ class Canvas:
         return tuple(card.content for card in self.cards if card.kind == "text")
 
     @property
+    def linking(self) -> str:
+        """The text cards that have links, as one text."""
+        return "\n\n".join(text for text in self.texts if "[" in text)
+
+    @property
     def markdown(self) -> str:
         """The canvas as Markdown: its cards, then its arrows."""
         arrows = [f"- {start} → {end}{f': {label}' if label else ''}" for start, end, label in self.arrows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from knowledge.pages.links import LinkTargets, resolve_path
 from knowledge.pages.paths import PageLink, is_markdown, without_suffix
@@ -32,16 +33,24 @@ class LinkedPages:
 
 
 async def linked_pages(
-    index: IndexStore, path: str, names: Sequence[str], links: Sequence[PageLink], *, by_name: bool = False
+    index: IndexStore,
+    path: str,
+    names: Sequence[str],
+    links: Sequence[PageLink],
+    *,
+    by_name: bool = False,
+    files: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    canvases: Sequence[str] = (),
 ) -> LinkedPages:
     """Return the pages that `links` of the page at `path` lead to, in their order, and by path the pages that link to it.
 
     `names` are the page's title and aliases. Links lead where `resolve_path` says, ordinary ones too if `by_name`; pages that are gone
-    are not named.
+    are not named. `files` are files other than pages, by the key of their name; `canvases` link to the page, too.
     """
     led = await led_to(index, path, links[:MOST_FOLLOWED], by_name=by_name)
     out = list(dict.fromkeys(page for page in led.values() if page != path))
-    back, complete = await pages_linking_to(index, path, names, by_name=by_name)
+    back, complete = await pages_linking_to(index, path, names, by_name=by_name, files=files)
+    back = sorted({*back, *canvases} - {path})
     shown_out, shown_back = _shown(out), _shown(back)
     notes = []
     if more := len(out) - len(shown_out):
@@ -77,19 +86,27 @@ async def followed(
 
 
 async def pages_linking_to(
-    index: IndexStore, path: str, names: Sequence[str], *, by_name: bool = False
+    index: IndexStore,
+    path: str,
+    names: Sequence[str],
+    *,
+    by_name: bool = False,
+    files: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[list[str], bool]:
     """Return the other pages that link to the page at `path`, by path, and whether they are all.
 
     `names` are the page's title and aliases.
     """
     rows = [row for row in await index.linking(keys_of_links_to(path, names), limit=MOST_LINKING) if row.page != path]
-    return await _linking(index, path, rows, by_name=by_name), len(rows) < MOST_LINKING
+    return await _linking(index, path, rows, by_name=by_name, files=files), len(rows) < MOST_LINKING
 
 
-async def _linking(index: IndexStore, path: str, rows: Sequence[LinkRow], *, by_name: bool) -> list[str]:
+async def _linking(
+    index: IndexStore, path: str, rows: Sequence[LinkRow], *, by_name: bool, files: Mapping[str, Sequence[str]]
+) -> list[str]:
     """Return the pages of those links that really lead to `path`."""
     called = await _called(index, (row.link for row in rows if row.link.wiki or by_name), MOST_NAMES)
+    called.add(files)
     # Only paths that a link would prefer over this page are looked up; most links have none.
     preferred: set[str] = set()
     names = LinkTargets(_collecting(preferred, until=path), called)
@@ -116,7 +133,12 @@ class _Called:
     """Looks up the pages that a link by name can mean, from results that are already there."""
 
     def __init__(self, paths: Mapping[str, Sequence[str]]) -> None:
-        self._paths = paths
+        self._paths = dict(paths)
+
+    def add(self, files: Mapping[str, Sequence[str]]) -> None:
+        """Add files by the key of their name."""
+        for key, paths in files.items():
+            self._paths[key] = [*self._paths.get(key, ()), *paths]
 
     def __call__(self, name: str) -> Sequence[str]:
         return self._paths.get(name_key(name), ())

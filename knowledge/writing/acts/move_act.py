@@ -15,10 +15,11 @@ from knowledge.merge.model import Conflict, Origin, Unit, unit_digest
 from knowledge.merge.normalise import fit_to_page
 from knowledge.merge.three_way.join import join
 from knowledge.merge.unified_diff import unified_diff
+from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
 from knowledge.pages.vault import revision_of
 from knowledge.writing.answers import ChangeAnswer, Status
 from knowledge.writing.model import ActWork, Contents, PageAct
-from knowledge.writing.related.backlinks import Backlinks
+from knowledge.writing.related.backlinks import Backlinks, linking_text
 from knowledge.writing.related.target_page import text_of
 from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
 from knowledge.writing.undo.past_act import PastAct, UndoRequest, past_act
@@ -53,7 +54,8 @@ class MoveActs:
                 found = contents[page]
                 if found is not None:
                     before[page] = text_of(page, found)
-            names = await self._backlinks.names(before.values(), known={old: before[old]}, comes=new)
+            texts = [linking_text(page, text) for page, text in before.items()]
+            names = await self._backlinks.names(texts, known={old: before[old]}, comes=new)
             moves = {old: new}
             after = {
                 moves.get(page, page): update_links(text, page=page, moves=moves, names=names)
@@ -170,7 +172,9 @@ class MoveActs:
         return (lines[0].revision if lines else None) or "none: the page is gone"
 
     async def _carried(self, path: str, before: str, after: str) -> Sequence[Origin]:
-        """Return the origins of the units of `after`, taken over from `before`, which differs only in links."""
+        """Return the origins of the units of `after`, taken over from `before`, which differs only in links; a canvas has none."""
+        if is_canvas(path):
+            return ()
         then, now = units(cut(before)), units(cut(after))
         # A new link text changed how the page is cut, so the units do not correspond one by one.
         if len(then) != len(now):
@@ -216,7 +220,12 @@ def _rejoined(base: str, current: str, incoming: str) -> tuple[str, Sequence[Con
 
 
 def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
-    """Return `current` with the changes from `before` to `after` merged in; where both changed the same text, `current` wins."""
+    """Return `current` with the changes from `before` to `after` merged in; where both changed the same text, `current` wins.
+
+    A canvas stays `current`: it is no text that lines could be merged into.
+    """
+    if current.lstrip()[:1] == b"{" and read_canvas(current) is not None:
+        return current
     try:
         text, _ = _rejoined(before.decode(), current.decode(), after.decode())
     except UnicodeDecodeError:

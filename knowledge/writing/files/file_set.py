@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, UnreadableDocument, UnwritableDocument
+from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, read_steadily, revision_of
 from knowledge.state.ports import Stamp
@@ -75,7 +76,7 @@ class FileSet:
             InvalidPath: it can't be a page, it leaves the knowledge base, or it is a link to nothing.
         """
         cleaned = clean_path(path)
-        if not is_markdown(cleaned):
+        if not is_markdown(cleaned) and not is_canvas(cleaned):
             raise InvalidPath(path, "a document's name ends in .md, .markdown or .mdx")
         try:
             return self._vault.resolve(cleaned)
@@ -164,7 +165,8 @@ class FileSet:
             folders[:] = [name for name in folders if not name.startswith(".")]
             where = os.path.relpath(above, self._vault.root).replace(os.sep, "/").removeprefix(".").removeprefix("/")
             for name in filter(is_temporary, names):
-                owner = next((page for page in names if is_markdown(page) and name_digest(page) in name), None)
+                pages = (page for page in names if is_markdown(page) or is_canvas(page))
+                owner = next((page for page in pages if name_digest(page) in name), None)
                 with contextlib.suppress(OSError), self.folder(where) as folder:
                     status = folder.status(name)
                     if status is not None and max(status.st_ctime, status.st_mtime) < before:

@@ -15,9 +15,11 @@ from knowledge.merge.document.links import resolve
 from knowledge.pages.document import parse
 from knowledge.pages.links import LinkTargets
 from knowledge.pages.markdown.inline import plain
+from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
+from knowledge.pages.obsidian.canvases import Canvases
 from knowledge.pages.paths import INDEX_NAME, parent, without_suffix
 from knowledge.pages.vault import Vault
-from knowledge.state.document_names import name_key
+from knowledge.state.document_names import files_by_name, name_key
 from knowledge.state.ports import IndexStore
 
 MOST_PAGES_OF_A_NAME = 100
@@ -27,7 +29,7 @@ class Backlinks:
     """Asks the index first, and reads the pages that are not indexed yet."""
 
     def __init__(self, vault: Vault, index: IndexStore) -> None:
-        self._vault, self._index = vault, index
+        self._vault, self._index, self._canvases = vault, index, Canvases(vault)
 
     async def names(
         self, texts: Iterable[str], *, known: Mapping[str, str] = {}, comes: str | None = None
@@ -68,16 +70,20 @@ class Backlinks:
         return await anyio.to_thread.run_sync(lambda: files_by_name(self._vault.file_paths()))
 
     async def to(self, path: str) -> list[str]:
-        """Return the paths of the other pages that link to `path`, sorted."""
+        """Return the paths of the other pages, and of the canvases, that link to `path`, sorted."""
         own = await anyio.to_thread.run_sync(self._text, path)
         known = {} if own is None else {path: own}
-        found = []
+        canvases = await anyio.to_thread.run_sync(self._canvases.all)
+        found = [canvas for canvas, shown in canvases.items() if path in shown.files]
+        texts = {canvas: shown.linking for canvas, shown in canvases.items() if shown.linking}
         for page in await self._candidates(path, _own_names(path, own) if own is not None else [_stem(path)]):
             text = await anyio.to_thread.run_sync(self._text, page)
             if page != path and text is not None:
-                names = await self.names([text], known=known)
-                if any(resolve(page, link, names) == path for link in links_in(text)):
-                    found.append(page)
+                texts[page] = text
+        for page, text in texts.items():
+            names = await self.names([text], known=known)
+            if page not in found and any(resolve(page, link, names) == path for link in links_in(text)):
+                found.append(page)
         return sorted(found)
 
     async def _candidates(self, path: str, own: Sequence[str]) -> set[str]:
@@ -99,19 +105,17 @@ class Backlinks:
             return None
 
 
+def linking_text(path: str, text: str) -> str:
+    """Return the part of a file's text in which its links are: all of a page, the text cards of a canvas."""
+    canvas = read_canvas(text.encode()) if is_canvas(path) else None
+    return text if canvas is None else canvas.linking
+
+
 def link_names(texts: Iterable[str], *, ordinary: bool) -> set[str]:
     """Return the names, without their folders, that the wiki links in these texts use; with `ordinary` those of all links."""
     linking = [text for text in texts if "[" in text or (ordinary and "href" in text)]
     links = (link for text in linking for link in links_in(text) if link.wiki or ordinary)
     return {without_suffix(link.path.rpartition("/")[2]) for link in links}
-
-
-def files_by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """Return these files by the key of their names without folders, and of pages without the suffix."""
-    found: dict[str, list[str]] = {}
-    for path in paths:
-        found.setdefault(name_key(_stem(path)), []).append(path)
-    return found
 
 
 def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> LinkTargets:

@@ -12,6 +12,7 @@ from knowledge.merge.document.units import cut
 from knowledge.merge.normalise import fit_line_ends
 from knowledge.merge.three_way.join import join
 from knowledge.pages.links import LinkTargets
+from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.writing.undo.conflict_sides import take_sides
 from knowledge.writing.undo.page_places import PagePlaces, relink
 from knowledge.writing.undo.past_act import PastAct, PastFile, Take, UndoConflict
@@ -243,6 +244,11 @@ class Composition:
     def _settle_text(self, path: str, page: _Page, revert: _Revert) -> None:
         """Merge the way back into the current page."""
         after, now, before = self._then(revert.after), self._current(page), self._then(revert.before)
+        if is_canvas(path):
+            # Its links are right already; the lines of its JSON can't be merged.
+            if after != before:
+                self._settle_whole(path, f"{path} has changed since, and a canvas can't be merged", now, before, revert)
+            return
         texts = [_text(raw) for raw in (after, now, before)]
         if any(text is None for text in texts):
             sentence = f"{path} has changed since, and can't be merged, because it is not UTF-8"

@@ -14,8 +14,9 @@ from knowledge.merge.document.unit_origins import trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Origin
 from knowledge.pages.links import LinkTargets
+from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.writing.model import ActWork, Contents, PageAct
-from knowledge.writing.related.backlinks import Backlinks
+from knowledge.writing.related.backlinks import Backlinks, linking_text
 from knowledge.writing.undo.composition import Composition
 from knowledge.writing.undo.page_places import PagePlaces
 from knowledge.writing.undo.past_act import PastAct, UndoAnswer, UndoRequest
@@ -55,7 +56,11 @@ class UndoActs:
     async def _composed(
         self, request: UndoRequest, contents: Contents, moves: Sequence[Revision]
     ) -> ActWork[UndoAnswer]:
-        present = {path: raw.decode("utf-8", "replace") for path, raw in contents.items() if raw is not None}
+        present = {
+            path: linking_text(path, raw.decode("utf-8", "replace"))
+            for path, raw in contents.items()
+            if raw is not None
+        }
         names = LinkTargets(lambda _: False)
         if moves:  # otherwise no link has to follow anything
             past = await self._past_texts(request.acts)
@@ -111,8 +116,8 @@ class UndoActs:
             for revision in (file.before, file.after)
             if revision
         ]
-        found = [await self._content(path, revision) for path, revision in dict.fromkeys(states)]
-        return [raw.decode("utf-8", "replace") for raw in found]
+        found = [(path, await self._content(path, revision)) for path, revision in dict.fromkeys(states)]
+        return [linking_text(path, raw.decode("utf-8", "replace")) for path, raw in found]
 
     async def _content(self, path: str, revision: str) -> bytes:
         raw = await self._ledger.content(path, revision)
@@ -123,6 +128,8 @@ class UndoActs:
 
     async def _origins(self, path: str, raw: bytes) -> Sequence[Origin]:
         """Return what is known about the origins of the page's units, which was at `path`."""
+        if is_canvas(path):
+            return ()
         tracked = await self._ledger.tracked(path)
         if tracked is None:
             return ()

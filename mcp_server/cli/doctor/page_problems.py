@@ -15,8 +15,7 @@ from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
 from knowledge.pages.own_pages import OwnPages
 from knowledge.pages.paths import clean_path, without_suffix
 from knowledge.pages.vault import Vault, printable
-from knowledge.state.document_names import name_key
-from knowledge.writing.related.backlinks import files_by_name
+from knowledge.state.document_names import files_by_name, name_key
 from mcp_server.cli.doctor.page_repairs import (
     BrokenLink,
     FormerPaths,

@@ -344,7 +344,7 @@ def test_the_language_is_detected_by_script_and_little_words(text: str, language
     assert doc(text).language == language
 
 
-def test_links_that_may_lead_to_pages_are_kept_without_anchor_and_escapes() -> None:
+def test_links_to_pages_and_other_files_are_kept_without_anchor_and_escapes() -> None:
     text = (
         "---\ntitle: T\n---\n[a](../b%20c.md#part) ![i](x.png) [[Deploy guide#Roll back|how]] ![[embed]] "
         "[web](https://x.org) [here](#a)\n\n"
@@ -353,6 +353,7 @@ def test_links_that_may_lead_to_pages_are_kept_without_anchor_and_escapes() -> N
     )
     assert doc(text).page_links == (
         ("../b c.md", False),
+        ("x.png", False),
         ("Deploy guide", True),
         ("embed", True),
         ("sub/r.md", False),
