@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agents.engine.runner import Runner
     from knowledge.contradictions.record import Contradictions
     from knowledge.contradictions.settlement import Settlements
+    from knowledge.git.change_commits import ChangeCommits
     from knowledge.history.page_history import PageHistory
     from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.line_authors import LineAuthors
@@ -144,6 +145,10 @@ class HasWriting(Protocol):
     @property
     def outside_changes(self) -> OutsideChanges:
         """Brings changes that editors made on record, before histories are shown."""
+
+    @property
+    def change_commits(self) -> ChangeCommits:
+        """Finds the Git commits of changes."""
 
     @property
     def contradictions(self) -> Contradictions:

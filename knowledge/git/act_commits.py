@@ -163,6 +163,15 @@ class ActCommits:
             except (KnowledgeError, OSError):
                 log.warning("cannot commit changes to Git now", exc_info=True)
 
+    async def count_pending(self) -> int:
+        """Return how many acts have no commit."""
+        count, after = 0, await self._records.position()
+        while after is not None and (records := await self._ledger.records(after=after, limit=AT_ONCE)):
+            acts = [act_of(record.seq, fields_of(record)) for record in records]
+            count += sum(act is not None and act.tool != FOLLOW for act in acts)
+            after = records[-1].seq
+        return count
+
     async def commit_pending(self) -> CommitsLeft:
         """Commit what is pending, as far as possible; return what is left."""
         async with self._one_commits:

@@ -28,7 +28,7 @@ class WorkingFiles:
 
     def in_conflict(self, page: str) -> bool:
         """Return whether Git's index has several versions of the page, because nobody has resolved its conflict yet."""
-        checkout = self._found()
+        checkout = self.checkout()
         if checkout is None:
             return False
         try:
@@ -41,7 +41,7 @@ class WorkingFiles:
 
         Git records the files that it wrote in its index when it has written all of them, and holds `index.lock` until then.
         """
-        checkout = self._found()
+        checkout = self.checkout()
         if checkout is None:
             return False
         try:
@@ -53,7 +53,8 @@ class WorkingFiles:
         except (KnowledgeError, OSError):
             return False
 
-    def _found(self) -> Checkout | None:
+    def checkout(self) -> Checkout | None:
+        """Return the checkout that the knowledge base is in, None if it is in none that can be used."""
         if self._checkout is not None and self._checkout.git_dir.is_dir():
             return self._checkout
         self._checkout = None

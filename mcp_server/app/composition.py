@@ -26,7 +26,6 @@ from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
-from mcp_server.app.settings.environment import git_environment
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.page_notice import Review
@@ -50,12 +49,10 @@ from mcp_server.transport.tokens import bearer
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
-    from knowledge.git import act_commits
-    from knowledge.git.act_commits import ActCommits
     from knowledge.search.use.recorder import UseRecorder
+    from mcp_server.app.factories import act_commits, journey_store
     from mcp_server.app.factories import connectors as connector_factory
     from mcp_server.app.factories import finder as finders
-    from mcp_server.app.factories import journey_store
     from mcp_server.app.factories.writer import Writing
     from mcp_server.app.freshness import fresh_index
     from mcp_server.connectors import outbox_dispatcher
@@ -63,7 +60,7 @@ if TYPE_CHECKING:
     from mcp_server.connectors.ports import Connector
 else:
     # Only where FORGE_GIT says so.
-    act_commits = LateModule("knowledge.git.act_commits")
+    act_commits = LateModule("mcp_server.app.factories.act_commits")
     fresh_index = LateModule("mcp_server.app.freshness.fresh_index")
     finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
@@ -221,7 +218,7 @@ async def open_app(
             sessions.serve(built)
             return built
 
-        commits = commits_of(base, settings)
+        commits = act_commits.commits_of(base) if settings.git == "commit" else None
         if commits is not None:
             await commits.begin()
         tasks.start_soon(ledger.run)
@@ -249,13 +246,6 @@ async def open_app(
                 await commits.last()
             # Background work never ends by itself.
             tasks.cancel_scope.cancel()
-
-
-def commits_of(base: KnowledgeBase, settings: Settings) -> ActCommits | None:
-    """Return what commits the acts of this knowledge base to Git, None if the settings leave that to the person."""
-    if settings.git != "commit":
-        return None
-    return act_commits.ActCommits(base.state, base.vault.root, git_environment(), holder=holder_name(), now=utc_now)
 
 
 def _use_recorder_of(base: KnowledgeBase, kept: timedelta | None) -> Callable[[], UseRecorder] | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agents.engine.runner import Runner
     from knowledge.contradictions.record import Contradictions
     from knowledge.contradictions.settlement import Settlements
+    from knowledge.git.change_commits import ChangeCommits
     from knowledge.history.page_history import PageHistory
     from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.line_authors import LineAuthors
@@ -127,6 +128,11 @@ class Services:
     def outside_changes(self) -> OutsideChanges:
         """Brings changes that editors made on record."""
         return self.load_writing().outside_changes
+
+    @property
+    def change_commits(self) -> ChangeCommits:
+        """Finds the Git commits of changes."""
+        return self.load_writing().change_commits
 
     @property
     def contradictions(self) -> Contradictions:

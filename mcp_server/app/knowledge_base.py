@@ -18,6 +18,7 @@ import anyio
 
 from knowledge.errors import DatabaseRefused
 from knowledge.extras import install_command
+from knowledge.git.commit_records import CommitRecords
 from knowledge.history.past_states import PastStates
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
@@ -313,6 +314,7 @@ async def open_base(
                     now=utc_now,
                     sources=sources,
                     runner=workers,
+                    commit_records=CommitRecords(state.tables),
                     judge=judge,
                 )
             )

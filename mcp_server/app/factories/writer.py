@@ -13,6 +13,8 @@ from knowledge.contradictions.cross_page import CrossPageClaims
 from knowledge.contradictions.record import Contradictions
 from knowledge.contradictions.settlement import Settlements
 from knowledge.contradictions.sweep import ContradictionSweep
+from knowledge.git.change_commits import ChangeCommits
+from knowledge.git.commit_records import CommitRecords
 from knowledge.git.working_files import WorkingFiles
 from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import PastStates
@@ -64,6 +66,7 @@ class Writing:
     comparisons: Comparisons
     line_authors: LineAuthors
     outside_changes: OutsideChanges
+    change_commits: ChangeCommits
     contradictions: Contradictions
     settlements: Settlements
     sweep: ContradictionSweep
@@ -87,6 +90,7 @@ class WriterBasis:
     now: Callable[[], datetime]
     sources: Sources
     runner: StepRunner
+    commit_records: CommitRecords
     judge: ContradictionJudge | None = None
 
 
@@ -148,6 +152,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         comparisons,
         authors,
         outside,
+        ChangeCommits(files, parts.commit_records, parts.ledger),
         contradictions,
         settlements,
         sweep,

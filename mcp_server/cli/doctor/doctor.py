@@ -30,6 +30,7 @@ from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, open_base, u
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.former_paths import former_paths
+from mcp_server.cli.doctor.git import git_examined
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.model import day_examined, model_examined
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageProblem, look_through
@@ -211,6 +212,7 @@ async def _opened(base: KnowledgeBase, settings: Settings, pages: CheckedPages) 
         "size": partial(_size, base),
         "folder": partial(_folder, base.state_dir),
         "record": partial(_record, base),
+        "git": partial(git_examined, base, settings),
         "hosts": partial(_hosts, base),
         "enrolment": partial(_enrolment, base, settings.enrolment),
         "proposals": partial(_proposals, base),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import anyio
 
+from knowledge.git.change_commits import CommitOfChange
 from knowledge.history.timeline.line_authors import AuthoredPage
 from knowledge.history.timeline.timeline import Change, Changes
 from knowledge.history.timestamps import utc_text
@@ -18,12 +19,14 @@ from mcp_server.cli.terminal.commands import command
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, integer, nonempty
 from mcp_server.cli.terminal.output import print_json, say
-from mcp_server.presenters.change import OUTSIDE, author, change_fields, effect, notes
+from mcp_server.presenters.change import OUTSIDE, author, change_fields, committed, effect, notes
 
 NOTHING = 1
 MOST_LISTED = 1_000
 PAGES_SHOWN = 5
 LONGEST_NOTE = 160
+Commits = Mapping[str, CommitOfChange]
+"""Git commits by the ids of changes."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,13 +64,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """List the changes, newest first; exit code 1 if there are none."""
     if args.lines:
         return _lines(args, settings)
-    found = anyio.run(_changes, args, settings)
+    found, commits = anyio.run(_changes, args, settings)
     if settings.json:
-        print_json([change_fields(change) for change in found.changes])
+        print_json([change_fields(change, commits.get(change.id)) for change in found.changes])
     elif not found.changes:
         print("no changes on record")
     else:
-        for line in _listing(found):
+        for line in _listing(found, commits):
             print(line)
     if found.next_cursor:
         which = "the next" if args.cursor else "the newest"
@@ -75,9 +78,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0 if found.changes else NOTHING
 
 
-async def _changes(args: argparse.Namespace, settings: Settings) -> Changes:
+async def _changes(args: argparse.Namespace, settings: Settings) -> tuple[Changes, Commits]:
     async with up_to_date(settings, args.path) as app:
-        return await app.services.timeline.changes(
+        found = await app.services.timeline.changes(
             args.path,
             who="" if args.host == OUTSIDE else args.host,
             since=args.since,
@@ -85,6 +88,7 @@ async def _changes(args: argparse.Namespace, settings: Settings) -> Changes:
             limit=args.limit,
             cursor=args.cursor,
         )
+        return found, await app.services.change_commits.of(found.changes)
 
 
 def _next_command(args: argparse.Namespace, cursor: str) -> str:
@@ -120,12 +124,14 @@ async def _authors(args: argparse.Namespace, settings: Settings) -> AuthoredPage
         return await app.services.line_authors.of(args.path)
 
 
-def _listing(found: Changes) -> Iterator[str]:
+def _listing(found: Changes, commits: Commits) -> Iterator[str]:
     width = max(len(change.id) for change in found.changes)
     for change in found.changes:
         yield f"{change.id:>{width}}  {times.shown(change.at)}  {visible(author(change))}"
         for line in _about(change, found.path if found.is_page else None):
             yield f"{'':{width}}  {line}"
+        if commit := commits.get(change.id):
+            yield f"{'':{width}}  {visible(committed(commit))}"
 
 
 def _about(change: Change, path: str | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from knowledge.history.timeline.line_authors import AuthoredLines
 from knowledge.history.timeline.timeline import Change, ChangedPage
 from knowledge.merge.unified_diff import unified_diff
 from knowledge.writing.undo.past_act import UNDO
-from mcp_server.presenters.change import OUTSIDE, author, effect
+from mcp_server.presenters.change import OUTSIDE, author, committed, effect
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.presenters.trust import known_principals
 from mcp_server.presenters.typed_time import since_of, until_of
@@ -52,7 +52,16 @@ async def timeline(request: PageRequest) -> Response:
     asked = request.filters(FILTERS)
     people = await known_principals(request.services.state, request.session.user)
     common = {"here": "/history", "asked": asked, "people": people, "outside": OUTSIDE}
-    empty = {"days": (), "is_page": False, "exists": False, "path": "", "older": "", "options": (), "kept": ""}
+    empty = {
+        "days": (),
+        "is_page": False,
+        "exists": False,
+        "path": "",
+        "older": "",
+        "options": (),
+        "kept": "",
+        "commits": {},
+    }
     empty |= {"left": 0, "filtered": False, "undone": None, "undo_all": ""}
     left = 0
     try:
@@ -72,7 +81,9 @@ async def timeline(request: PageRequest) -> Response:
     kept = {name: text for name, text in asked.items() if text}
     days = [(day, list(changes)) for day, changes in groupby(found.changes, lambda change: change.at.date())]
     older = urlencode({**kept, "cursor": found.next_cursor}) if found.next_cursor else ""
-    values = {"days": days, "is_page": found.is_page, "path": found.path, "older": older, "problem": "", "left": left}
+    commits = await request.services.change_commits.of(found.changes)
+    values: dict[str, Any] = {"commits": {name: committed(commit) for name, commit in commits.items()}}
+    values |= {"days": days, "is_page": found.is_page, "path": found.path, "older": older, "problem": "", "left": left}
     values["filtered"] = any(name in kept for name in FILTERS if name != "path" or not found.is_page)
     values["undone"] = await _undone(request)
     everything = {"host": asked["who"], "since": asked["since"]}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from knowledge.git.act_commits import ActCommits, CommitsLeft
-from mcp_server.app.composition import commits_of
+from knowledge.git.commit_message import act_of
+from knowledge.history.audit.chain import fields_of
+from mcp_server.app.factories.act_commits import commits_of
 from mcp_server.app.settings.settings import Settings
-from tests.support.git.repositories import PAGES, PERSON, Repository, repository
+from tests.support.git.repositories import PAGES, PERSON, Repository, made, repository
 from tests.support.hosts.writers import Writer, writing
 
 __all__ = ["repository"]
@@ -27,8 +30,7 @@ async def connected(repository: Repository, kb: Path | None = None) -> AsyncIter
         kb=kb or repository.folder, state_dir=repository.folder.parent / "state", open_browser=False, git="off"
     )
     async with writing(settings) as host:
-        commits = commits_of(host.app.base, Settings(kb=settings.kb, git="commit"))
-        assert commits is not None
+        commits = commits_of(host.app.base)
         await commits.begin()
         yield host, commits
 
@@ -205,3 +207,81 @@ async def test_nothing_waits_for_hooks_or_signatures(repository: Repository) -> 
         await edit(host, "Friday", "Monday")
         assert await committed(commits) == 1
     assert not [*repository.folder.rglob("ran-*")]
+
+
+async def test_a_move_with_its_links_a_deletion_and_their_undo_are_one_commit_each(repository: Repository) -> None:
+    async with connected(repository) as (host, commits):
+        await host.call("kb_move", path=PLAN, to="notes/roadmap.md")
+        await host.call("kb_delete", path="notes/team.md", base_revision=await host.revision("notes/team.md"))
+        assert await committed(commits) == 2
+        assert repository.subjects()[:2] == ["Delete notes/team.md", f"Move {PLAN} to notes/roadmap.md and 1 more page"]
+        assert sorted(repository.changed("HEAD~1")) == ["index.md", PLAN, "notes/roadmap.md"]
+        changes = (await host.app.services.timeline.changes(limit=10)).changes
+        moved = next(change for change in changes if change.tool == "kb_move")
+        undo = host.app.services.undo
+        plan = await undo.plan(await undo.of_change(moved.id), by="ann@page")
+        await undo.execute(plan, decision="approved by ann (page, by word)")
+        assert await committed(commits) == 1
+    assert repository.subjects()[0].startswith(f"Undo change {moved.id} in ")
+    assert (repository.trailers()["Forge-Host"], repository.log("%an <%ae>")[0].strip()) == ("page", PERSON)
+    assert repository.git("diff", "--name-status", "HEAD~3", "HEAD").split() == ["D", "notes/team.md"]
+    assert repository.status == []
+
+
+async def test_an_ignored_page_and_one_of_another_repository_get_no_commit(repository: Repository) -> None:
+    repository.write(".gitignore", "private/\n")
+    repository.commit("Ignore")
+    inner = made(repository.folder / "inner", {"a.md": "# A\n"})
+    async with connected(repository) as (host, commits):
+        await host.merge("private/diary.md", "# Diary\n\nDear diary.\n")
+        await host.merge("inner/b.md", "# B\n\nText.\n")
+        assert await committed(commits) == 0
+    assert (repository.subjects(), inner.subjects()) == (["Ignore", "Begin"], ["Begin"])
+
+
+async def test_a_text_that_a_stash_took_away_gets_no_commit(repository: Repository) -> None:
+    repository.write("staged.md", "# Staged\n")
+    repository.git("add", "staged.md")
+    async with connected(repository) as (host, commits):
+        await edit(host, "Friday", "Monday")
+        assert "staged" in await waits(commits)
+        repository.git("stash", "-q")
+        assert await committed(commits) == 0
+        repository.git("stash", "pop", "-q", "--index")
+        assert host.text(PLAN) == LATER
+    assert repository.subjects() == ["Begin"]
+    assert sorted(repository.status) == [f" M {PLAN}", "A  staged.md"]
+
+
+async def test_an_act_undone_before_its_commit_is_two_commits(repository: Repository) -> None:
+    async with connected(repository) as (host, commits):
+        await edit(host, "Friday", "Monday")
+        await edit(host, "Monday", "Friday")
+        assert await committed(commits) == 2
+    assert repository.git("diff", "--name-only", "HEAD~2", "HEAD") == ""
+    assert repository.status == []
+
+
+async def test_several_servers_commit_each_act_once_and_in_order(repository: Repository) -> None:
+    settings = Settings(
+        kb=repository.folder, state_dir=repository.folder.parent / "state", open_browser=False, git="commit"
+    )
+    async with AsyncExitStack() as stack:
+        hosts = [
+            await stack.enter_async_context(writing(settings, host=name)) for name in ("editor", "desktop", "terminal1")
+        ]
+        async with anyio.create_task_group() as tasks:
+            for number, host in enumerate(hosts):
+                tasks.start_soon(several, host, number)
+        ledger = hosts[0].app.base.state.ledger
+        acts = [r.seq for r in await ledger.records(limit=1000) if act_of(r.seq, fields_of(r)) is not None]
+    done = [int(line) for line in repository.log("%(trailers:key=Forge-Act,valueonly)") if line.strip()]
+    assert done == acts[::-1]
+    assert repository.status == []
+
+
+async def several(host: Writer, number: int) -> None:
+    """Make a page and add to it a few times."""
+    path = f"by-{number}.md"
+    for turn in range(5):
+        await host.merge(path, f"# By {number}\n\n" + "".join(f"Line {n}.\n\n" for n in range(turn + 1)), section="*")
