@@ -603,6 +603,18 @@ class IndexStore(Protocol):
         """Return the number of documents in each language, most frequent first; `""` is an unknown language."""
         ...
 
+    async def tags(self, *, limit: int) -> Sequence[tuple[str, int]]:
+        """Return tags with the number of documents that have them, most frequent first, then by tag."""
+        ...
+
+    async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
+        """Return the documents with exactly that tag, by path, those after the path `after`."""
+        ...
+
+    async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:
+        """Return documents by the time at which their files were last changed, newest first, then by path."""
+        ...
+
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
         ...

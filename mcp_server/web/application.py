@@ -138,6 +138,8 @@ def page_routes() -> list[Route]:
         Route("/trust/places", acts(trust_records.trust_place, "/trust"), methods=["POST"]),
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
         Route("/pages", reads(lists.folder)),
+        Route("/recent", reads(lists.recent)),
+        Route("/tags", reads(lists.tags)),
         Route("/page", reads(reading.page)),
         Route("/page/edit", reads(editing.editing)),
         Route("/page/edit", acts(editing.save, "/pages"), methods=["POST"]),

@@ -1,15 +1,31 @@
-"""The pages that list pages: the map by folders."""
+"""The pages that list pages: the map by folders, those changed last, and those with a tag."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from starlette.responses import Response
 
 from knowledge.errors import BadCursor, InvalidPath, NoSuchPath
+from knowledge.state.ports import DocumentRecord
 from mcp_server.web.page_context import NotFound, PageRequest
 from mcp_server.web.reading.page_view import folders_above
 from mcp_server.web.reading.pages import ADDRESSES
 
 MAP = "/pages"
+LISTED = 60
+"""Pages in one part of a list."""
+MOST_TAGS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPage:
+    """A page with the time of its file's last change. `by` made that change, "" if it is not on record."""
+
+    record: DocumentRecord
+    at: datetime
+    by: str
 
 
 async def folder(request: PageRequest) -> Response:
@@ -35,3 +51,32 @@ async def folder(request: PageRequest) -> Response:
         **ADDRESSES,
     }
     return await request.show("pages.html", values)
+
+
+async def recent(request: PageRequest) -> Response:
+    """Show the pages whose files changed last, newest first, and who changed them."""
+    pages = []
+    for record in await request.services.index.newest(limit=LISTED):
+        lines = await request.services.state.ledger.history(record.path, limit=1)
+        by = lines[0].principal if lines and lines[0].revision == record.revision else None
+        pages.append(RecentPage(record, datetime.fromtimestamp(record.stamp.mtime_ns / 1e9, UTC), by or ""))
+    return await request.show("recent.html", {"here": MAP, "pages": pages, **ADDRESSES})
+
+
+async def tags(request: PageRequest) -> Response:
+    """Show all tags with their counts, or the pages with one tag, part by part."""
+    tag, after = request.query.get("tag", "").strip().lstrip("#"), request.query.get("after", "")
+    counts = await request.services.index.tags(limit=MOST_TAGS + 1)
+    found = await request.services.index.tagged(tag, after=after, limit=LISTED + 1) if tag else ()
+    values = {
+        "here": MAP,
+        "tag": tag,
+        "pages": found[:LISTED],
+        "after": found[LISTED - 1].path if len(found) > LISTED else "",
+        "continued": bool(after),
+        "tags": sorted(counts[:MOST_TAGS], key=lambda pair: pair[0].casefold()),
+        "more_tags": len(counts) > MOST_TAGS,
+        "count": dict(counts).get(tag, 0),
+        **ADDRESSES,
+    }
+    return await request.show("tags.html", values)

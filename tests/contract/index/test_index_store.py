@@ -438,6 +438,34 @@ async def test_the_first_chunk_of_a_document_and_of_its_sections_is_known(store:
     assert await store.first_chunk(999, None) is None
 
 
+async def test_tags_are_counted_and_lead_to_their_documents(store: IndexStore) -> None:
+    assert list(await store.tags(limit=9)) == []
+    tagged = [
+        Replace(replace(record(path), tags=tags), ())
+        for path, tags in (("b.md", ("x", "y", "x")), ("a.md", ("x",)), ("c.md", ("X", "y")), ("d.md", ("z", "x")))
+    ]
+    await store.apply(tagged, fence=1)
+    assert list(await store.tags(limit=9)) == [("x", 3), ("y", 2), ("X", 1), ("z", 1)]
+    assert list(await store.tags(limit=1)) == [("x", 3)]
+    assert [one.path for one in await store.tagged("x", limit=2)] == ["a.md", "b.md"]
+    assert [one.path for one in await store.tagged("x", after="b.md", limit=2)] == ["d.md"]
+    assert list(await store.tagged("none", limit=2)) == []
+    await store.apply([Remove("d.md")], fence=1)
+    assert list(await store.tags(limit=1)) == [("x", 2)]
+
+
+async def test_the_newest_documents_are_those_whose_files_changed_last(store: IndexStore) -> None:
+    changed = {"a.md": 3, "b.md": 9, "c.md": 3, "d.md": 1}
+    await store.apply(
+        [
+            Replace(replace(record(path), stamp=replace(record(path).stamp, mtime_ns=at)), ())
+            for path, at in changed.items()
+        ],
+        fence=1,
+    )
+    assert [one.path for one in await store.newest(limit=3)] == ["b.md", "a.md", "c.md"]
+
+
 async def test_languages_are_listed_by_how_many_documents_speak_them(store: IndexStore) -> None:
     assert await store.languages() == {}
     pages = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator
 from html import unescape
@@ -10,8 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mcp_server.web.reading import page_text
-from mcp_server.web.text.site_addresses import page_address
+from mcp_server.web.reading import map_pages, page_text
+from mcp_server.web.text.site_addresses import page_address, tag_address
 from tests.support.hosts.writers import writing
 from tests.support.web.review_pages import ME, PAGE, Place, kept
 
@@ -220,3 +221,32 @@ async def test_a_folder_of_many_pages_is_listed_part_by_part_each_page_once(plac
         following = re.search(r'rel="next" href="([^"]+)"', html)
         address = following[1].replace("&amp;", "&") if following else ""
     assert found == names
+
+
+async def test_tags_are_listed_with_counts_and_lead_to_their_pages(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(map_pages, "LISTED", 2)
+    for name in ("a", "b", "c"):
+        (place.settings.kb / f"{name}.md").write_text(f"# Page {name}\n\n#Green/tea &c.\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    text = said(await visitor.look("/tags"))
+    assert "#architecture 1 #deploy 1 #Green/tea 3 #payments 1" in text
+    text = said(await visitor.look(tag_address("Green/tea")))
+    assert "3 pages Page a" in text
+    assert "Page b" in text
+    assert "Page c" not in text
+    following = re.search(r'rel="next" href="([^"]+)"', visitor.html)
+    assert following is not None
+    assert "Page c" in said(await visitor.look(unescape(following[1])))
+    assert "No page has this tag" in said(await visitor.look("/tags?tag=<b>none"))
+
+
+async def test_the_pages_that_changed_last_come_first_with_who_changed_them(place: Place) -> None:
+    async with writing(place.settings, host="laptop") as host:
+        await host.merge("tea.md", TEA)
+    os.utime(place.settings.kb / "long.md", (4_000_000_000, 4_000_000_000))
+    await place.indexed()
+    text = said(await (await place.visitor()).look("/recent"))
+    assert re.search(rf"Long page in .* long\.md Tea just now tea\.md , by {ME}@laptop", text)

@@ -277,6 +277,21 @@ class MemoryIndexStore:
         counts = Counter(entry.record.language for entry in self._entries.values())
         return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
+    async def tags(self, *, limit: int) -> Sequence[tuple[str, int]]:
+        """Return tags with the number of documents that have them, most frequent first, then by tag."""
+        counts = Counter(tag for entry in self._entries.values() for tag in set(entry.record.tags))
+        return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
+        """Return the documents with exactly that tag, by path, those after the path `after`."""
+        found = [entry.record for path, entry in sorted(self._entries.items()) if path > after]
+        return [record for record in found if tag in record.tags][:limit]
+
+    async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:
+        """Return documents by the time at which their files were last changed, newest first, then by path."""
+        records = [entry.record for entry in self._entries.values()]
+        return sorted(records, key=lambda record: (-record.stamp.mtime_ns, record.path))[:limit]
+
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
         head, part = prefix.casefold(), contains.casefold()
