@@ -19,6 +19,7 @@ from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError
 from knowledge.history.ports import Ledger
 from knowledge.merge.model import Contradiction
 from knowledge.offload import InlineRunner, StepRunner
+from knowledge.pages.own_pages import OwnPages, indexes_above
 from knowledge.pages.vault import Vault
 from knowledge.writing.related.target_page import PageLookup
 
@@ -29,7 +30,11 @@ log = logging.getLogger(__name__)
 
 
 class PageComparer:
-    """Reads pages from their files and the ledger; compares them by `runner`."""
+    """Reads pages from their files and the ledger; compares them by `runner`.
+
+    Templates, and what an `_index.md` or `excluded` (patterns from the settings) excludes, are not the person's own pages. They are
+    compared with nothing: placeholders and old states contradict by their nature.
+    """
 
     def __init__(
         self,
@@ -38,9 +43,17 @@ class PageComparer:
         pages: PageLookup,
         now: Callable[[], datetime],
         runner: StepRunner | None = None,
+        *,
+        excluded: Sequence[str] = (),
     ) -> None:
         self._vault, self._ledger, self._pages, self._now = vault, ledger, pages, now
-        self._runner = runner or InlineRunner()
+        self._runner, self._excluded = runner or InlineRunner(), excluded
+
+    async def own(self, paths: Sequence[str]) -> Sequence[str]:
+        """Return those of the pages that are the person's own."""
+        above = {index for path in paths for index in indexes_above(path)}
+        own = await anyio.to_thread.run_sync(OwnPages.of, self._vault, sorted(above), self._excluded)
+        return [path for path in paths if path in own]
 
     async def page(self, path: str) -> RecordedPage:
         """Return the page.
@@ -75,7 +88,8 @@ class PageComparer:
             EngineUnavailable, StorageError: the index or the database can't be asked now.
         """
         found: dict[tuple[frozenset[str], bytes], Contradiction] = {}
-        for path in others:
+        own = await self.own([page.path, *others])
+        for path in own[1:] if page.path in own[:1] else ():
             try:
                 pair = PagePair(await self.page(path), page, self._now(), only)
                 what = f"comparing {page.path} with {path}"

@@ -28,11 +28,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """The pages that were checked, the pages that could not be checked, and the contradictions that were not on record before."""
+    """The pages that were checked, the pages that could not be checked, and the contradictions that were not on record before.
+
+    `excluded` pages are templates, or excluded by an `_index.md` or the settings.
+    """
 
     pages: int
     skipped: Sequence[str]
     found: Sequence[Contradiction]
+    excluded: int = 0
 
 
 class ContradictionSweep:
@@ -53,7 +57,8 @@ class ContradictionSweep:
             EngineUnavailable: the index can't be asked now. The contradictions found so far are recorded.
         """
         scanned = await anyio.to_thread.run_sync(lambda: sorted(found.path for found in self._vault.scan()))
-        paths = [path for path in scanned if is_markdown(path) and within(path, place)]
+        there = [path for path in scanned if is_markdown(path) and within(path, place)]
+        paths = await self._comparer.own(there)
         compared: set[frozenset[str]] = set()
         skipped: list[str] = []
         found: list[Contradiction] = []
@@ -72,7 +77,8 @@ class ContradictionSweep:
                 await self._ledger.commit(HistoryEntry(self._now(), actor, outcome="flagged", contradictions=new))
                 found += new
         on_page(len(paths), len(paths))
-        return SweepReport(len(paths) - len(skipped), skipped, sorted(found, key=lambda one: -one.confidence))
+        found.sort(key=lambda one: -one.confidence)
+        return SweepReport(len(paths) - len(skipped), skipped, found, len(there) - len(paths))
 
     async def _on_page(self, path: str, compared: set[frozenset[str]]) -> Sequence[Contradiction]:
         """Compare a page with those that share terms with one of its statements, unless the two were `compared` before."""

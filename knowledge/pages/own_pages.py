@@ -54,6 +54,15 @@ class OwnPages:
         )
 
 
+def indexes_above(path: str) -> Iterator[str]:
+    """Yield the paths that an `_index.md` above the page may have, the nearest first."""
+    folder = parent(path)
+    while folder:
+        yield f"{folder}/{INDEX_NAME}"
+        folder = parent(folder)
+    yield INDEX_NAME
+
+
 def _excluded_by(vault: Vault, index: str) -> Sequence[str]:
     try:
         told = head(vault.read(index).raw).metadata.get("exclude")

@@ -316,6 +316,7 @@ async def open_base(
                     runner=workers,
                     commit_records=CommitRecords(state.tables),
                     judge=judge,
+                    excluded=settings.exclude,
                 )
             )
 

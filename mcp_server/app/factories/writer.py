@@ -92,6 +92,8 @@ class WriterBasis:
     runner: StepRunner
     commit_records: CommitRecords
     judge: ContradictionJudge | None = None
+    excluded: Sequence[str] = ()
+    """Patterns from the settings for pages that are not the person's own."""
 
 
 def writing_on(parts: WriterBasis) -> Writing:
@@ -106,7 +108,7 @@ def writing_on(parts: WriterBasis) -> Writing:
     pages = PageLookup(parts.vault, parts.tiers)
     related = RelatedPages(parts.index, parts.keyword)
     backlinks = Backlinks(parts.vault, parts.index)
-    comparer = PageComparer(parts.vault, parts.ledger, pages, parts.now, parts.runner)
+    comparer = PageComparer(parts.vault, parts.ledger, pages, parts.now, parts.runner, excluded=parts.excluded)
     elsewhere = CrossPageClaims(comparer, related, parts.ledger, parts.now)
     undoing = UndoActs(parts.ledger, backlinks)
     merging = MergeActs(parts.ledger, pages, parts.now, parts.runner, in_conflict=files.in_conflict)

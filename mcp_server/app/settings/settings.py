@@ -536,8 +536,8 @@ class Settings:
         values.names,
         (
             "Comma-separated folders and pages, with `*` for any characters, that are not your own, such as "
-            "`templates,archive/*`. `doctor` doesn't check them and `export` leaves them out, as with `exclude` in an "
-            "`_index.md`."
+            "`templates,archive/*`. `doctor` doesn't check them, `check` compares them with nothing and `export` leaves them "
+            "out, as with `exclude` in an `_index.md`. They stay in search and in the map."
         ),
         default=(),
         shown="none",

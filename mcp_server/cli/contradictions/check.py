@@ -41,13 +41,22 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     report, found, more_found, state = anyio.run(_check, args, settings)
     if settings.json:
         listed = [as_json(disagreement(flag)) for flag in found]
-        counts = {"pages": report.pages, "skipped": report.skipped, "new": len(report.found)}
+        counts = {
+            "pages": report.pages,
+            "skipped": report.skipped,
+            "excluded": report.excluded,
+            "new": len(report.found),
+        }
         print_json({**counts, "contradictions": listed, **index_fields(state)})
         return _code(found, state)
     for line in list_lines(found):
         print(line)
     for path in report.skipped:
         say(f"{path} could not be checked")
+    if report.excluded:
+        say(
+            f"{counted(report.excluded, 'page')} left out: templates, or named by exclude in an _index.md or FORGE_EXCLUDE"
+        )
     print(f"checked {counted(report.pages, 'page')}, found {counted(len(report.found), 'new contradiction')}")
     if found:
         more = f"these are the first {args.limit}, --limit shows more; " if more_found else ""

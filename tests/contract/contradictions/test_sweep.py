@@ -52,6 +52,30 @@ def test_a_sweep_finds_contradictions_between_pages_the_most_certain_first(ann: 
     assert (here["pages"], here["contradictions"]) == (1, [second])
 
 
+def test_excluded_pages_and_templates_are_compared_with_nothing_and_stay_in_search(ann: Person) -> None:
+    """Decision 103."""
+    write(ann.kb, {"_index.md": "---\nexclude: [wiki]\n---\n# Home\n", "_templates/mail.md": PAGES["services/mail.md"]})
+    done = ann.here("check", "--json")
+    found = json.loads(done.stdout)
+    assert (found["excluded"], found["new"]) == (2, 1)
+    (left,) = found["contradictions"]
+    assert left["existing"]["path"] == "guides/payments.md"
+    write(ann.folder / ".config" / "knowledge-forge", {"forge.toml": 'exclude = "guides/oper*"\n'})
+    by_setting = ann.here("check", "guides")
+    assert "1 page left out: templates, or named by exclude" in by_setting.stderr
+    assert "wiki/backups.md" in ann.here("search", "backups of the mail archive").stdout
+
+
+async def test_after_a_write_an_excluded_page_is_not_compared(tmp_path: Path) -> None:
+    kb = write(tmp_path / "kb", {**PAGES, "wiki/_index.md": "---\nexclude: [backups.md]\n---\n# Wiki\n"})
+    async with writing(Settings(kb=kb, state_dir=tmp_path / "state")) as host:
+        text = "# Mail\n\nBackups of the mail archive are kept for 60 days.\n"
+        await host.merge("mail.md", text)
+        await host.app.services.load_writing().elsewhere.settled()
+        flags = await host.app.base.state.ledger.flags("mail.md", limit=10)
+        assert {flag.contradiction.existing.path for flag in flags} == {"guides/other.md"}
+
+
 def test_a_check_without_contradictions_says_so(ann: Person) -> None:
     done = ann.here("check", "daily")
     assert (done.returncode, done.stdout) == (0, "checked 2 pages, found 0 new contradictions\n")
