@@ -23,6 +23,7 @@ from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, PageLink, clean
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
+from knowledge.search.maps.gathered import map_of_page, map_of_tag, with_tags
 from knowledge.search.maps.linked_pages import linked_pages
 from knowledge.search.maps.other_files import OtherFiles
 from knowledge.search.maps.parts import fitted
@@ -77,6 +78,27 @@ class Tiers:
         listing = partial(self._children, complete=complete)
         walk = MapWalk(listing, partial(self._folders, complete=complete), self._has_directory)
         return await fitted(walk, view, depth, place)
+
+    async def overview(self, path: str = "", depth: int = 1, *, cursor: str | None = None) -> MapView:
+        """Return the map for a caller that pays for tokens: with the tags of pages where there is room.
+
+        `path` may also be `#tag`, for the pages with that tag, or a page, for the pages around it.
+
+        Raises:
+            InvalidPath, NoSuchPath, BadCursor: as `map`.
+        """
+        if cursor is None and path.startswith("#") and not self._is_directory(path):
+            if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "))) is not None:
+                return found
+            raise NoSuchPath(path, [])
+        if cursor is None and is_markdown(path):
+            located, file = await self._open(path)
+            record = await self._index.document(located)
+            if record is not None:
+                document = await self._parsed(located, file.raw)
+                by_name = self._vault.is_obsidian()
+                return await map_of_page(self._index, record, document.page_links, by_name=by_name)
+        return await with_tags(self._index, await self.map(path, depth, cursor=cursor))
 
     async def folder(self, path: str = "", *, cursor: str | None = None) -> MapView:
         """Return the directory at `path` with its next `BATCH` children, as a person browses it: no summary is shortened.
@@ -431,7 +453,8 @@ def _reading(request: _ReadRequest) -> tuple[PageReading, tuple[PageLink, ...]]:
         path=request.path,
         title=document.title,
         revision=request.revision,
-        metadata=document.metadata,
+        # With the tags in the text, where there are any.
+        metadata={**document.metadata, "tags": list(document.tags)} if document.tags else document.metadata,
         # A caller that continues has the outline already; one that asks for a section needs the outline of that.
         outline=[] if request.offset else _outline(document, lines),
         text=text,

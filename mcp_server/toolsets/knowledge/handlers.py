@@ -16,7 +16,7 @@ from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.model import StatementAnswer, pair_digest
 from knowledge.pages.claim_source import FETCHED_KINDS, UNKNOWN_AUTHORITY, authority_of, place_of, source_kind
-from knowledge.pages.paths import clean_path
+from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.search.use.events import SearchedFor
 from knowledge.state.ports import Filters
@@ -65,9 +65,13 @@ R = TypeVar("R")
 
 
 async def show_map(services: KnowledgeServices, call: Call, arguments: MapArguments) -> MapView:
-    """Return the map of a directory."""
-    view = await services.tiers.map(arguments.path, arguments.depth, cursor=arguments.cursor)
-    await services.ledger.saw_map(call.reader, view)
+    """Return the map of a directory, of the pages with a tag, or of those around a page."""
+    view = await services.tiers.overview(arguments.path, arguments.depth, cursor=arguments.cursor)
+    gathered = is_markdown(view.path) or (
+        view.path.startswith("#") and await services.index.directory(view.path) is None
+    )
+    if not gathered:
+        await services.ledger.saw_map(call.reader, view)
     return view
 
 

@@ -30,8 +30,8 @@ Page = Annotated[str, Field(min_length=1, description="Page, e.g. 'guides/backup
 class MapArguments(Arguments):
     """Arguments of kb_map."""
 
-    path: Annotated[str, Field(description="Directory, e.g. 'guides'; '' is the root.")] = ""
-    depth: Annotated[int, Field(ge=1, le=4, description="Levels of subdirectories to show.")] = 1
+    path: Annotated[str, Field(description="Directory, e.g. 'guides', page or '#tag'; '' is the root.")] = ""
+    depth: Annotated[int, Field(ge=1, le=4, description="Levels to show.")] = 1
     cursor: Cursor = None
     journey_id: InJourney = None
 
@@ -40,7 +40,7 @@ class ReadPageArguments(Arguments):
     """Arguments of kb_read."""
 
     path: Annotated[str, Field(min_length=1, description="Page path, title or alias, e.g. 'guides/backup.md'.")]
-    section: Annotated[str | None, Field(description="Heading, or nested headings: 'Setup > Linux'.")] = None
+    section: Annotated[str | None, Field(description="Heading, 'Setup > Linux', or block '^id'.")] = None
     view: Annotated[
         Literal["outline", "full"], Field(description="outline shortens a long page to its beginning and headings.")
     ] = "outline"

@@ -115,3 +115,52 @@ async def test_a_page_that_was_read_names_its_links_also_after_a_move(tmp_path: 
                     break
                 await anyio.sleep(0.05)
         assert (await called(client, "kb_read", path="guides/deploy.md"))["links"] == ["guides/secrets.md"]
+
+
+TAGGED = {
+    "a/plan.md": "---\ntags: [Area/work]\n---\n# Plan\n\nThe plan of the year, in words. #goal\n\nSee [[idea]].\n",
+    "a/idea.md": "# Idea\n\nAn idea that nobody had before.\n\n#area #area/work/deep #goal #one\n",
+    "b/notes.md": "# Notes\n\nNotes on [the plan](../a/plan.md) of this year.\n",
+    "#inbox/new.md": "# New\n\nSomething new came in today.\n",
+}
+
+
+async def test_a_map_names_tags_and_gathers_the_pages_with_one(tmp_path: Path) -> None:
+    """Issue: `kb_map` names links, backlinks and tags within its budget."""
+    write(tmp_path / "kb", TAGGED)
+    async with serving(tmp_path) as client:
+        with anyio.fail_after(60):
+            while True:
+                lines = (await called(client, "kb_map", path="a"))["children"]
+                summaries = {line["path"]: line["summary"] for line in lines}
+                if summaries.get("a/plan.md", "").startswith("The plan") and summaries["a/idea.md"].startswith("An"):
+                    break
+                await anyio.sleep(0.05)
+        assert summaries == {
+            "a/idea.md": "An idea that nobody had before. #area #area/work/deep #goal",
+            "a/plan.md": "The plan of the year, in words. #Area/work #goal",
+        }
+        found = await called(client, "kb_map", path="#AREA")
+        assert [line["path"] for line in found["children"]] == ["a/idea.md", "a/plan.md"]
+        assert (found["title"], found["count"], found["next_cursor"]) == ("#AREA", 2, None)
+        assert [line["path"] for line in (await called(client, "kb_map", path="#one"))["children"]] == ["a/idea.md"]
+        # A directory whose name begins with the sign is a directory.
+        assert [line["path"] for line in (await called(client, "kb_map", path="#inbox"))["children"]] == [
+            "#inbox/new.md"
+        ]
+        assert "gone" in str(await client.call_tool("kb_map", {"path": "#gone"}))
+
+
+async def test_a_map_of_a_page_is_the_pages_around_it(tmp_path: Path) -> None:
+    write(tmp_path / "kb", TAGGED)
+    async with serving(tmp_path) as client:
+        with anyio.fail_after(60):
+            while True:
+                answer = await client.call_tool("kb_map", {"path": "a/plan.md"})
+                if not answer.is_error and len((found := answer.structured_content or {})["children"]) == 2:
+                    break
+                await anyio.sleep(0.05)
+        assert [line["path"] for line in found["children"]] == ["a/idea.md", "b/notes.md"]
+        assert "links to the first 1 of these, and the other 1 link to it" in found["note"]
+        read = await called(client, "kb_read", path="a/plan.md")
+        assert read["metadata"] == {"tags": ["Area/work", "goal"]}

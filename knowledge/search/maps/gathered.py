@@ -1,0 +1,120 @@
+"""Maps that gather pages from everywhere: those with a tag, and those around a page. Also the tags in the lines of a map."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from knowledge.pages.map_view import MapEntry, shortened_entry
+from knowledge.pages.paths import PageLink
+from knowledge.search.answers import MapView
+from knowledge.search.map_lines import document_entry, when
+from knowledge.search.maps.linked_pages import led_to, pages_linking_to
+from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS
+from knowledge.state.ports import DocumentRecord, Filters, IndexStore
+
+MOST_TAGS = 3
+LONGEST_TAGS = 40
+"""Tags in one line of a map, and their characters."""
+MOST_KNOWN_TAGS = 2_000
+MOST_AROUND = 60
+"""Pages around a page that are looked up in each direction."""
+
+
+async def with_tags(index: IndexStore, view: MapView) -> MapView:
+    """Return the map with tags behind the summaries of its pages, as many as have room in it."""
+    room = MAP_TOKENS * 4 - _length(asdict(view))
+    children: list[MapEntry] = []
+    for entry in view.children:
+        record = await index.document(entry.path) if entry.kind == "document" and room > 0 else None
+        shown = tagged_summary(entry.summary, record.tags) if record else entry.summary
+        more = _length(shown) - _length(entry.summary)
+        if more <= room:
+            room -= more
+            children.append(replace(entry, summary=shown))
+        else:
+            children.append(entry)
+    return replace(view, children=children)
+
+
+def tagged_summary(summary: str, tags: Sequence[str]) -> str:
+    """Return a summary with the first tags of its page behind it."""
+    shown, room = [], LONGEST_TAGS
+    for tag in [tag for tag in tags if f"#{tag}" not in summary.split()][:MOST_TAGS]:
+        room -= len(tag) + 2
+        if room < 0:
+            break
+        shown.append(f"#{tag}")
+    return " ".join(filter(None, (summary, *shown)))
+
+
+async def map_of_tag(index: IndexStore, asked: str) -> MapView | None:
+    """Return the pages with the tag `asked` or one below it (`a/b` is below `a`), whatever its case; None if no page has it."""
+    wanted = asked.casefold()
+    known = [tag for tag, _ in await index.tags(limit=MOST_KNOWN_TAGS)]
+    below = [tag for tag in known if tag.casefold() == wanted or tag.casefold().startswith(f"{wanted}/")]
+    docs: set[int] = set()
+    for tag in dict.fromkeys((asked, *below)):
+        docs |= await index.select(Filters(tags=(tag,))) or frozenset()
+    records = sorted((await index.records(docs)).values(), key=lambda record: record.path)
+    if not records:
+        return None
+    nested = [tag for tag in below if tag.casefold() != wanted]
+    summary = f"Pages with this tag{' or one below it: ' + _few(nested) if nested else ''}."
+    return _gathered(f"#{asked}", f"#{asked}", summary, records, "kb_search with filters.tags finds more")
+
+
+async def map_of_page(
+    index: IndexStore, record: DocumentRecord, links: Sequence[PageLink], *, by_name: bool
+) -> MapView:
+    """Return the page with its tags, the pages that it links to, and then those that link to it."""
+    led = await led_to(index, record.path, links[:MOST_AROUND], by_name=by_name)
+    out = [path for path in dict.fromkeys(led.values()) if path != record.path]
+    back, _ = await pages_linking_to(index, record.path, (record.title, *record.aliases), by_name=by_name)
+    further = [path for path in back[:MOST_AROUND] if path not in out]
+    around = [found for path in (*out, *further) if (found := await index.document(path)) is not None]
+    linked = sum(one.path in out for one in around)
+    view = _gathered(
+        record.path,
+        record.title,
+        tagged_summary(record.summary, record.tags),
+        around,
+        f"a page and not a directory: it links to the first {linked} of these, and the other {len(around) - linked} link to it; "
+        f"kb_read({record.path!r}) has its text",
+    )
+    return replace(view, modified=when(record.stamp.mtime_ns))
+
+
+def _gathered(path: str, title: str, summary: str, records: Sequence[DocumentRecord], note: str) -> MapView:
+    """Return a map of these pages, as many as fit."""
+    newest = max((record.stamp.mtime_ns for record in records), default=0)
+    view = MapView(
+        path,
+        title,
+        summary,
+        derived=True,
+        children=(),
+        count=len(records),
+        modified=when(newest) if newest else None,
+        truncated=False,
+        note=note,
+    )
+    room = MAP_TOKENS * 4 - NOTE_CHARACTERS - _length(asdict(view))
+    shown: list[MapEntry] = []
+    for record in records:
+        entry = shortened_entry(document_entry(record))
+        room -= _length(asdict(entry)) + 1
+        if room < 0:
+            break
+        shown.append(entry)
+    left = len(records) - len(shown)
+    return replace(view, children=shown, truncated=left > 0, note=f"{left} more pages; {note}" if left else note)
+
+
+def _few(tags: Sequence[str]) -> str:
+    return ", ".join(f"#{tag}" for tag in tags[:MOST_TAGS]) + (", ..." if len(tags) > MOST_TAGS else "")
+
+
+def _length(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
