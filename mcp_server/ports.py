@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs.supervisor import Runs
+    from mcp_server.web.link_graph.graphs import LinkGraphs
 
 
 class ListedTool(Protocol):
@@ -296,7 +297,15 @@ class HasFreshness(Protocol):
         """Bring the index up to date for at most so many seconds, and return what it still lacks."""
 
 
-class WebServices(GateServices, HasWriting, HasFreshness, Protocol):
+class HasLinkGraph(Protocol):
+    """The graph of links between pages."""
+
+    @property
+    def load_link_graphs(self) -> Callable[[], Awaitable[LinkGraphs]]:
+        """The graph, and its computation."""
+
+
+class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, Protocol):
     """For the pages that people look at."""
 
 

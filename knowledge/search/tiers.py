@@ -244,8 +244,13 @@ class Tiers:
             untrusted = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(found))
         return replace(reading, tainted=True) if untrusted else reading
 
+    @property
+    def links_by_name(self) -> bool:
+        """Whether ordinary links, too, are found by name, because Obsidian keeps its settings in the folder."""
+        return self._vault.is_obsidian()
+
     async def _with_links(self, reading: PageReading, aliases: Sequence[str], links: Sequence[PageLink]) -> PageReading:
-        names, by_name = (reading.title, *aliases), self._vault.is_obsidian()
+        names, by_name = (reading.title, *aliases), self.links_by_name
         canvases = await self._others.canvases_showing(reading.path, names) if by_name else ()
         linked = await linked_pages(self._index, reading.path, names, links, by_name=by_name, canvases=canvases)
         note = "; ".join(filter(None, (reading.note, linked.note))) or None

@@ -187,6 +187,7 @@ async def open_app(
             ledger=ledger,
             load_writing=writing,
             load_journeys=journeys,
+            load_link_graphs=base.load_link_graphs,
             taints=Taints(base.state, utc_now, settings.trusted_places),
             freshen_index=lambda wait_s: fresh_index.freshened(base, wait_s, by_words=True),
             connectors=connectors,

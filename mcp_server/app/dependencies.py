@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mcp_server.ports import ListedTool
     from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs.supervisor import Runs
+    from mcp_server.web.link_graph.graphs import LinkGraphs
 
 MOST_WAITING = 100
 """Calls of one process that may wait for a person at the same time; each polls several times a second."""
@@ -66,6 +67,7 @@ class Services:
     ledger: ReadingLedger
     load_writing: Callable[[], Writing]
     load_journeys: Callable[[], Runner]
+    load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
     taints: Taints
     freshen_index: Callable[[float], Awaitable[IndexState]]
     connectors: Mapping[str, Callable[[], Connector]] = field(default_factory=dict)

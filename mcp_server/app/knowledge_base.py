@@ -33,7 +33,7 @@ from mcp_server.app.factories.embedder import Embedding, embedding
 from mcp_server.app.factories.reranker import ChosenReranker
 from mcp_server.app.settings.settings import Settings
 from mcp_server.late_module import LateModule
-from mcp_server.workers.index_steps import PagesApart
+from mcp_server.workers.index_steps import PagesApart, linked_documents_in
 from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from mcp_server.app.factories.engines import Follower
     from mcp_server.app.factories.writer import Writing
     from mcp_server.models import locations as model_locations
+    from mcp_server.web.link_graph import graphs as link_graphs
+    from mcp_server.web.link_graph.graphs import LinkGraphs
 else:
     # Loaded with the first call that needs them: together they take longer than the whole start.
     indexers = LateModule("knowledge.index.indexer")
@@ -64,6 +66,7 @@ else:
     writer = LateModule("mcp_server.app.factories.writer")
     shared_database = LateModule("mcp_server.app.factories.postgres")
     model_locations = LateModule("mcp_server.models.locations")
+    link_graphs = LateModule("mcp_server.web.link_graph.graphs")
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -73,6 +76,7 @@ STATE_FILE = "state.db"
 INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
 MODELS_FOLDER = "models"
+GRAPH_FOLDER = "graph"
 LOCKS_FOLDER = "locks"
 OUTBOX_LOCKS_FOLDER = "errands"  # not renamed with the code: processes of an older version must meet at the same locks
 SUMMARIES = "summaries"
@@ -125,6 +129,8 @@ class KnowledgeBase:
     """The engines on search servers, which need to follow the index."""
     load_writing: Callable[[Sources, ContradictionJudge | None], Writing]
     """Builds the writer from the source of evidence in other services and the model that judges contradictions. Call it once."""
+    load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
+    """Returns what computes the graph of links for people."""
     locks: PageLocks
     outbox_locks: PageLocks
     """Locks of acts in other services, kept separate because such acts are slow and no page should wait for them."""
@@ -240,6 +246,15 @@ async def open_base(
         vectors = Once(lambda: finders.vector_engine())  # noqa: PLW0108 - a late name is resolved when it is called
         qdrant = Once(lambda: servers.qdrant_index(settings, folder))
         meilisearch = Once(lambda: servers.meilisearch_index(settings, folder, index))
+        graphs = Once(
+            lambda: link_graphs.LinkGraphs(
+                index,
+                index.path,
+                linked_documents_in,
+                folder / GRAPH_FOLDER,
+                links_by_name=lambda: tiers().links_by_name,
+            )
+        )
         reranker = ChosenReranker(settings, models_below(folder, vault.root))
         embed = embedding(settings, index, models_below(folder, vault.root))
         workers = Workers()
@@ -253,7 +268,19 @@ async def open_base(
         outbox_locks = (
             shared_database.locks_on(state, outbox_here, of=f" {OUTBOX_LOCKS_FOLDER}") if shared else outbox_here
         )
-        for part in (keyword, vectors, qdrant, meilisearch, embed, reranker, workers, apart, locks, outbox_locks):
+        for part in (
+            keyword,
+            vectors,
+            qdrant,
+            meilisearch,
+            embed,
+            reranker,
+            graphs,
+            workers,
+            apart,
+            locks,
+            outbox_locks,
+        ):
             stack.push_async_callback(part.close)
 
         async def engines() -> Engines:
@@ -334,6 +361,7 @@ async def open_base(
             lease=indexing_lease(folder) if shared else INDEXING_LEASE,
             followers=followers,
             load_writing=writing,
+            load_link_graphs=graphs.get,
             locks=locks,
             outbox_locks=outbox_locks,
         )

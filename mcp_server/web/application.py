@@ -47,6 +47,7 @@ STATIC = {
     "review.css": "text/css",
     "read.css": "text/css",
     "graph.css": "text/css",
+    "graph.js": "text/javascript",
     "live.js": "text/javascript",
     "passkey.js": "text/javascript",
     "shortcuts.js": "text/javascript",
@@ -147,6 +148,7 @@ def page_routes() -> list[Route]:
         Route("/page/new", acts(editing.save, "/pages"), methods=["POST"]),
         Route("/file", reads(files.file)),
         Route("/graph", reads(link_graph.graph)),
+        Route("/graph/data", reads(link_graph.data)),
         Route("/history", reads(history.timeline)),
         Route("/history/lines", reads(history.lines)),
         Route("/diff", reads(history.difference)),
@@ -210,6 +212,7 @@ async def login(request: Request) -> Response:
         secure=(page_context.public_url or "").startswith("https:") and not page_context.is_local(request),
         path="/",
     )
+    answer.background = BackgroundTask(link_graph.prepare, page_context.services)
     return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from knowledge.index.embed.ports import Embedder
     from knowledge.index.embed.static import StaticEmbedder
     from knowledge.index.ports import KeywordIndex
-    from knowledge.state.ports import IndexIdentity
+    from knowledge.state.ports import IndexIdentity, IndexPosition, LinkedDocument
     from mcp_server.app.factories import keywords
 else:
     keywords = LateModule("mcp_server.app.factories.keywords")
@@ -69,10 +70,8 @@ async def _indexed(step: _IndexingStep) -> IndexedPages:
     # Here and not above: the server imports this module at its start, and the indexer only later.
     from knowledge.index.indexer import Indexer
 
-    store = await SqliteIndexStore.open(step.index)
+    store = await _opened(step.index)
     try:
-        if store.rebuilt:
-            raise DatabaseUnavailable(str(step.index), f"it was damaged ({store.rebuilt}) and is being rebuilt")
         keyword = keywords.keyword_engine(step.keyword)
 
         async def opened() -> KeywordIndex:
@@ -87,6 +86,32 @@ async def _indexed(step: _IndexingStep) -> IndexedPages:
             await keyword.close()
     finally:
         await store.close()
+
+
+def linked_documents_in(index: Path) -> tuple[IndexPosition, Sequence[LinkedDocument]]:
+    """Return all documents of the index with their links, and its position before they were read.
+
+    Raises:
+        DatabaseUnavailable: the index was damaged.
+    """
+    return anyio.run(_linked_documents_in, index)
+
+
+async def _linked_documents_in(index: Path) -> tuple[IndexPosition, Sequence[LinkedDocument]]:
+    store = await _opened(index)
+    try:
+        # The position first: a page that is written meanwhile then makes the documents count as outdated.
+        return await store.position(), await store.linked_documents()
+    finally:
+        await store.close()
+
+
+async def _opened(index: Path) -> SqliteIndexStore:
+    store = await SqliteIndexStore.open(index)
+    if store.rebuilt:
+        await store.close()
+        raise DatabaseUnavailable(str(index), f"it was damaged ({store.rebuilt}) and is being rebuilt")
+    return store
 
 
 async def _static_embedder_for(identity: IndexIdentity) -> Embedder:

@@ -28,7 +28,15 @@ pytestmark = pytest.mark.external
 
 WIDTHS = {360: 740, 768: 1024, 1440: 900}
 NO_PAGES = frozenset(
-    {"/events", "/file", "/static/{name}", "/journeys/{id}/events", f"{PROOF}{{challenge}}", "/login/{secret}"}
+    {
+        "/events",
+        "/file",
+        "/static/{name}",
+        "/graph/data",
+        "/journeys/{id}/events",
+        f"{PROOF}{{challenge}}",
+        "/login/{secret}",
+    }
 )
 """Addresses that are read by programs, and the one that needs a fresh link."""
 LINKS = f"# Links\n\nSee [deploying]({PAGE}), [[Onboarding]], [the queue](decisions/0001-queue.md) and [[no page]].\n"

@@ -60,27 +60,31 @@ class Neighbourhood:
     two_away: LinkCount = LinkCount(0)
 
 
-async def neighbourhood(index: IndexStore, path: str, *, steps: int, most: int) -> Neighbourhood | None:
+async def neighbourhood(
+    index: IndexStore, path: str, *, steps: int, most: int, by_name: bool = False
+) -> Neighbourhood | None:
     """Return the neighbourhood of the page, at most `most` pages, or None if the index has no page there.
 
-    Both directions get half of the room, or what the other leaves.
+    Both directions get half of the room, or what the other leaves. With `by_name` ordinary links, too, are found by name, as in a
+    folder of Obsidian.
     """
+    links = _Links(index, by_name=by_name)
     found = await index.linked_documents([path])
     if not found:
         return None
     (middle,) = found
-    out, missing = await _targets(index, middle)
-    back, all_back = await _linking(index, [middle], MOST_LINKING)
+    out, missing = await links.targets(middle)
+    back, all_back = await links.linking([middle], MOST_LINKING)
     linking = sorted({row[0] for row in back})
     sides = _sides(out, linking, most)
     documents = await index.linked_documents(sides)
     near = {page.path: NearPage(page.path, page.title, sides[page.path], 1) for page in documents}
     two_away = LinkCount(0)
     if steps > 1:
-        further, two_away = await _further(index, path, documents, sides, most - len(near))
+        further, two_away = await links.further(path, documents, sides, most - len(near))
         near |= {page.path: page for page in further}
         documents = [*documents, *await index.linked_documents([page.path for page in further])]
-    edges = await _edges_among(index, [middle, *documents])
+    edges = await links.among([middle, *documents])
     edges |= {(path, page) for page in out if page in near} | {(page, path) for page in linking if page in near}
     ordered = [near[page] for page in dict.fromkeys([*sides, *near]) if page in near]
     return Neighbourhood(
@@ -95,33 +99,72 @@ async def neighbourhood(index: IndexStore, path: str, *, steps: int, most: int) 
     )
 
 
-async def _targets(index: IndexStore, page: LinkedDocument) -> tuple[list[str], tuple[str, ...]]:
-    """Return the other pages that the page links to, in the order of its links, and the targets that no page has."""
-    links = page.links[:MOST_LINKS]
-    led = await followed(index, [LinkRow(page.path, link) for link in links], most_names=MOST_NAMES)
-    lost = [link.path for link, target in zip(links, led, strict=True) if target is None and _names_a_page(link.path)]
-    return list(dict.fromkeys(target for target in led if target not in (None, page.path))), tuple(dict.fromkeys(lost))
+class _Links:
+    """Follows links of the index."""
+
+    def __init__(self, index: IndexStore, *, by_name: bool) -> None:
+        self._index, self._by_name = index, by_name
+
+    async def _followed(self, rows: Sequence[LinkRow]) -> list[str | None]:
+        return await followed(self._index, rows, most_names=MOST_NAMES, by_name=self._by_name)
+
+    async def targets(self, page: LinkedDocument) -> tuple[list[str], tuple[str, ...]]:
+        """Return the other pages that the page links to, in the order of its links, and the targets that no page has."""
+        links = page.links[:MOST_LINKS]
+        led = await self._followed([LinkRow(page.path, link) for link in links])
+        lost = [
+            link.path for link, target in zip(links, led, strict=True) if target is None and names_a_page(link.path)
+        ]
+        return list(dict.fromkeys(target for target in led if target not in (None, page.path))), tuple(
+            dict.fromkeys(lost)
+        )
+
+    async def linking(self, pages: Sequence[LinkedDocument], limit: int) -> tuple[list[tuple[str, str]], bool]:
+        """Return the links from other pages to these, as (page, target), and whether that is all of them."""
+        keys = frozenset[str]().union(*(keys_of_links_to(page.path, (page.title, *page.aliases)) for page in pages))
+        rows = await self._index.linking(keys, limit=limit) if keys else ()
+        wanted = {page.path for page in pages}
+        led = await self._followed(rows)
+        found = [
+            (row.page, target)
+            for row, target in zip(rows, led, strict=True)
+            if target in wanted and target is not None and row.page != target
+        ]
+        return list(dict.fromkeys(found)), len(rows) < limit
+
+    async def further(
+        self, path: str, documents: Sequence[LinkedDocument], sides: Mapping[str, Side], room: int
+    ) -> tuple[list[NearPage], LinkCount]:
+        """Return the pages that are connected to these, those with most connections first, and how many there are."""
+        rows = [LinkRow(page.path, link) for page in documents for link in page.links][:MOST_ROWS]
+        led = await self._followed(rows)
+        ahead = {(row.page, target) for row, target in zip(rows, led, strict=True) if target is not None}
+        back, all_back = await self.linking(documents, MOST_ROWS)
+        through = [(far, near) for near, far in sorted(ahead)] + sorted(back)
+        known = {path, *sides}
+        ties = [(far, near) for far, near in through if far not in known]
+        counted = Counter(far for far, _ in dict.fromkeys(ties))
+        first = dict(reversed(ties))
+        best = sorted(counted, key=lambda page: (-counted[page], page))[: max(0, room)]
+        titles = {page.path: page.title for page in await self._index.linked_documents(best)}
+        further = [NearPage(page, titles[page], sides[first[page]], 2) for page in best if page in titles]
+        return further, LinkCount(len(counted), not all_back or len(rows) == MOST_ROWS)
+
+    async def among(self, documents: Collection[LinkedDocument]) -> set[tuple[str, str]]:
+        """Return the links from one of these documents to another."""
+        paths = {page.path for page in documents}
+        rows = [LinkRow(page.path, link) for page in documents for link in page.links][:MOST_ROWS]
+        led = await self._followed(rows)
+        return {
+            (row.page, target)
+            for row, target in zip(rows, led, strict=True)
+            if target is not None and target in paths and target != row.page
+        }
 
 
-def _names_a_page(path: str) -> bool:
+def names_a_page(path: str) -> bool:
     """Return whether a link with that path is meant for a page, and not for a picture or another file."""
     return is_markdown(path) or not _FILE.search(path)
-
-
-async def _linking(
-    index: IndexStore, pages: Sequence[LinkedDocument], limit: int
-) -> tuple[list[tuple[str, str]], bool]:
-    """Return the links from other pages to these, as (page, target), and whether that is all of them."""
-    keys = frozenset[str]().union(*(keys_of_links_to(page.path, (page.title, *page.aliases)) for page in pages))
-    rows = await index.linking(keys, limit=limit) if keys else ()
-    wanted = {page.path for page in pages}
-    led = await followed(index, rows, most_names=MOST_NAMES)
-    found = [
-        (row.page, target)
-        for row, target in zip(rows, led, strict=True)
-        if target in wanted and target is not None and row.page != target
-    ]
-    return list(dict.fromkeys(found)), len(rows) < limit
 
 
 def _sides(out: Sequence[str], linking: Sequence[str], most: int) -> dict[str, Side]:
@@ -133,34 +176,3 @@ def _sides(out: Sequence[str], linking: Sequence[str], most: int) -> dict[str, S
     shown = ahead[:room]
     found: dict[str, Side] = {page: "both" if page in both else "out" for page in shown}
     return found | dict.fromkeys(behind[: most - len(shown)], "in")
-
-
-async def _further(
-    index: IndexStore, path: str, documents: Sequence[LinkedDocument], sides: Mapping[str, Side], room: int
-) -> tuple[list[NearPage], LinkCount]:
-    """Return the pages that are connected to these, those with most connections first, and how many there are."""
-    rows = [LinkRow(page.path, link) for page in documents for link in page.links][:MOST_ROWS]
-    led = await followed(index, rows, most_names=MOST_NAMES)
-    ahead = {(row.page, target) for row, target in zip(rows, led, strict=True) if target is not None}
-    back, all_back = await _linking(index, documents, MOST_ROWS)
-    through = [(far, near) for near, far in sorted(ahead)] + sorted(back)
-    known = {path, *sides}
-    ties = [(far, near) for far, near in through if far not in known]
-    counted = Counter(far for far, _ in dict.fromkeys(ties))
-    first = dict(reversed(ties))
-    best = sorted(counted, key=lambda page: (-counted[page], page))[: max(0, room)]
-    titles = {page.path: page.title for page in await index.linked_documents(best)}
-    further = [NearPage(page, titles[page], sides[first[page]], 2) for page in best if page in titles]
-    return further, LinkCount(len(counted), not all_back or len(rows) == MOST_ROWS)
-
-
-async def _edges_among(index: IndexStore, documents: Collection[LinkedDocument]) -> set[tuple[str, str]]:
-    """Return the links from one of these documents to another."""
-    paths = {page.path for page in documents}
-    rows = [LinkRow(page.path, link) for page in documents for link in page.links][:MOST_ROWS]
-    led = await followed(index, rows, most_names=MOST_NAMES)
-    return {
-        (row.page, target)
-        for row, target in zip(rows, led, strict=True)
-        if target is not None and target in paths and target != row.page
-    }

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from starlette.responses import Response
+import anyio.to_thread
+from starlette.background import BackgroundTask
+from starlette.responses import JSONResponse, Response
 
-from knowledge.errors import InvalidPath
+from knowledge.errors import InvalidPath, KnowledgeError
 from knowledge.pages.paths import clean_path
 from knowledge.search.maps.neighbourhood import LinkCount, NearPage, Neighbourhood, neighbourhood
+from knowledge.state.ports import Progress
+from mcp_server.ports import WebServices
 from mcp_server.web.link_graph.folder_colours import folder_groups
 from mcp_server.web.link_graph.neighbourhood_picture import picture
+from mcp_server.web.link_graph.overview import GraphOverview
+from mcp_server.web.link_graph.overview_picture import overview_picture
 from mcp_server.web.page_context import PageRequest, see
-from mcp_server.web.text.site_addresses import graph_address, page_address
+from mcp_server.web.text.site_addresses import folder_address, graph_address, page_address
 
 MOST_PAGES = 150
 """Pages of one neighbourhood."""
 MOST_CHOICES = 20
+SOON = 1_000
+"""Pages up to which the whole graph is computed before the answer, since that takes less than a second."""
 LONGEST_NAME = 1_000
 
 
@@ -25,18 +35,87 @@ async def graph(request: PageRequest) -> Response:
     """Show the links around the page that the address names, or of the whole knowledge base."""
     asked = request.query.get("path", "").strip()[:LONGEST_NAME]
     if not asked:
-        return await request.show("graph.html", {"here": "/graph", "asked": ""})
+        return await _whole(request)
     steps = 2 if request.query.get("steps") == "2" else 1
     path = _cleaned(asked)
-    around = await neighbourhood(request.services.index, path, steps=steps, most=MOST_PAGES) if path else None
-    if around is not None:
-        found = around
-        return await request.show("neighbourhood.html", lambda: _shown(found, steps))
+    found = await _around(request, path, steps) if path else None
+    if found is not None:
+        around = found
+        return await request.show("neighbourhood.html", lambda: _shown(around, steps))
     choices = await _choices(request, asked)
     if len(choices) == 1:
         return see(graph_address(choices[0]))
     values = {"here": "/graph", "asked": asked, "choices": choices, "page_address": page_address}
     return await request.show("graph_choice.html", {**values, "graph_address": graph_address}, 300 if choices else 404)
+
+
+async def prepare(services: WebServices) -> None:
+    """Have the graph of a large knowledge base laid out before a person asks for it: the first time takes a few seconds."""
+    if (await services.index.progress()).done > SOON:
+        await (await services.load_link_graphs()).renew_later()
+
+
+async def _whole(request: PageRequest) -> Response:
+    """Show the graph as it was last computed, and have it computed again after the answer if the index has changed."""
+    graphs = await request.services.load_link_graphs()
+    progress = await request.services.index.progress()
+    overview, trouble = await graphs.overview(), ""
+    current = await graphs.is_current(overview)
+    if not current and progress.done <= SOON:
+        try:
+            overview, current = await graphs.renew(), True
+        except KnowledgeError as error:
+            trouble = str(error)
+    answer = await request.show("graph.html", lambda: _overview(overview, progress, current=current, trouble=trouble))
+    if not current and not trouble:
+        answer.background = BackgroundTask(graphs.renew_later)
+    return answer
+
+
+def _overview(overview: GraphOverview | None, progress: Progress, *, current: bool, trouble: str) -> Mapping[str, Any]:
+    return {
+        "here": "/graph",
+        "asked": "",
+        "overview": overview,
+        "picture": overview_picture(overview) if overview and overview.drawn else "",
+        "progress": progress,
+        "current": current,
+        "trouble": trouble,
+        "page_address": page_address,
+        "graph_address": graph_address,
+        "folder_address": folder_address,
+    }
+
+
+async def data(request: PageRequest) -> Response:
+    """Return the graph for the page's script, as last computed; with `current=1`, and if there is none, first computed again.
+
+    A script that names the one it has (`If-None-Match`) gets a short answer if that is still the same.
+    """
+    graphs = await request.services.load_link_graphs()
+    overview = await graphs.overview()
+    if overview is None or request.query.get("current") == "1":
+        try:
+            overview = await graphs.renew()
+        except KnowledgeError as error:
+            return JSONResponse({"error": str(error)}, 503)
+    try:
+        packed = await anyio.to_thread.run_sync(graphs.data_file.read_bytes)
+    except OSError as error:
+        return JSONResponse({"error": f"The graph's file can't be read: {error.strerror}. Load the page again."}, 503)
+    tag = f'"{hashlib.blake2b(packed, digest_size=12).hexdigest()}"'
+    headers = {"etag": tag, "x-graph-current": str(int(await graphs.is_current(overview)))}
+    if request.http.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    if "gzip" not in request.http.headers.get("accept-encoding", ""):
+        plain = await anyio.to_thread.run_sync(gzip.decompress, packed)
+        return Response(plain, media_type="application/json", headers=headers)
+    return Response(packed, media_type="application/json", headers={**headers, "content-encoding": "gzip"})
+
+
+async def _around(request: PageRequest, path: str, steps: int) -> Neighbourhood | None:
+    by_name = request.services.tiers.links_by_name
+    return await neighbourhood(request.services.index, path, steps=steps, most=MOST_PAGES, by_name=by_name)
 
 
 def _cleaned(asked: str) -> str:

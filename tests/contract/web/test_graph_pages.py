@@ -9,12 +9,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from mcp_server.web.link_graph import pages
 from mcp_server.web.text.sanitize import has_hidden
 from tests.browser.payloads import MARKUP
-from tests.support.web.review_pages import Place, kept
+from tests.support.web.review_pages import Place, Visitor, kept
 
 FENCE = 1
 TEA = {
@@ -118,11 +119,17 @@ async def test_hostile_titles_and_paths_are_only_text(place: Place) -> None:
         hostile[f"{name}.md"] = f'---\ntitle: "{title}"\n---\n[tea](tea.md) and [[{payload}]]\n'
     await write(place, hostile)
     visitor = await place.visitor()
-    addresses = ["/graph?path=tea.md&steps=2", *(f"/graph?path={quote(name)}" for name in [*hostile, *payloads])]
+    addresses = [
+        "/graph?path=tea.md&steps=2",
+        "/graph",
+        *(f"/graph?path={quote(name)}" for name in [*hostile, *payloads]),
+    ]
     for address in addresses:
         inert(await visitor.look(address))
         assert visitor.status in (200, 300, 404)
     assert len(lists(await visitor.look(addresses[0]))["in"]) == len(hostile) + 2
+    held = (await drawn_data(visitor)).json()
+    assert not any(has_hidden(text) for text in (*held["titles"], *held["names"], *filter(None, held["folders"])))
 
 
 class _Active(HTMLParser):
@@ -155,8 +162,109 @@ def inert(html: str) -> None:
     assert not has_hidden(unescape(html))
 
 
-async def test_a_stranger_sees_nothing(place: Place) -> None:
+# --- the whole graph --------------------------------------------------------------------------------------------------
+
+
+def inside(html: str, part: str) -> str:
+    """Return the section of the page with that id."""
+    found = re.search(rf'<section aria-labelledby="{part}"[^>]*>(.*?)</section>', html, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+async def drawn_data(visitor: Visitor, query: str = "", **headers: str) -> httpx.Response:
+    return await visitor.http.get(f"/graph/data{query}", headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+
+async def test_the_whole_graph_is_told_in_lists_and_as_a_picture_of_the_largest_pages(place: Place) -> None:
+    visitor = await place.visitor()
+    html = await visitor.look("/graph")
+    assert "6 pages, 5 links between them, 1 page without a link" in html
+    most = re.findall(r'href="/page\?path=([^"]*)"', inside(html, "most"))
+    assert most == ["tea.md", "kitchen/pot.md", "kitchen/water.md", "garden/well.md"]
+    assert "2 in, 2 out" in inside(html, "most")
+    assert re.findall(r'href="/page\?path=([^"]*)"', inside(html, "alone")) == ["alone.md"]
+    missing = " ".join(re.sub("<[^>]*>", " ", inside(html, "missing")).split())
+    assert missing == "Links to pages that don't exist 2 leaves.md from 1 page nowhere from 1 page"
+    rows = [re.sub("<[^>]*>", " ", row).split() for row in re.findall("<tr>.*?</tr>", inside(html, "folders"))[1:]]
+    assert rows == [["top", "level", "3", "1", "3"], ["kitchen", "2", "0", "4"], ["garden", "1", "0", "1"]]
+    (picture,) = re.findall(r'<svg class="whole".*?</svg>', html, re.DOTALL)
+    assert picture.count("<circle") == len(TEA)
+    assert "data-pending" not in html
+
+
+async def test_the_script_gets_all_pages_and_links_and_a_short_answer_if_it_has_them(place: Place) -> None:
+    visitor = await place.visitor()
+    answer = await drawn_data(visitor)
+    held = answer.json()
+    assert answer.headers["x-graph-current"] == "1"
+    assert held["paths"] == sorted(TEA)
+    assert held["titles"][held["paths"].index("kitchen/pot.md")] == "Pot"
+    ends = iter(held["edges"])
+    edges = {(held["paths"][a], held["paths"][b]) for a, b in zip(ends, ends, strict=True)}
+    assert edges == {
+        ("tea.md", "kitchen/pot.md"),
+        ("tea.md", "kitchen/water.md"),
+        ("kitchen/pot.md", "tea.md"),
+        ("kitchen/water.md", "garden/well.md"),
+        ("breakfast.md", "tea.md"),
+    }
+    assert len(held["x"]) == len(held["y"]) == len(held["of"]) == len(TEA)
+    again = await drawn_data(visitor, if_none_match=answer.headers["etag"])
+    assert (again.status_code, again.content) == (304, b"")
+    unpacked = await drawn_data(visitor, accept_encoding="identity")
+    assert "content-encoding" not in unpacked.headers
+    assert unpacked.json() == held
+
+
+async def test_an_unchanged_index_costs_no_second_computation_and_a_changed_one_keeps_the_places(place: Place) -> None:
+    visitor = await place.visitor()
+    first = await drawn_data(visitor)
+    graphs = await place.app.base.load_link_graphs()
+    written = graphs.data_file.stat()
+    await graphs.renew()
+    assert graphs.data_file.stat() == written
+    await write(place, {"new.md": "# New\n\nSee [[tea]].\n"})
+    second = await drawn_data(visitor, "?current=1", if_none_match=first.headers["etag"])
+    assert second.status_code == 200
+    before, after = first.json(), second.json()
+    places = {path: (x, y) for path, x, y in zip(after["paths"], after["x"], after["y"], strict=True)}
+    assert {path: places[path] for path in before["paths"]} == {
+        path: (x, y) for path, x, y in zip(before["paths"], before["x"], before["y"], strict=True)
+    }
+    assert "new.md" in places
+
+
+async def test_a_large_graph_is_shown_as_it_was_while_it_is_updated(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "SOON", 0)
+    visitor = await place.visitor()
+    await pages.prepare(place.app.services)
+    assert "data-pending" not in await visitor.look("/graph"), "it was laid out before anybody asked"
+    await write(place, {"new.md": "# New\n\nSee [[tea]].\n"})
+    html = await visitor.look("/graph")
+    assert "It is being updated." in html
+    assert f"{len(TEA)} pages" in html
+    assert (await drawn_data(visitor, "?current=1")).headers["x-graph-current"] == "1"
+    html = await visitor.look("/graph")
+    assert "data-pending" not in html
+    assert f"{len(TEA) + 1} pages" in html
+
+
+async def test_damaged_files_of_the_graph_are_computed_again(place: Place) -> None:
+    visitor = await place.visitor()
+    held = (await drawn_data(visitor)).json()
+    graphs = await place.app.base.load_link_graphs()
+    for file in graphs.data_file.parent.iterdir():
+        file.write_bytes(b"{}")
+    assert f"{len(TEA)} pages" in await visitor.look("/graph")
+    assert (await drawn_data(visitor)).json() == held
+
+
+async def test_strangers_see_nothing(place: Place) -> None:
     stranger = await place.visitor(logged_in=False)
-    await stranger.look("/graph?path=tea.md")
-    assert stranger.status == 404
-    assert "tea" not in stranger.html.lower()
+    for address in ("/graph?path=tea.md", "/graph", "/graph/data"):
+        await stranger.look(address)
+        assert stranger.status == 404
+        assert "tea" not in stranger.html.lower()

@@ -1,0 +1,1 @@
+"""Positions for the pages of a graph of links."""
