@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from knowledge.pages.markdown.blocks import Block
 
 ANY_LENGTH = 10**9  # no page is longer
+LONG_LIST = 200
+"""Lines. A longer list may be cut between its items."""
 _DEFINITION = re.compile(r"^ {0,3}\[(\^?[^\]\n]{1,999})\]:.*(?:\n(?: {4}|\t).*)*+", re.MULTILINE)
 _LABEL = re.compile(r"\[(\^?[^\[\]]{1,999})\]")
 
@@ -27,17 +31,30 @@ class PageSlice:
     address: str = ""
 
 
+def starts_of(blocks: Sequence[Block]) -> list[int]:
+    """Return the lines, from 0, at which a part may begin: those of outermost blocks, and of the items of long lists."""
+    starts: list[int] = []
+    for block in blocks:
+        starts.append(block.start)
+        if block.items and block.end - block.start > LONG_LIST:
+            starts += [line for line in block.items if line > block.start]
+    return starts
+
+
 def lines_of_part(lines: Sequence[str], blocks: Sequence[Block], body: int, part: PageSlice) -> tuple[int, int]:
     """Return the first line of the part and the one after its last, from 0; `body` is the first line of the page's text."""
-    first, room = body, part.most
+    starts, first, room = starts_of(blocks), body, part.most
     if part.start > body + 1:
-        first = next((block.start for block in blocks if block.end >= part.start), len(lines))
-    for block in blocks:
-        if block.start < first:
+        after = bisect_right(starts, part.start - 1)
+        first = starts[after - 1] if after else body
+    if part.start > len(lines):
+        first = len(lines)
+    for start, end in pairwise([*starts, len(lines)]):
+        if start < first:
             continue
-        if room <= 0 or block.start >= part.last:
-            return first, block.start
-        room -= sum(len(line) + 1 for line in lines[block.start : block.end])
+        if room <= 0 or start >= part.last:
+            return first, start
+        room -= sum(len(line) + 1 for line in lines[start:end])
     return first, len(lines)
 
 

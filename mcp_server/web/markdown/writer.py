@@ -255,7 +255,7 @@ class HtmlWriter:
     def _table(self, token: Token, _: Sequence[Token], __: int) -> str:
         if token.nesting < 0:
             return "</table></div>\n"
-        return '<div class="table" role="region" aria-label="Table" tabindex="0"><table>'
+        return f"{_TABLE}<table>"
 
     def _cell(self, token: Token, _: Sequence[Token], __: int) -> str:
         side = str(token.attrs.get("style", "")).removeprefix("text-align:")
@@ -376,9 +376,9 @@ class HtmlWriter:
             self._in_link += 1
             return opening
         if piece.closing:
-            return f"</{piece.name}>"
+            return "</table></div>" if piece.name == "table" else f"</{piece.name}>"
         attributes = "".join(f' {name}="{attribute(value)}"' for name, value in kept_attributes(piece))
-        return f"<{piece.name}{attributes}>"
+        return f"{_TABLE if piece.name == 'table' else ''}<{piece.name}{attributes}>"
 
     # --- addresses ----------------------------------------------------------------------------------------------------
 
@@ -472,6 +472,8 @@ _Line = tuple[Sequence[Token], Sequence[str], int]
 """The tokens of a line, their words, and the place of the one that is written."""
 _NO_LINE: _Line = ((), (), 0)
 _NO_TOKEN = Token("link_close", "a", -1)
+_TABLE = '<div class="table" role="region" aria-label="Table" tabindex="0">'
+"""Around every table: on a narrow screen it is moved inside, by hand or by keys."""
 _MISSING = '<span class="missing" title="{0}">'
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from knowledge.pages.document import Document, Heading, anchors
-from mcp_server.web.markdown.page_parts import PageSlice
+from mcp_server.web.markdown.page_parts import PageSlice, starts_of
 from mcp_server.web.markdown.rendered_page import PageLinks, RenderedBlock
 from mcp_server.web.markdown.renderer import render
 from mcp_server.web.text.sanitize import sanitize
@@ -47,7 +47,7 @@ def part_from(document: Document, line: int, *, with_front: bool) -> PagePart:
     while len(lines) > 1 and not lines[-1].strip():
         lines.pop()
     begin = 1 if with_front else document.body_line
-    starts = [begin, *(block.start + 1 for block in document.blocks if block.start + 1 > begin)]
+    starts = [begin, *(start + 1 for start in starts_of(document.blocks) if start + 1 > begin)]
     at = max((number for number, start in enumerate(starts) if start <= line), default=0)
     first, room = starts[at], MOST_CHARACTERS
     last = len(lines)

@@ -25,7 +25,7 @@ DEEPEST = 40
 """Levels of quotes and lists that are followed; the parser drops deeper text, so the block is shown as its source."""
 LONGEST_PARAGRAPH = 100_000
 """Characters of one paragraph that are parsed. Some patterns of the parser copy the rest of the paragraph at each `<`."""
-MOST_STEPS = 300_000
+MOST_STEPS = 1_000_000
 """Steps for one page with all that it embeds. A megabyte of the handbook takes 53,000."""
 LEAST_STEPS = 20_000
 """Steps that the shortest page has. A longer one has two for each character, up to `MOST_STEPS`."""

@@ -9,6 +9,8 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mcp_server.web.markdown.renderer import render
 from mcp_server.web.markdown.syntax.parser import ParserSteps, parse_markdown
@@ -138,6 +140,106 @@ def test_refused_html_is_shown_as_text() -> None:
     assert len(shown) > 20
     for payload in shown:
         assert "<script>window.pwned" in "".join(judged(payload).text), payload
+
+
+MARKUP_PIECES = (
+    *(
+        "*",
+        "_",
+        "**",
+        "~~",
+        "==",
+        "`",
+        "```\n",
+        "~~~ x\n",
+        "[[",
+        "]]",
+        "![[",
+        "|",
+        "#",
+        "^",
+        "[^",
+        "]:",
+        "](",
+        ")",
+        "!",
+        "[",
+        "]",
+        "%%",
+        "$",
+        "$$\n",
+    ),
+    *(
+        "\n",
+        "\n\n",
+        "> ",
+        "- ",
+        "1. ",
+        "    ",
+        "\t",
+        "---\n",
+        "***\n",
+        "===\n",
+        "> [!note]- ",
+        "- [x] ",
+        "<",
+        ">",
+        "</",
+        "/>",
+        "<b>",
+        "</b>",
+    ),
+    *(
+        "<details>",
+        "</details>",
+        "<summary>",
+        "<a href=x>",
+        "</a>",
+        "<table>",
+        "<td>",
+        "</table>",
+        "<!--",
+        "-->",
+        "<?",
+        "]]>",
+        "&lt;",
+        "&#0;",
+        "\\",
+    ),
+    *(
+        "https://x.org",
+        "www.x.org",
+        "a@x.org",
+        "javascript:",
+        "word",
+        "\u202e",
+        "\u200b",
+        "\r",
+        "\x00",
+        "\ufffd",
+        "\U0001f600",
+        "\u00a0",
+        "+++\n",
+    ),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(MARKUP_PIECES), max_size=40).map("".join))
+def test_no_text_makes_the_renderer_fail_or_write_anything_unknown(text: str) -> None:
+    assert judged(text).faults == []
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.sampled_from(["*", "_", "=", "#", ">", "-", "+", "1.", "|", " ", "\n", "\n\n", "    ", "one", "two", "\\"]),
+        max_size=40,
+    )
+)
+def test_no_word_of_a_text_is_lost(pieces: list[str]) -> None:
+    words = re.findall("one|two", "".join(pieces))
+    assert re.findall("one|two", "".join(judged("".join(pieces)).text)) == words
 
 
 def bracketed(depth: int) -> str:

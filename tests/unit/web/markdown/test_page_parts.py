@@ -48,6 +48,16 @@ def test_a_part_begins_with_the_block_that_has_its_first_line() -> None:
     assert [block.first for block in render("a\n\nb\n\nc", KnownPages(), part=PageSlice(1, last=3)).blocks] == [1, 3]
 
 
+def test_a_long_list_is_cut_between_its_items_and_a_short_one_is_not() -> None:
+    text = "".join(f"{number}. item\n   - inner\n" for number in range(1, 301))
+    parts = parts_of(text, 3_000)
+    assert len(parts) > 1
+    html = "".join(block.html for part in parts for block in part.blocks)
+    assert html.count("inner") == 300
+    assert f'<ol start="{parts[1].blocks[0].first // 2 + 1}">' in html
+    assert len(parts_of("- a\n- b\n", 1)) == 1
+
+
 def test_links_to_headings_and_blocks_of_other_parts_lead_there() -> None:
     text = "[[#Section 39]] [[#^b39]] [[#Section 0]]\n\n" + LONG.partition("---\n")[2].partition("---\n")[2]
     first = render(text, KnownPages(), part=PageSlice(1, 200, address="/page?path=long.md&line="))
