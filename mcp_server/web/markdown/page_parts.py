@@ -11,8 +11,9 @@ from itertools import pairwise
 from knowledge.pages.markdown.blocks import Block
 
 ANY_LENGTH = 10**9  # no page is longer
-LONG_LIST = 200
-"""Lines. A longer list may be cut between its items."""
+LONG_BLOCK = 200
+"""Lines. A longer list may be cut between its items, and a longer table after each hundredth row."""
+ROWS_AT_ONCE = 100
 _DEFINITION = re.compile(r"^ {0,3}\[(\^?[^\]\n]{1,999})\]:.*(?:\n(?: {4}|\t).*)*+", re.MULTILINE)
 _LABEL = re.compile(r"\[(\^?[^\[\]]{1,999})\]")
 
@@ -32,13 +33,22 @@ class PageSlice:
 
 
 def starts_of(blocks: Sequence[Block]) -> list[int]:
-    """Return the lines, from 0, at which a part may begin: those of outermost blocks, and of the items of long lists."""
+    """Return the lines, from 0, at which a part may begin: those of outermost blocks, and places inside long lists and tables."""
     starts: list[int] = []
     for block in blocks:
         starts.append(block.start)
-        if block.items and block.end - block.start > LONG_LIST:
+        if block.end - block.start > LONG_BLOCK:
             starts += [line for line in block.items if line > block.start]
+            if block.kind == "table":
+                starts += range(block.start + 2 + ROWS_AT_ONCE, block.end, ROWS_AT_ONCE)
     return starts
+
+
+def head_of_table(blocks: Sequence[Block], first: int) -> int | None:
+    """Return the line of the head of the table that goes on at line `first`, None if none does."""
+    at = bisect_right(blocks, first, key=lambda block: block.start) - 1
+    cut = at >= 0 and blocks[at].kind == "table" and blocks[at].start < first < blocks[at].end
+    return blocks[at].start if cut else None
 
 
 def lines_of_part(lines: Sequence[str], blocks: Sequence[Block], body: int, part: PageSlice) -> tuple[int, int]:

@@ -13,7 +13,13 @@ from markupsafe import Markup
 from knowledge.pages.document import Heading, anchors, headings_of
 from knowledge.pages.front_matter import read_front_matter
 from knowledge.pages.markdown.blocks import scan
-from mcp_server.web.markdown.page_parts import WHOLE_PAGE, PageSlice, definitions_elsewhere, lines_of_part
+from mcp_server.web.markdown.page_parts import (
+    WHOLE_PAGE,
+    PageSlice,
+    definitions_elsewhere,
+    head_of_table,
+    lines_of_part,
+)
 from mcp_server.web.markdown.raw_html import pair_tags
 from mcp_server.web.markdown.rendered_page import OutlineEntry, PageLinks, RenderedBlock, RenderedPage
 from mcp_server.web.markdown.syntax.footnotes import footnotes_in
@@ -48,7 +54,9 @@ def render(
     first, end = lines_of_part(lines, blocks, front.body, part)
     after = end + 1 if end < len(lines) else 0
     own = PageAnchors(by_line, _by_name(headings, by_line), _block_lines(text), first + 1, end, part.address)
-    needed, shown_text = definitions_elsewhere(lines, first, end), "\n".join(lines[first:end])
+    head = head_of_table(blocks, first)
+    repeated = [] if head is None else lines[head : head + 2]
+    needed, shown_text = definitions_elsewhere(lines, first, end), "\n".join([*repeated, *lines[first:end]])
     steps, env = ParserSteps.for_text(len(needed) + len(shown_text)), dict[str, Any]()
     try:
         elsewhere = _parsed(needed, steps, env)
@@ -56,7 +64,7 @@ def render(
     except TooManySteps:
         return RenderedPage(front.metadata, tuple(_source_of(lines, first, end)), outline, next=after)
     embeds = _Embeds(links, tags, steps)
-    writer = HtmlWriter(links, own, tags, embeds.html, lines, footnotes_in(env), steps, offset=first)
+    writer = HtmlWriter(links, own, tags, embeds.html, lines, footnotes_in(env), steps, first - len(repeated), first)
     shown = tuple(RenderedBlock(one, last, _block(one, html)) for one, last, html in writer.blocks(tokens))
     notes = Markup(writer.notes(elsewhere))  # noqa: S704 - cleaned by the writer
     return RenderedPage(front.metadata, shown, outline, notes, after)

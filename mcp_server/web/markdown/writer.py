@@ -100,6 +100,9 @@ class HtmlWriter:
     footnotes: Footnotes
     steps: ParserSteps
     offset: int = 0
+    """The line, from 0, of the first line that was parsed."""
+    begin: int = 0
+    """The first line that is shown; before it is the head of a table that goes on here."""
     has_ids: bool = True
     _notes: dict[str, str] = field(default_factory=dict)
     _closings: list[str] = field(default_factory=list)
@@ -135,7 +138,7 @@ class HtmlWriter:
         first, last = min(span[0] for span in maps) + self.offset, max(span[1] for span in maps) + self.offset
         while last > first + 1 and not self.source[last - 1].strip():
             last -= 1
-        return first, last
+        return max(first, self.begin), last
 
     def _rendered(self, part: Sequence[Token]) -> str | None:
         """Return the HTML of an outermost block, None if it takes too much."""

@@ -58,6 +58,21 @@ def test_a_long_list_is_cut_between_its_items_and_a_short_one_is_not() -> None:
     assert len(parts_of("- a\n- b\n", 1)) == 1
 
 
+def test_a_long_table_is_cut_between_its_rows_and_has_its_head_in_every_part() -> None:
+    text = (
+        "intro\n\n| number | word |\n|--:|---|\n"
+        + "".join(f"| {number} | row |\n" for number in range(1_000))
+        + "\nend\n"
+    )
+    parts = parts_of(text, 3_000)
+    assert len(parts) > 3
+    tables = [block for part in parts for block in part.blocks if "<table>" in block.html]
+    assert all('<th class="right">number</th>' in block.html for block in tables)
+    assert "".join(block.html for block in tables).count("<td>row</td>") == 1_000
+    assert [(block.first, block.last) for block in tables][:2] == [(3, 304), (305, 604)]
+    assert tables[1].html.startswith('<div class="block" id="line-305">')
+
+
 def test_links_to_headings_and_blocks_of_other_parts_lead_there() -> None:
     text = "[[#Section 39]] [[#^b39]] [[#Section 0]]\n\n" + LONG.partition("---\n")[2].partition("---\n")[2]
     first = render(text, KnownPages(), part=PageSlice(1, 200, address="/page?path=long.md&line="))
