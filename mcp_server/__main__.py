@@ -69,7 +69,7 @@ VERBS: Mapping[str, Verb] = {
     "check": Verb("contradictions", "find contradictions between pages"),
     "contradictions": Verb("contradictions", "list contradictions, and dismiss those that are not"),
     "undo": Verb("undo", "undo a change of a page, an import, or all that a host did, and keep what came later"),
-    "export": Verb("inout", "copy the knowledge base to a folder or one file of JSON lines"),
+    "export": Verb("inout", "copy the knowledge base to a folder, a static site, or one file of JSON lines"),
     "import": Verb("inout", "bring in pages from elsewhere, after showing what would be written", "import_pages"),
     "agents": Verb("agents", "list agents, and check your team's own"),
     "enroll": Verb("trust", "give a host its own name and secret"),

@@ -106,8 +106,12 @@ class PageCatalogue:
 
     def leads_to(self, page: str, target: str, *, wiki: bool) -> str | None:
         """Return the file in the export that a link of the page leads to; None if it is missing, elsewhere, or a folder."""
-        found = resolve_path(page, target, self.targets, wiki=wiki)
+        found = self.target(page, target, wiki=wiki)
         return found if found in self._files else None
+
+    def target(self, page: str, target: str, *, wiki: bool) -> str | None:
+        """Return the file or folder that a link of the page leads to; None if it is missing or elsewhere."""
+        return resolve_path(page, target, self.targets, wiki=wiki)
 
 
 def links_of(document: Document, catalogue: PageCatalogue) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""`export folder|jsonl DEST`: a copy of the knowledge base to keep, to publish or to take elsewhere."""
+"""`export folder|jsonl|site DEST`: a copy of the knowledge base to keep, to publish or to take elsewhere."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.history.timestamps import utc_text
+from knowledge.pages.map_view import readable
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.terminal.console import progress_bars
@@ -24,6 +25,7 @@ from mcp_server.exports.selection import select
 MOST_LEFT_OUT = 20
 ACTIONS = {
     "folder": ("pages and attachments as they are, byte for byte, with a manifest", None),
+    "site": ("a static site that works from the file system: pages, folders, tags, backlinks, search", None),
     "jsonl": ("one line of JSON for each page: text, names, links, origins of claims", None),
 }
 
@@ -41,6 +43,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             action.add_argument(
                 "destination", metavar="FOLDER", type=nonempty, help="a new folder, an empty one, or an earlier export"
             )
+
+    actions["site"].add_argument("--title", metavar="TEXT", default="", help="its name (default: that of the folder)")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -67,6 +71,10 @@ async def _exported(args: argparse.Namespace, settings: Settings) -> Exported:
         with progress_bars("files exported", shown=not settings.json) as (draw,):
             if args.action == "jsonl":
                 return await export_pages(source, place, draw, history=args.history)
+            if args.action == "site":
+                from mcp_server.exports.site.site import export_site  # loads templates and the renderer
+
+                return await export_site(source, place, draw, name=args.title or readable(vault.root.name))
             return await export_folder(source, place, draw)
 
 
@@ -75,7 +83,7 @@ def _show(args: argparse.Namespace, exported: Exported, settings: Settings) -> N
         print_json({"kind": args.action, "to": args.destination, **asdict(exported)})
         return
     counts = f"{exported.pages:,} page{'s' * (exported.pages != 1)}"
-    if args.action == "folder":
+    if args.action != "jsonl":
         counts += f" and {exported.attachments:,} attachment{'s' * (exported.attachments != 1)}"
     if args.destination != STANDARD:
         print(visible(f"Exported {counts} ({exported.size_bytes:,} bytes) to {args.destination}"))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 
 import anyio.from_thread
 
 from knowledge.errors import KnowledgeError
-from knowledge.pages.document import Document, Heading, anchors, find_section, parse, section_text
+from knowledge.pages.document import Document, parse
 from knowledge.pages.paths import PageLink, clean_path, is_markdown, joined, parent
 from knowledge.search.maps.linked_pages import led_to
 from mcp_server.ports import HasPages
+from mcp_server.web.reading.named_parts import anchor_named, part_named
 from mcp_server.web.text.site_addresses import file_address, folder_address, page_address
 
 MOST_KNOWN = 200
 """Links that are looked up together, before the page is rendered; the others one by one."""
 LONGEST_EMBEDDED = 100_000
 """Characters of a page that can be embedded."""
-_BLOCK_ID = re.compile(r"(?:^|[ \t])\^([A-Za-z0-9-]{1,100})[ \t]*$", re.MULTILINE)
 
 
 class SiteLinks:
@@ -45,7 +44,7 @@ class SiteLinks:
         found = self._found(path.strip())
         if not found:
             return None
-        return page_address(found, _anchor(anchor)) if is_markdown(found) else folder_address(found.rstrip("/"))
+        return page_address(found, anchor_named(anchor)) if is_markdown(found) else folder_address(found.rstrip("/"))
 
     def file(self, target: str) -> str | None:
         """Return the address of an attachment, None if there is none."""
@@ -63,7 +62,7 @@ class SiteLinks:
         if found not in self._texts:
             self._texts[found] = anyio.from_thread.run(self._document, found)
         document = self._texts[found]
-        return None if document is None else _part(document, anchor)
+        return None if document is None else part_named(document, anchor)
 
     def _found(self, path: str) -> str:
         """Return the path of the page, or of the folder with a slash at its end; "" if there is neither."""
@@ -111,40 +110,3 @@ def _places(page: str, path: str) -> list[str]:
         except KnowledgeError:
             continue
     return list(dict.fromkeys(found))
-
-
-def _anchor(name: str) -> str:
-    """Return the id of the heading or block that `name` means on its page: `Set up#On Linux` is `on-linux`."""
-    last = name.rpartition("#")[2].strip()
-    if not last or last.startswith("^"):
-        return last
-    return next(iter(anchors([Heading(1, last, 1, (last,))])))
-
-
-def _part(document: Document, anchor: str) -> str | None:
-    """Return the text of the page, or of its section or block with that name."""
-    if not anchor:
-        return document.text
-    last = anchor.rpartition("#")[2].strip()
-    if last.startswith("^"):
-        return _block(document, last[1:])
-    for name in (anchor.replace("#", " > "), last):
-        try:
-            return section_text(document, find_section(document, name))[2]
-        except KnowledgeError:
-            continue
-    return None
-
-
-def _block(document: Document, name: str) -> str | None:
-    """Return the text of the block with that id; an id on a line of its own names the block before it."""
-    lines = document.text.split("\n")
-    for number, block in enumerate(document.blocks):
-        text = "\n".join(lines[block.start : block.end])
-        if any(found[1] == name for found in _BLOCK_ID.finditer(text)):
-            own = _BLOCK_ID.sub("", text).strip()
-            if own or not number:
-                return own or None
-            before = document.blocks[number - 1]
-            return "\n".join(lines[before.start : before.end])
-    return None

@@ -114,7 +114,7 @@ def test_a_lost_machine_is_restored_from_the_two_files(home: Home, tmp_path: Pat
 
 def test_in_and_out(home: Home) -> None:
     home.run_page("in-and-out.md")
-    assert {path.name for path in (home.folder / "exports").iterdir()} == {"notes", "notes.jsonl"}
+    assert {path.name for path in (home.folder / "exports").iterdir()} == {"notes", "notes.jsonl", "site"}
 
 
 @pytest.mark.external

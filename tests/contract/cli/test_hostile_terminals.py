@@ -149,6 +149,7 @@ VERBS: dict[str, list[list[str]]] = {
         ["--host", "writer", "--since", "2000-01-01", "--json"],
         ["--host", "x", "--since", ACTS],
     ],
+    "export site": [[f"no{ACTS}folder/x"], ["{kb}/x", "--title", ACTS]],
     "export folder": [[f"no{ACTS}folder/x"], ["{kb}/x"]],
     "export jsonl": [["-"], [f"no{ACTS}folder/file"]],
     "import": [[ACTS, "x"], ["jsonl", f"no{ACTS}file"], ["folder", "{kb}"], ["memory-jsonl", "{kb}/../memory.jsonl"]],

@@ -1,0 +1,1 @@
+"""The reading side as files: pages, folders, tags and a search that work from a file system, without a server."""
