@@ -305,6 +305,10 @@ class Ledger(Protocol):
         """
         ...
 
+    async def content_sizes(self) -> Mapping[str, int]:
+        """Return the size in bytes of every state that is kept, of any page, by revision."""
+        ...
+
     async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
         """Return the `written` and `outside` states in the page's history, newest first, each once."""
         ...

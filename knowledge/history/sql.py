@@ -77,6 +77,7 @@ FOR_EVER = 2**62
 FROM_THE_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 ABOVE_ALL_RANKS = 2**31 - 1
 
+_SIZES = "SELECT digest, size FROM forge.content"
 _KEPT = "SELECT digest FROM forge.content WHERE digest = ANY(%s::bytea[])"
 
 
@@ -507,6 +508,10 @@ class SqlLedger:
             except ValueError as error:
                 raise CorruptDatabase(self._tables.place, str(error)) from error
         return None
+
+    async def content_sizes(self) -> Mapping[str, int]:
+        """Return the size of every state that is kept, by revision."""
+        return {revision_of(digest): size for digest, size in await self._tables.read(_SIZES, long=True)}
 
     async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
         """Return the states of the page's history, newest first, each once."""

@@ -296,6 +296,16 @@ class LinkedDocument(NamedTuple):
     links: tuple[PageLink, ...]
 
 
+class SourcedDocument(NamedTuple):
+    """A document with its source; `untrusted` includes what its directories say. `modified_ns` and `size` are those of its file."""
+
+    path: str
+    source: str
+    untrusted: bool
+    modified_ns: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Touch:
     """The file was checked again and has the same bytes: only the stamp is new."""
@@ -629,6 +639,10 @@ class IndexStore(Protocol):
 
     async def linked_documents(self, paths: Collection[str] | None = None) -> Sequence[LinkedDocument]:
         """Return the documents among `paths`, or all of them, with their links, by path. A link occurs once per document."""
+        ...
+
+    async def sourced_documents(self) -> Sequence[SourcedDocument]:
+        """Return every document with its source and its file's time and size, by path."""
         ...
 
     async def existing(self, paths: Collection[str]) -> frozenset[str]:

@@ -53,6 +53,8 @@ STATIC = {
     "shortcuts.js": "text/javascript",
     "find.css": "text/css",
     "find.js": "text/javascript",
+    "home.css": "text/css",
+    "home.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 
@@ -100,6 +102,7 @@ def page_routes() -> list[Route]:
     return [
         Route(HOME, reads(home.home)),
         Route(WAITING, reads(proposals.pending)),
+        Route("/health", reads(home.health)),
         Route("/find", reads(find.found)),
         Route("/login", login, methods=["POST"]),
         Route("/login/{secret}", invitation),

@@ -33,6 +33,7 @@ from mcp_server.presenters.typed_time import typed_or_picked
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.find.people_search import PeopleSearch
+from mcp_server.web.home.figures import HomeFigures
 from mcp_server.web.live_updates import Here, Live
 from mcp_server.web.text.sanitize import sanitize, sanitize_line, spelled_out
 from mcp_server.web.text.values import fields_of, folded, journey_address, moment, title_line
@@ -122,6 +123,11 @@ class PageContext:
         if self.services.has_runs:
             return self.services.runs.store
         return runs_in(self.services.state)
+
+    @cached_property
+    def home_figures(self) -> HomeFigures:
+        """The figures of the first page."""
+        return HomeFigures(self.services)
 
     @cached_property
     def people_search(self) -> PeopleSearch:

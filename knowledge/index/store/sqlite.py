@@ -34,6 +34,7 @@ from knowledge.state.ports import (
     NameMatch,
     NameRow,
     Progress,
+    SourcedDocument,
     Space,
     Stamp,
     TextRow,
@@ -48,6 +49,7 @@ SELECT c.seq, c.doc, c.ordinal, c.section, c.line_start, c.line_end, c.text,
 FROM chunk c JOIN document d USING (doc) WHERE c.seq IN (SELECT value FROM carray(?))
 """
 _LINKED = "SELECT path, title, lists, links FROM document LEFT JOIN document_links USING (doc)"
+_SOURCED = "SELECT path, source, untrusted, mtime_ns, size FROM document ORDER BY path"
 _HAPPENED = """
 SELECT seq FROM (SELECT seq FROM code WHERE seq > ?1 UNION ALL SELECT seq FROM removal WHERE seq > ?1)
 ORDER BY seq LIMIT 1 OFFSET ?2
@@ -316,6 +318,11 @@ class SqliteIndexStore:
             return await self._database.bulk(lambda c: _linked(c.execute(f"{_LINKED} ORDER BY path").fetchall()))
         sql = f"{_LINKED} WHERE path IN (SELECT value FROM json_each(?)) ORDER BY path"  # noqa: S608 - a constant
         return _linked(self._database.query(sql, (json.dumps(list(paths)),))) if paths else []
+
+    async def sourced_documents(self) -> Sequence[SourcedDocument]:
+        """Return every document with its source and its file's time and size, by path."""
+        rows: list[Any] = await self._database.bulk(lambda c: c.execute(_SOURCED).fetchall())
+        return [SourcedDocument(path, source, bool(untrusted), *stamp) for path, source, untrusted, *stamp in rows]
 
     async def existing(self, paths: Collection[str]) -> frozenset[str]:
         """Return those of the paths that a document has."""

@@ -61,7 +61,7 @@ async def found(request: PageRequest) -> Response:
     address = urlencode({"q": question, **{name: text for name, text in asked.items() if text}})
     answer = await request.show(template, lambda: {**values, **_shown(passages, address)})
     # After the answer, so that no letter waits for a comparison of all files; the next letter's answer has its result.
-    answer.background = BackgroundTask(search.look_for_changes)
+    answer.background = BackgroundTask(search.look_for_changes if question else search.prepare)
     return answer
 
 

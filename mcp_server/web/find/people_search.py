@@ -62,6 +62,11 @@ class PeopleSearch:
         )
         return FoundPassages(answer, await self._finder.searched_words(question), self._state)
 
+    async def prepare(self) -> None:
+        """Load the engines and bring the index up to date, while somebody begins to type."""
+        await self._finder.search("a", limit=1)
+        await self.look_for_changes()
+
     async def look_for_changes(self) -> None:
         """Bring the index up to date with the files, unless that was just done; wait at most `WAIT_S` for it."""
         async with self._lock:

@@ -49,6 +49,14 @@ async def test_a_seen_state_is_returned_byte_for_byte(ledger: Ledger, raw: bytes
     assert await ledger.content(path, revision(raw)) == raw
 
 
+async def test_the_sizes_of_all_kept_states_are_known_by_revision(ledger: Ledger) -> None:
+    assert await ledger.content_sizes() == {}
+    await ledger.keep("a.md", b"one", how="seen", at=NOW)
+    await write(ledger, "b.md", None, b"longer")
+    await write(ledger, "b.md", b"longer", b"one", minute=1)
+    assert await ledger.content_sizes() == {revision(b"one"): 3, revision(b"longer"): 6}
+
+
 async def test_a_page_has_only_the_states_that_it_had_itself(ledger: Ledger) -> None:
     one = await ledger.keep("a.md", b"one", how="seen", at=NOW)
     assert await ledger.content("b.md", one) is None

@@ -32,6 +32,7 @@ from knowledge.state.ports import (
     Progress,
     Remove,
     Replace,
+    SourcedDocument,
     Stamp,
     Touch,
 )
@@ -314,6 +315,18 @@ async def test_documents_are_read_with_their_names_and_links(store: IndexStore) 
     assert [document.path for document in await store.linked_documents()] == ["b.md", "c.md", "ops/a.md"]
     await store.apply([Remove("ops/a.md")], fence=1)
     assert [document.links for document in await store.linked_documents()] == [(), ()]
+
+
+async def test_documents_are_read_with_their_sources_and_files(store: IndexStore) -> None:
+    marked = replace(record("b.md"), source="zulip:x", untrusted=True, stamp=Stamp(12, 5_000_000_000, 7))
+    await store.apply([Replace(record("c.md"), ()), Replace(marked, ())], fence=1)
+    plain = record("c.md")
+    assert list(await store.sourced_documents()) == [
+        SourcedDocument("b.md", "zulip:x", untrusted=True, modified_ns=5_000_000_000, size=12),
+        SourcedDocument("c.md", plain.source, plain.untrusted, plain.stamp.mtime_ns, plain.stamp.size),
+    ]
+    await store.apply([Remove("b.md")], fence=1)
+    assert [page.path for page in await store.sourced_documents()] == ["c.md"]
 
 
 async def test_progress_counts_documents_and_its_total_is_never_below_them(store: IndexStore) -> None:

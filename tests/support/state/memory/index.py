@@ -28,6 +28,7 @@ from knowledge.state.ports import (
     NameRow,
     Progress,
     Remove,
+    SourcedDocument,
     Space,
     Stamp,
     TextRow,
@@ -325,6 +326,11 @@ class MemoryIndexStore:
         found = self._entries if paths is None else self._entries.keys() & set(paths)
         entries = [self._entries[path] for path in sorted(found)]
         return [LinkedDocument(e.record.path, e.record.title, e.record.aliases, e.links) for e in entries]
+
+    async def sourced_documents(self) -> Sequence[SourcedDocument]:
+        """Return every document with its source and its file's time and size, by path."""
+        records = [self._entries[path].record for path in sorted(self._entries)]
+        return [SourcedDocument(r.path, r.source, r.untrusted, r.stamp.mtime_ns, r.stamp.size) for r in records]
 
     async def existing(self, paths: Collection[str]) -> frozenset[str]:
         """Return those of the paths that are documents."""

@@ -143,6 +143,10 @@ class MemoryLedger:
                         names.append(found)
         return names
 
+    async def content_sizes(self) -> Mapping[str, int]:
+        """Return the size of every state that is kept, by revision."""
+        return {revision: len(state.raw) for (_, revision), state in self._states.items()}
+
     async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
         """Return the states of the page's history, newest first, each once."""
         found: dict[str, KeptState] = {}

@@ -1,0 +1,66 @@
+"""The figures of Home that take long at many pages: counted once for each state of the index, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+import anyio
+
+from knowledge.history.timeline.growth import Growth, GrowthDay
+from knowledge.search.maps.page_health import PageHealth, page_health
+from knowledge.state.ports import IndexPosition
+from mcp_server.ports import WebServices
+
+SOON_COUNTED = 2_000
+"""Up to this number of pages the figures are counted before the page is shown, which takes less than 0.1 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The health of the pages and the growth of the knowledge base, as they were at `at`."""
+
+    at: datetime
+    health: PageHealth
+    days: Sequence[GrowthDay]
+    position: IndexPosition
+
+
+@dataclass
+class HomeFigures:
+    """Counts the figures when the index has changed, one count at a time."""
+
+    services: WebServices
+    _kept: Figures | None = None
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @cached_property
+    def _growth(self) -> Growth:
+        return Growth(self.services.state.ledger)
+
+    async def soon(self) -> Figures | None:
+        """Return the figures: of now if that is quick, else those counted last; None if they were never counted."""
+        if (await self.services.index.progress()).done <= SOON_COUNTED:
+            return await self.now()
+        return self._kept
+
+    async def now(self) -> Figures:
+        """Return the figures of the index as it is now."""
+        async with self._lock:
+            position, kept = await self.services.index.position(), self._kept
+            now = self.services.now()
+            if kept is None or kept.position != position or kept.at.date() != now.date():
+                self._kept = kept = await self._counted(position, now)
+            return kept
+
+    async def count(self) -> None:
+        """Count the figures if the index has changed, so that the next page has them."""
+        await self.now()
+
+    async def _counted(self, position: IndexPosition, now: datetime) -> Figures:
+        by_name = self.services.tiers.links_by_name
+        health = await page_health(self.services.index, now_ns=int(now.timestamp() * 1_000_000_000), by_name=by_name)
+        days = await self._growth.days(pages=health.pages, size=health.size, now=now)
+        return Figures(now, health, days, position)
