@@ -19,10 +19,11 @@ from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
 from knowledge.pages.obsidian.canvases import Canvases
 from knowledge.pages.paths import INDEX_NAME, parent, without_suffix
 from knowledge.pages.vault import Vault
-from knowledge.state.document_names import files_by_name, name_key
+from knowledge.state.document_names import files_by_name, keys_of_links_to, name_key
 from knowledge.state.ports import IndexStore
 
 MOST_PAGES_OF_A_NAME = 100
+MOST_LINKING = 100_000
 
 
 class Backlinks:
@@ -90,6 +91,9 @@ class Backlinks:
         """Return the pages that mention a name of `path`, and those whose current state is not indexed."""
         # The index only narrows the search; whether a page really links is decided by parsing its text.
         mentioning = set(await self._index.mentioning(_spellings(path, own)))
+        # Links in properties are in no text of the index.
+        rows = await self._index.linking(keys_of_links_to(path, own), limit=MOST_LINKING)
+        mentioning |= {row.page for row in rows}
         indexed = await self._index.stamps()
         scanned = await self._scanned()
         return mentioning | {page for page, stamp in scanned.items() if indexed.get(page, (None,))[0] != stamp}

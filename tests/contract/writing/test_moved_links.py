@@ -42,6 +42,7 @@ async def test_a_name_that_stays_the_only_one_stays_a_name(tmp_path: Path) -> No
 VAULT = {
     "Projects/Plan.md": "# Plan\n\n![[Board.canvas]] ![](../Attachments/map.png) [[Notes/Idea|idea]]\n",
     "Deep/Notes/Idea.md": '---\nup: "[[projects/plan]]"\n---\n\n# Idea\n\n[plan](Plan.md#goal) %% [[Plan]] %%\n',
+    "Other/Properties.md": "---\nabout: '[[Plan]]'\n---\n\n# Only in properties\n",
     "Other/Idea.md": "# Idea\n\n![[Idea]] [[plan#^goal]]\n",
 }
 
@@ -53,12 +54,13 @@ async def test_in_a_vault_links_by_name_in_properties_and_in_comments_follow_a_m
     for file in ("Board.canvas", "map.png"):
         (kb / "Attachments" / file).write_bytes(b"{}")
     async with writing(Settings(kb=kb, state_dir=tmp_path / "s")) as host:
-        linking = ["Deep/Notes/Idea.md", "Other/Idea.md"]
+        linking = ["Deep/Notes/Idea.md", "Other/Idea.md", "Other/Properties.md"]
         await eventually(host, "Projects/Plan.md", "backlinks", linking)
         assert (await host.call("kb_move", path="Projects/Plan.md", to="Archive/2026/Goals.md"))["status"] == "done"
         assert host.text("Deep/Notes/Idea.md") == (
             '---\nup: "[[Archive/2026/Goals]]"\n---\n\n# Idea\n\n[plan](Goals.md#goal) %% [[Goals]] %%\n'
         )
+        assert host.text("Other/Properties.md") == "---\nabout: '[[Goals]]'\n---\n\n# Only in properties\n"
         assert host.text("Other/Idea.md") == "# Idea\n\n![[Idea]] [[Goals#^goal]]\n"
         assert host.text("Archive/2026/Goals.md") == (
             "# Plan\n\n![[Board.canvas]] ![](../../Attachments/map.png) [[Notes/Idea|idea]]\n"
