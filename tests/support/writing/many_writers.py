@@ -54,6 +54,8 @@ class Load:
     seed: int
     pause_s: float = 0.0
     """A host's average pause between two edits; 0 for none: the next one follows at once."""
+    editor: str = "outside_editor"
+    """The program that saves, in this folder."""
 
 
 class Place(NamedTuple):
@@ -250,7 +252,7 @@ class Editor:
     """The editor's process. It saves for each line that it reads, in its own time."""
 
     def __init__(self, file: Path, load: Load) -> None:
-        command = [sys.executable, "-m", "tests.support.writing.outside_editor", str(file), str(load.seed)]
+        command = [sys.executable, "-m", f"tests.support.writing.{load.editor}", str(file), str(load.seed)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         self._left = load.saves
 
