@@ -86,6 +86,9 @@ def new_name(path: str) -> str:
 
 def is_hidden(name: str) -> bool:
     """Return whether a file or folder of that name is left out of the knowledge base."""
+    if name[:1] > "\x7f":
+        # Some file systems take a name with invisible characters for the one without them.
+        name = name.lstrip("".join({c for c in name if unicodedata.category(c) == "Cf"}))
     return name.startswith(".") or name in SKIPPED_FOLDERS
 
 
