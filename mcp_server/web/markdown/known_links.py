@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from knowledge.offload import StepRunner
+from knowledge.offload import A, R
 from mcp_server.web.markdown.page_parts import WHOLE_PAGE, PageSlice
 from mcp_server.web.markdown.rendered_page import RenderedPage
 from mcp_server.web.markdown.renderer import DEEPEST_EMBED, render
@@ -63,21 +64,29 @@ class RenderOrder:
 LookUp = Callable[[WrittenTargets], Awaitable[KnownLinks]]
 
 
-async def rendered(text: str, look_up: LookUp, workers: StepRunner, part: PageSlice = WHOLE_PAGE) -> RenderedPage:
-    """Return the page, rendered by a worker if it is long. `look_up` returns what it knows of the targets that it is asked about.
+class RendersApart(Protocol):
+    """Computes a step in another process, if it is large."""
+
+    async def __call__(self, step: Callable[[A], R], argument: A, *, size: int) -> R:
+        """Return `step(argument)`; `size` is the number of characters that it reads."""
+        ...
+
+
+async def rendered(text: str, look_up: LookUp, apart: RendersApart, part: PageSlice = WHOLE_PAGE) -> RenderedPage:
+    """Return the page, rendered by `apart`. `look_up` returns what it knows of the targets that it is asked about.
 
     Raises:
-        TooMuchWork: the worker gave up, which needs a slow machine: the renderer's own limits come first.
+        TooMuchWork: the other process gave up, which needs a slow machine: the renderer's own limits come first.
         TooMuchWaiting: the caller has too many pages in progress.
     """
     order = RenderOrder(text, KnownLinks(), part)
     size = min(len(text), part.most)
     for _ in range(DEEPEST_EMBED + 1):
-        more = await look_up(await workers.run(unknown_targets, order, size=size, what="this page"))
+        more = await look_up(await apart(unknown_targets, order, size=size))
         order = RenderOrder(text, order.links.and_also(more), part)
         if not any(more.texts.values()):
             break
-    return await workers.run(render_order, order, size=size, what="this page")
+    return await apart(render_order, order, size=size)
 
 
 def unknown_targets(order: RenderOrder) -> WrittenTargets:

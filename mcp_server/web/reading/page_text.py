@@ -7,15 +7,19 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from knowledge.errors import TooMuchWork
 from knowledge.pages.document import Document, Heading, anchors
+from mcp_server.web.markdown.known_links import LookUp, RendersApart, rendered
 from mcp_server.web.markdown.page_parts import PageSlice, starts_of
-from mcp_server.web.markdown.rendered_page import PageLinks, RenderedBlock
+from mcp_server.web.markdown.rendered_page import PageLinks, RenderedBlock, RenderedPage
 from mcp_server.web.markdown.renderer import render
 from mcp_server.web.text.sanitize import sanitize
 from mcp_server.web.text.site_addresses import page_address
 
 MOST_CHARACTERS = 50_000
 """Characters of a page that are shown at once, so that any page is there quickly; the rest is one click further."""
+LARGE_CHARACTERS = 200_000
+"""A part with more of them, which is one block, is rendered in another process."""
 MOST_OUTLINE = 300
 _NOTES = Markup('<div class="block">{}</div>')
 
@@ -63,8 +67,27 @@ def part_from(document: Document, line: int, *, with_front: bool) -> PagePart:
 
 def rendered_blocks(part: PagePart, links: PageLinks) -> Sequence[RenderedBlock]:
     """Return the blocks of the part as HTML, with the line numbers of the page; its footnotes are the last one."""
-    within = PageSlice(part.first, last=part.last, address=f"{page_address(part.path)}&line=")
-    page = render("\n".join(part.lines), links, part=within)
+    return _with_notes(render("\n".join(part.lines), links, part=_slice(part)), part)
+
+
+async def blocks_apart(part: PagePart, look_up: LookUp, apart: RendersApart) -> Sequence[RenderedBlock]:
+    """Return the same, rendered in another process; the source of the part if that takes too much."""
+    try:
+        return _with_notes(await rendered("\n".join(part.lines), look_up, apart, _slice(part)), part)
+    except TooMuchWork:
+        return source_blocks(part)
+
+
+def is_large(part: PagePart) -> bool:
+    """Return whether the part has a block so long that it could keep the server busy."""
+    return sum(len(line) for line in part.lines[part.first - 1 : part.last]) > LARGE_CHARACTERS
+
+
+def _slice(part: PagePart) -> PageSlice:
+    return PageSlice(part.first, last=part.last, address=f"{page_address(part.path)}&line=")
+
+
+def _with_notes(page: RenderedPage, part: PagePart) -> Sequence[RenderedBlock]:
     notes = [RenderedBlock(part.last, part.last, _NOTES.format(page.footnotes))] if page.footnotes else []
     return [*page.blocks, *notes]
 

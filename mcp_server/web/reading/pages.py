@@ -15,7 +15,15 @@ from knowledge.pages.paths import is_markdown, without_suffix
 from mcp_server.presenters.change import author
 from mcp_server.web.page_context import PageRequest
 from mcp_server.web.reading import page_view as view
-from mcp_server.web.reading.page_text import outline_of, part_from, rendered_blocks, source_blocks, title_heading
+from mcp_server.web.reading.page_text import (
+    blocks_apart,
+    is_large,
+    outline_of,
+    part_from,
+    rendered_blocks,
+    source_blocks,
+    title_heading,
+)
 from mcp_server.web.reading.passages import notes_of, passages_of
 from mcp_server.web.reading.site_links import SiteLinks
 from mcp_server.web.text import site_addresses
@@ -75,8 +83,10 @@ async def page(request: PageRequest) -> Response:
     }
     part = part_from(document, request.number("line") or 1, with_front=as_source)
 
+    apart = await blocks_apart(part, links.known, request.page.apart) if is_large(part) and not as_source else None
+
     def shown() -> Mapping[str, Any]:
-        blocks = source_blocks(part) if as_source else rendered_blocks(part, links)
+        blocks = apart or (source_blocks(part) if as_source else rendered_blocks(part, links))
         title = None if as_source else title_heading(document)
         if title and blocks and blocks[0].first == title.line:
             blocks = blocks[1:]

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 
 import anyio.from_thread
+import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
 from knowledge.pages.document import Document, parse
 from knowledge.pages.paths import PageLink, clean_path, is_markdown, joined, parent
 from knowledge.search.maps.linked_pages import led_to
 from mcp_server.ports import HasPages
+from mcp_server.web.markdown.known_links import KnownLinks, WrittenTargets
 from mcp_server.web.reading.named_parts import anchor_named, part_named
 from mcp_server.web.text.site_addresses import file_address, folder_address, page_address
 
@@ -63,6 +65,17 @@ class SiteLinks:
             self._texts[found] = anyio.from_thread.run(self._document, found)
         document = self._texts[found]
         return None if document is None else part_named(document, anchor)
+
+    async def known(self, targets: WrittenTargets) -> KnownLinks:
+        """Return what the targets lead to, for a page that another process renders."""
+        return await anyio.to_thread.run_sync(self._known, targets)
+
+    def _known(self, targets: WrittenTargets) -> KnownLinks:
+        return KnownLinks(
+            {target: self.page(target) for target in targets.pages},
+            {target: self.file(target) for target in targets.files},
+            {target: self.embedded(target) for target in targets.embedded},
+        )
 
     def _found(self, path: str) -> str:
         """Return the path of the page, or of the folder with a slash at its end; "" if there is neither."""

@@ -193,6 +193,18 @@ async def test_a_long_page_is_shown_part_by_part_without_losing_a_line(
     assert "\n".join(lines) == place.text("long.md").rstrip("\n")
 
 
+async def test_a_block_of_enormous_length_is_rendered_in_another_process_with_its_links(place: Place) -> None:
+    quote = "> See [[Deploying the payment service]].\n>\n" + "> word and [more](gone.md)\n>\n" * 9_000
+    (place.settings.kb / "quote.md").write_text(f"# Quote\n\n{quote}\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    html = await visitor.look(f"{page_address('quote.md')}&line=3")
+    assert visitor.status == 200
+    assert html.count("<p>word and ") == 9_000
+    assert f'<a href="{page_address(PAGE)}">Deploying the payment service</a>' in html
+    assert '<span class="missing" title="There is no page gone.md">more</span>' in html
+
+
 async def test_the_map_lists_folders_with_counts_and_pages_with_summaries(place: Place) -> None:
     await place.indexed()
     visitor = await place.visitor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 from knowledge.offload import InlineRunner
 from mcp_server.web.markdown.known_links import (
@@ -119,7 +120,7 @@ async def looked_up(targets: WrittenTargets) -> KnownLinks:
 
 
 async def test_targets_of_embedded_texts_are_looked_up_too() -> None:
-    page = await rendered("![[one]]", looked_up, InlineRunner())
+    page = await rendered("![[one]]", looked_up, partial(InlineRunner().run, what="this page"))
     assert "the end" in page.blocks[0].html
     assert 'href="/page?path=guide"' in page.blocks[0].html
 
@@ -127,7 +128,7 @@ async def test_targets_of_embedded_texts_are_looked_up_too() -> None:
 async def test_a_long_page_is_rendered_by_a_worker_and_is_the_same() -> None:
     workers = Workers(most=1, inline_characters=10)
     try:
-        page = await rendered(LONG + "\n\n[[guide]]", looked_up, workers)
+        page = await rendered(LONG + "\n\n[[guide]]", looked_up, partial(workers.run, what="this page"))
     finally:
         await workers.close()
     assert page == render(LONG + "\n\n[[guide]]", KnownPages())
