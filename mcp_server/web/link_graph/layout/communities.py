@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 Weights = Sequence[Mapping[int, float]]
 """For each node its neighbours, each with the weight of the connection; both directions are listed."""
-MOST_PASSES = 8
-LEAST_MOVED = 0.005
+MOST_PASSES = 6
+LEAST_MOVED = 0.02
 """A pass in which fewer of the nodes moved is the last one."""
 
 
