@@ -14,6 +14,8 @@ APPROVED_BY = "approved by "
 """The beginning of the decision of an act that a person approved; the name and, in parentheses, the place follow."""
 FOLLOW = "follow"
 """The tool of the act in which the server follows a page that somebody moved outside it."""
+IMPORT = "import/"
+"""Prefix of `Actor.call` in the acts of an import, before its id."""
 PERSONS = ("terminal", "page")
 """What stands in the place of a host in the principal of a person: `USER@terminal`, `USER@page`."""
 MOST_DIGITS = 18

@@ -11,12 +11,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from knowledge.history.acts import IMPORT
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import AuditScan, Ledger
 from knowledge.pages.vault import REVISION_DIGITS
 
 TOOL = "import"
-CALL = "import/"
 FINISHED = "finish the import"
 ATTACHMENT = "import the attachment "
 BATCH = 1_000
@@ -50,7 +50,7 @@ async def earlier_imports(ledger: Ledger, key: str) -> EarlierImports:
     found: dict[str, tuple[str, str, int]] = {}
     newest, finished = 0, False
     before = (await ledger.chain_end())[0] + 1
-    wanted = ((f'"call":"{CALL}{key}-',),)
+    wanted = ((f'"call":"{IMPORT}{key}-',),)
     while records := await ledger.scan(AuditScan(before, 1, wanted), limit=BATCH):
         before = records[-1].seq
         for record in records:
@@ -91,4 +91,4 @@ def _now(path: str, seq: int, moves: Mapping[str, list[tuple[int, str]]]) -> str
 
 def _number(call: object, key: str) -> int | None:
     head, dash, number = str(call).rpartition("-")
-    return int(number) if dash and head == f"{CALL}{key}" and number.isdecimal() else None
+    return int(number) if dash and head == f"{IMPORT}{key}" and number.isdecimal() else None

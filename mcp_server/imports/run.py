@@ -11,10 +11,11 @@ from datetime import datetime
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
+from knowledge.history.acts import IMPORT
 from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.writing.files.exchange import temporary_name
 from knowledge.writing.files.file_set import FileSet, name_digest, named_errors, require_nameable
-from mcp_server.imports.earlier import ATTACHMENT, CALL, FINISHED, TOOL
+from mcp_server.imports.earlier import ATTACHMENT, FINISHED, TOOL
 from mcp_server.imports.model import BadSource, IncomingFile, SkippedItem
 from mcp_server.imports.plan import Importing, ImportPlan, OnPage, PlannedFile, PlannedPage
 
@@ -94,5 +95,5 @@ def _write_file(importing: Importing, file: IncomingFile, path: str) -> str:
 
 
 def _entry(importing: Importing, id_: str, at: datetime, source: str, *, intent: str, digest: str = "") -> HistoryEntry:
-    actor = Actor(importing.principal, TOOL, digest or hashlib.sha256(id_.encode()).hexdigest(), f"{CALL}{id_}")
+    actor = Actor(importing.principal, TOOL, digest or hashlib.sha256(id_.encode()).hexdigest(), f"{IMPORT}{id_}")
     return HistoryEntry(at, actor, source=source, intent=intent)

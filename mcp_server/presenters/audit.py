@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from knowledge.history.acts import lines_changed
+from knowledge.history.acts import IMPORT, lines_changed
 from knowledge.history.audit.chain import START, digest_of, fields_of
 from knowledge.history.audit.search import changes_of, pages_of, record_at
 from knowledge.history.ports import AuditRecord, Ledger
@@ -190,7 +190,7 @@ def _facts(fields: Mapping[str, Any]) -> Iterator[ActFact]:
         ("run", "Run", run.get("id")),
         ("model", "Model", run.get("model")),
         ("usage", "Used", ", ".join(usage)),
-        ("call", "Step of a run", fields.get("call")),
+        ("call", "Import" if str(fields.get("call")).startswith(IMPORT) else "Step of a run", fields.get("call")),
         ("judged", "Answers", f"{len(judged)} about pairs of statements" if isinstance(judged, list) else ""),
         ("arguments_hash", "Arguments (SHA-256)", fields.get("arguments_hash")),
     ):  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from knowledge.history.acts import IMPORT
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.cli.app import opened_app
@@ -24,7 +25,6 @@ from mcp_server.cli.undo.view import (
     plan_lines,
 )
 from mcp_server.gate.host_registration import os_user
-from mcp_server.imports.earlier import CALL
 
 if TYPE_CHECKING:
     from knowledge.writing.undo.past_act import PastAct, Take
@@ -114,7 +114,7 @@ async def _acts(app: App, args: argparse.Namespace) -> Sequence[PastAct]:
     if args.host is not None:
         return await app.services.undo.of_host(args.host, args.since)
     if args.imported is not None:
-        return await app.services.undo.of_call(f"{CALL}{args.imported}")
+        return await app.services.undo.of_call(f"{IMPORT}{args.imported}")
     return await app.services.undo.of_page(args.path, args.change or "")
 
 
@@ -191,4 +191,6 @@ async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.
     print(
         f"{outcome_line(done.answer, count)}; to take that back: knowledge-forge undo {visible(page)} --change {done.change}"
     )
+    if args.imported is not None and await _acts(app, args):
+        say("changes of this import are left: run this again to undo them, too")
     return 0

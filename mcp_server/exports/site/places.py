@@ -34,12 +34,12 @@ def places_of(pages: Sequence[str], tags: Iterable[str], files: Mapping[str, boo
     free = FreePaths()
     for reserved in (HOME, SEARCH, TAGS):
         free.free(reserved)
-    # Folders first: a page called `index` must not take the place of its folder's list.
+    # Pages first: one called `index` is what people expect at its folder's address, and the folder's list can be anywhere.
+    places = {path: free.free(f"pages/{usable_path(without_suffix(path))}.html") for path in sorted(pages)}
     above = {folder for path in pages for folder in ancestors(path)} - {""}
-    folders = {"": HOME, **{path: free.free(f"pages/{usable_path(path)}/index.html") for path in sorted(above)}}
     return SitePlaces(
-        pages={path: free.free(f"pages/{usable_path(without_suffix(path))}.html") for path in sorted(pages)},
-        folders=folders,
+        pages=places,
+        folders={"": HOME, **{path: free.free(f"pages/{usable_path(path)}/index.html") for path in sorted(above)}},
         tags={tag: free.free(f"tags/{usable_path(tag.replace('/', '-'))}.html") for tag in sorted(set(tags))},
         files={
             path: free.free(f"files/{usable_path(path)}" + ("" if inert else AS_TEXT))

@@ -10,9 +10,9 @@ import json
 import math
 import re
 import unicodedata
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 SHARDS = 32
 K1, B = 1.2, 0.75
@@ -24,14 +24,48 @@ _WORD = re.compile(r"\w+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchablePage:
-    """What the search knows of a page. `place` is its file in the site."""
+class SearchWords:
+    """Collects the words of a site's pages, in little memory, and weighs them once all are known."""
 
-    title: str
-    place: str
-    summary: str
-    counts: Mapping[str, int]
+    def __init__(self) -> None:
+        self._pages: list[tuple[str, str, str]] = []
+        self._lengths = array("L")
+        self._having: dict[str, array[int]] = {}
+
+    def add(self, title: str, place: str, summary: str, counts: Mapping[str, int]) -> None:
+        """Add a page, whose file in the site is `place`, and how often each word counts in it."""
+        number = len(self._pages)
+        self._pages.append((title, place, summary))
+        self._lengths.append(sum(counts.values()))
+        for word, count in counts.items():
+            found = self._having.get(word)
+            if found is None:
+                found = self._having[word] = array("L")
+            found.extend((number, count))
+
+    def scripts(self) -> Iterator[tuple[str, str]]:
+        """Yield the file and the text of each script."""
+        yield "search/pages.js", _script("pages", self._pages)
+        average = max(1.0, sum(self._lengths) / max(1, len(self._lengths)))
+        shards: defaultdict[int, list[str]] = defaultdict(list)
+        for word in sorted(self._having):
+            shards[shard_of(word)].append(word)
+        for shard in range(SHARDS):
+            yield (
+                f"search/{shard}.js",
+                _script(f"words{shard}", [[w, self._weights(w, average)] for w in shards[shard]]),
+            )
+
+    def _weights(self, word: str, average: float) -> list[int]:
+        """Return the numbers of the pages that have the word, each followed by its weight there."""
+        found, total = self._having[word], len(self._pages)
+        having = len(found) // 2
+        rarity = math.log(1 + (total - having + 0.5) / (having + 0.5))
+        weights: list[int] = []
+        for number, count in zip(found[::2], found[1::2], strict=True):
+            share = count * (K1 + 1) / (count + K1 * (1 - B + B * self._lengths[number] / average))
+            weights += (number, min(MOST_WEIGHT, max(1, round(20 * rarity * share))))
+        return weights
 
 
 def words_in(text: str) -> list[str]:
@@ -51,24 +85,6 @@ def counts_of(title: str, headings: Sequence[str], text: str) -> Counter[str]:
         for word in words:
             counts[word] += weight
     return counts
-
-
-def scripts_of(pages: Sequence[SearchablePage]) -> dict[str, str]:
-    """Return the scripts by their files in the site."""
-    lengths = [sum(page.counts.values()) for page in pages]
-    average = max(1.0, sum(lengths) / max(1, len(lengths)))
-    having = Counter(word for page in pages for word in page.counts)
-    shards: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
-    for number, page in enumerate(pages):
-        for word, count in page.counts.items():
-            rarity = math.log(1 + (len(pages) - having[word] + 0.5) / (having[word] + 0.5))
-            share = count * (K1 + 1) / (count + K1 * (1 - B + B * lengths[number] / average))
-            weight = min(MOST_WEIGHT, max(1, round(20 * rarity * share)))
-            shards[shard_of(word)].setdefault(word, []).extend((number, weight))
-    files = {"search/pages.js": _script("pages", [[page.title, page.place, page.summary] for page in pages])}
-    for shard in range(SHARDS):
-        files[f"search/{shard}.js"] = _script(f"words{shard}", sorted(shards[shard].items()))
-    return files
 
 
 def shard_of(word: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from mcp_server.exports.site.places import (
     places_of,
     relative,
 )
-from mcp_server.exports.site.search_index import SearchablePage, counts_of, scripts_of
+from mcp_server.exports.site.search_index import SearchWords, counts_of
 from mcp_server.web.markdown.renderer import render
 from mcp_server.web.reading.named_parts import anchor_named, part_named
 from mcp_server.web.reading.page_text import MOST_OUTLINE, title_heading
@@ -73,7 +73,6 @@ class _PageFacts:
     summary: str
     tags: Sequence[str]
     aliases: Sequence[str]
-    counts: Mapping[str, int]
     links: Sequence[tuple[str, bool]]
 
 
@@ -98,6 +97,7 @@ class _Site:
         tags = {tag for facts in self._facts.values() for tag in facts.tags}
         files = {path: is_inert(path) or self._is_harmless_drawing(path) for path in source.selection.attachments}
         self._places = places_of(source.selection.pages, tags, files)
+        self._words = SearchWords()
         self._templates = _environment()
 
     def write(self, on_page: OnPage) -> Exported:
@@ -118,11 +118,7 @@ class _Site:
             on_page(done, total)
         for place, html in self._lists():
             size += self._put(place, html)
-        found = [
-            SearchablePage(facts.title, self._places.pages[path], facts.summary, facts.counts)
-            for path, facts in self._facts.items()
-        ]
-        for place, script in scripts_of(found).items():
+        for place, script in self._words.scripts():
             size += self._put(place, script)
         for file, origin in STATIC.items():
             size += self._put(f"static/{file}", origin.read_text(encoding="utf-8"))
@@ -144,6 +140,9 @@ class _Site:
     def _page(self, path: str, out: Sequence[str], back: Sequence[str]) -> int:
         place = self._places.pages[path]
         document = parse(path, self._vault.read(path).raw)
+        body = "\n".join(document.text.split("\n")[document.body_line - 1 :])
+        counts = counts_of(document.title, [heading.text for heading in document.headings], body)
+        self._words.add(document.title, place, document.summary, counts)
         links = _SiteLinks(self._vault, self._catalogue, self._places, document)
         rendered = render(document.text, links, lambda tag: _tag_link(self._places, place, tag))
         title = title_heading(document)
@@ -304,10 +303,8 @@ def _tag_link(places: SitePlaces, here: str, tag: str) -> str | None:
 
 def _facts(vault: Vault, path: str) -> _PageFacts:
     document = parse(path, vault.read(path).raw)
-    body = "\n".join(document.text.split("\n")[document.body_line - 1 :])
-    counts = counts_of(document.title, [heading.text for heading in document.headings], body)
     links = [(link.path, link.wiki) for link in document.page_links]
-    return _PageFacts(document.title, document.summary, document.tags, document.aliases, counts, links)
+    return _PageFacts(document.title, document.summary, document.tags, document.aliases, links)
 
 
 def _environment() -> Environment:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from mcp_server.exports.site.search_index import scripts_of, shard_of, words_in
+from mcp_server.exports.site.search_index import SearchWords, shard_of, words_in
 from tests.browser.markdown_payloads import EMBEDDED, MARKDOWN_PAYLOADS
 from tests.support.hosts.persons import Person
 from tests.support.knowledge_bases.importing_person import contents
@@ -200,4 +200,6 @@ def test_words_of_the_search_are_in_the_shard_of_their_beginning(ann: Person) ->
     assert words_in("Straße École") == ["strasse", "ecole"]
     weights = dict(zip(shard("tea")["tea"][::2], shard("tea")["tea"][1::2], strict=True))
     assert weights[1] > weights[0]
-    assert all("<" not in script for script in scripts_of([]).values())
+    words = SearchWords()
+    words.add("</script><!--", "a<.html", "\u2028", {"__proto__": 1})
+    assert all("<" not in script and script.isascii() for _, script in words.scripts())
