@@ -6,6 +6,7 @@ least.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ NEAR = 24
 PATIENCE = 10
 """After this many older states in a row that differ more, the nearest so far is accepted: older states usually differ even more."""
 MOST_STATES = 2000
+SHORTEST_CORE = 6
+"""A shorter line may be in another one by chance."""
+_TASK = re.compile(rb"^([-*+] )\[[^\]\s]\]")
 MOST_COUNTED = 400
 
 Lines = frozenset[bytes | tuple[bytes, int]]
@@ -56,6 +60,25 @@ def distance(one: Lines, other: Lines) -> int:
     return len(one ^ other)
 
 
+def _builds_on(save: bytes, before: bytes, newest: bytes) -> bool:
+    """Return whether each line that our write added, and that the save lacks, is in a longer line of the save.
+
+    Somebody has seen our line then and added to it: a few words, the id of a block, or the check mark of a task. Whoever has not seen
+    it and wrote the same words has lost none of ours.
+    """
+    old, new, saved = (set(raw.splitlines()) for raw in (before, newest, save))
+    lacking = [core for line in new - old - saved if (core := _core(line))]
+    added = [_core(line) for line in saved - old - new]
+    return bool(lacking) and all(
+        len(line) >= SHORTEST_CORE and any(line in longer for longer in added) for line in lacking
+    )
+
+
+def _core(line: bytes) -> bytes:
+    """Return the line without blanks at its ends, and without the check mark of a task."""
+    return _TASK.sub(rb"\1[ ]", line.strip())
+
+
 def half_written(known: Sequence[bytes], raw: bytes) -> bool:
     """Return whether the bytes could be the beginning of one of these states; an empty file could be the beginning of any."""
     return not raw or any(len(raw) < len(state) and state.startswith(raw) for state in known)
@@ -85,6 +108,8 @@ class Lineage:
             return None
         before, newest = await self._ledger.content(path, read), await self._ledger.content(path, ours.revision)
         if before is None or newest is None or (before == raw and apart_s > SAME_S):
+            return None
+        if _builds_on(raw, before, newest):
             return None
         return Stale(before, newest)
 
