@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from knowledge.state.ports import IndexStore, StateStore
     from knowledge.writing.files.outside_changes import OutsideChanges
     from knowledge.writing.files.recovery import Recovery
+    from knowledge.writing.related.followed_moves import FollowedMoves
     from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
@@ -154,6 +155,10 @@ class HasWriting(Protocol):
     @property
     def contradictions(self) -> Contradictions:
         """The contradictions on record."""
+
+    @property
+    def followed_moves(self) -> FollowedMoves:
+        """Offers to rewrite links to pages that somebody moved outside the server."""
 
     @property
     def settlements(self) -> Settlements:

@@ -64,6 +64,15 @@ class MoveRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RelinkRequest:
+    """Have the links that broke because somebody moved a page outside the server lead to its new path."""
+
+    actor: Actor
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteRequest:
     """Remove a page if it is still at the revision that the caller read."""
 

@@ -44,7 +44,15 @@ from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
 from knowledge.writing.related.backlinks import Backlinks, link_names, names_in
 from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
-from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
+from knowledge.writing.requests import (
+    Approval,
+    ChangeRequest,
+    DeleteRequest,
+    MergeRequest,
+    MoveRequest,
+    RelinkRequest,
+    RevertRequest,
+)
 from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
 from knowledge.writing.undo.past_act import UndoAnswer, UndoRequest
@@ -234,6 +242,24 @@ class Writer:
         act, names = self._importing.act(request), [request.path]
         rehearsed, stakes, _ = await self._rehearsed(act, names, dry_run=True)
         return WritePlan(request, act, names, stakes, rehearsed, rehearsed.work.result)
+
+    async def plan_relink(self, request: RelinkRequest) -> WritePlan[RelinkRequest, ChangeAnswer]:
+        """Return the effect that rewriting links to a page that has moved already would have now."""
+        act = self._moving.relink(request, await self._backlinks.mentioning(request.old))
+        rehearsed, stakes, effect = await self._rehearsed(act, [], dry_run=False)
+        return WritePlan(request, act, [], stakes, rehearsed, rehearsed.work.result, effect)
+
+    async def relink(
+        self, plan: WritePlan[RelinkRequest, ChangeAnswer], approval: Approval
+    ) -> tuple[ChangeAnswer, int | None]:
+        """Rewrite the links as planned; return the answer and the number of the audit record, None if nothing was written.
+
+        Raises:
+            EffectChanged, WriteUndone: as `merge`.
+        """
+        done, _ = await self._run(plan, approval)
+        answer: ChangeAnswer = done.result
+        return answer, done.record.seq if done.record else None
 
     async def plan_undo(self, request: UndoRequest) -> WritePlan[UndoRequest, UndoAnswer]:
         """Return the effect that taking these acts back would have now."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from knowledge.search.tiers import Tiers
     from knowledge.writing.files.outside_changes import OutsideChanges
     from knowledge.writing.files.recovery import Recovery
+    from knowledge.writing.related.followed_moves import FollowedMoves
     from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
     from mcp_server.app.factories.writer import Writing
@@ -140,6 +141,11 @@ class Services:
     def contradictions(self) -> Contradictions:
         """The contradictions on record."""
         return self.load_writing().contradictions
+
+    @property
+    def followed_moves(self) -> FollowedMoves:
+        """Offers to rewrite links to pages that somebody moved outside the server."""
+        return self.load_writing().followed_moves
 
     @property
     def settlements(self) -> Settlements:

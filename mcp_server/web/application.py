@@ -26,6 +26,7 @@ from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME, WAITING
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.contradictions import pages as contradictions
 from mcp_server.web.find import pages as find
+from mcp_server.web.history import moved_links
 from mcp_server.web.history import pages as history
 from mcp_server.web.history import undo_pages as undo
 from mcp_server.web.home import pages as home
@@ -154,6 +155,8 @@ def page_routes() -> list[Route]:
         Route("/graph/data", reads(link_graph.data)),
         Route("/history", reads(history.timeline)),
         Route("/history/lines", reads(history.lines)),
+        Route("/history/links", reads(moved_links.rehearsal)),
+        Route("/history/links", acts(moved_links.rewrite, "/history"), methods=["POST"]),
         Route("/diff", reads(history.difference)),
         Route("/undo", reads(undo.rehearsal)),
         Route("/undo", acts(undo.undo, "/history"), methods=["POST"]),

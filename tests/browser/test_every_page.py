@@ -65,6 +65,7 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
         journey = await started(place)
         await submitted(place, journey, TWO, "because the notes say so")
         run = await run_asking(place)
+        moved = await _moved_in_an_editor(place)
         (flag, *_) = await place.app.base.state.ledger.flags("limits.md", limit=10)
         (act, *_) = await place.app.base.state.ledger.records(limit=1)
         (change, *_) = await place.app.base.state.ledger.history(PAGE, limit=1)
@@ -81,6 +82,7 @@ async def everything(folder: Path) -> AsyncIterator[tuple[Place, Mapping[str, st
                 "/trust/host": f"/trust/host?principal={HOST}",
                 "/page": f"/page?path={PAGE}",
                 "/page/edit": f"/page/edit?path={PAGE}",
+                "/history/links": f"/history/links?change={moved}",
                 "/history/lines": f"/history/lines?path={PAGE}",
                 "/graph": "/graph?path=links.md&steps=2",
                 "/diff": f"/diff?path={PAGE}&from={change.before}&to={change.revision}",
@@ -99,6 +101,18 @@ async def _contradict(place: Place) -> None:
         read = (await client.call_tool("kb_read", {"path": "limits.md"})).structured_content or {}
         claim = {"path": "limits.md", "content": "An upload may be 32 MiB.\n", "source": "wiki:limits"}
         await client.call_tool("kb_merge", {**claim, "base_revision": read["revision"]})
+
+
+async def _moved_in_an_editor(place: Place) -> str:
+    """Have somebody move a linked page outside the server, and return the name of that change."""
+    allowed = await let_in(place.settings, "other", 3)
+    async with open_app(allowed, indexing=False) as app, Client(app.server) as client:
+        await client.call_tool("kb_merge", {"path": "moving.md", "content": "# Moving\n\nA page.\n"})
+        await client.call_tool("kb_merge", {"path": "links.md", "content": "# Links\n\nTo [it](moving.md).\n"})
+    (place.settings.kb / "moving.md").rename(place.settings.kb / "moved.md")
+    await place.app.services.outside_changes.record()
+    (move,) = await place.app.services.followed_moves.recent(most=1)
+    return move.change
 
 
 def pages(addresses: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in
@@ -42,23 +42,33 @@ def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
     }
 
 
-def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
+def update_links(
+    text: str,
+    *,
+    page: str,
+    moves: Mapping[str, str],
+    names: LinkTargets,
+    only: Callable[[LinkSpan], bool] = lambda _: True,
+) -> str:
     """Return the text of `page`, which may itself move, with its links rewritten so that they keep their targets.
 
     `moves` gives new paths by old ones, `names` are those before the move. A link keeps its form: relative, from the
     root, by name while that names one page only, with its suffix or without, with the words it shows. A link that still
     leads there, and every other character, stays the same. In a canvas these are the links of its cards, and the paths of its files.
+    With `only`, other links stay as they are.
     """
     if is_canvas(page):
-        return moved_in_canvas(text, moves, lambda card: _updated(card, page, moves, names))
-    return _updated(text, page, moves, names)
+        return moved_in_canvas(text, moves, lambda card: _updated(card, page, moves, names, only))
+    return _updated(text, page, moves, names, only)
 
 
-def _updated(text: str, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
+def _updated(
+    text: str, page: str, moves: Mapping[str, str], names: LinkTargets, only: Callable[[LinkSpan], bool]
+) -> str:
     move = _Move(page, moves.get(page, page), moves, names, _names_after(names, moves))
     parts: list[str] = []
     at = 0
-    for link in links_in(text):
+    for link in filter(only, links_in(text)):
         start, end, written = move.rewrite(text, link)
         if text[start:end] != written and start >= at:
             parts += [text[at:start], written]

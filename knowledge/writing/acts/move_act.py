@@ -8,20 +8,23 @@ from dataclasses import replace
 from knowledge.errors import NoSuchPath, PageExists, PageGone, UnknownRevision
 from knowledge.history.acts import act_name
 from knowledge.history.ports import Ledger
-from knowledge.merge.document.links import update_links
+from knowledge.merge.document.link_spans import LinkSpan
+from knowledge.merge.document.links import resolve, update_links
 from knowledge.merge.document.unit_origins import trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Conflict, Origin, Unit, unit_digest
 from knowledge.merge.normalise import fit_to_page
 from knowledge.merge.three_way.join import join
 from knowledge.merge.unified_diff import unified_diff
+from knowledge.pages.links import LinkTargets
 from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
 from knowledge.pages.vault import revision_of
 from knowledge.writing.answers import ChangeAnswer, Status
 from knowledge.writing.model import ActWork, Contents, PageAct
 from knowledge.writing.related.backlinks import Backlinks, linking_text
 from knowledge.writing.related.target_page import text_of
-from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
+from knowledge.writing.requests import DeleteRequest, MoveRequest, RelinkRequest, RevertRequest
+from knowledge.writing.undo.page_places import relink
 from knowledge.writing.undo.past_act import PastAct, UndoRequest, past_act
 from knowledge.writing.undo.undo_acts import UndoActs
 
@@ -75,6 +78,34 @@ class MoveActs:
             )
 
         return PageAct(request.actor, tuple(dict.fromkeys((old, new, *linking))), work, intent=f"move {old} to {new}")
+
+    def relink(self, request: RelinkRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
+        """Return the act that rewrites links to a page that has moved already, in the pages `linking` and in itself.
+
+        Only links that lead nowhere now are rewritten: one that leads to another page may be meant like that.
+        """
+        old, new = request.old, request.new
+
+        async def work(contents: Contents) -> ActWork[ChangeAnswer]:
+            moved = contents[new]
+            if moved is None:
+                raise NoSuchPath(new)
+            if contents[old] is not None:
+                raise PageExists(old)
+            before = {page: text_of(page, raw) for page, raw in contents.items() if raw is not None}
+            present = await self._backlinks.names(before.values(), known=before)
+            after = {page: _followed(text, page, old, new, present) for page, text in before.items()}
+            changed = sorted(page for page, text in after.items() if text != before[page])
+            diff = _diffs([(page, page, before[page], after[page]) for page in changed])
+            status: Status = "done" if changed else "unchanged"
+            return ActWork(
+                contents={page: after[page].encode() for page in changed},
+                result=_answer(status, new, revision_of(after[new].encode()), changed, diff),
+                origins={page: await self._carried(page, before[page], after[page]) for page in changed},
+            )
+
+        intent = f"links follow the move of {old} to {new}"
+        return PageAct(request.actor, tuple(dict.fromkeys((new, old, *linking))), work, intent=intent)
 
     def delete(self, request: DeleteRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
         """Return the act that removes a page if it is still as the caller read it; `linking` are pages that link to it."""
@@ -206,6 +237,21 @@ def _answer(
 ) -> ChangeAnswer:
     # `verified`: the transaction has read back what it wrote, or undone it and raised.
     return ChangeAnswer(status, None, path, revision, changed, diff, (), True if changed else None, note)
+
+
+def _followed(text: str, page: str, old: str, new: str, present: LinkTargets) -> str:
+    """Return the text of a page with its broken links to `old` leading to `new`, or, in the moved page, to where they led before."""
+
+    def is_broken(link: LinkSpan) -> bool:
+        # The index may still know the page at its former path.
+        return resolve(page, link, present) in (None, old)
+
+    def led_elsewhere(link: LinkSpan) -> bool:
+        return is_broken(link) and resolve(old, link, present) not in (None, old)
+
+    if page == new:
+        text = relink(text, old, {old: (new, new)}, present, only=led_elsewhere)
+    return relink(text, page, {old: (new, new)}, present, only=is_broken)
 
 
 def _decoded(raw: bytes | None) -> str:

@@ -17,7 +17,7 @@ from knowledge.pages.links import LinkTargets
 from knowledge.pages.markdown.inline import plain
 from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
 from knowledge.pages.obsidian.canvases import Canvases
-from knowledge.pages.paths import INDEX_NAME, parent, without_suffix
+from knowledge.pages.paths import INDEX_NAME, is_markdown, parent, without_suffix
 from knowledge.pages.vault import Vault
 from knowledge.state.document_names import files_by_name, keys_of_links_to, name_key
 from knowledge.state.ports import IndexStore
@@ -86,6 +86,10 @@ class Backlinks:
             if page not in found and any(resolve(page, link, names) == path for link in links_in(text)):
                 found.append(page)
         return sorted(found)
+
+    async def mentioning(self, path: str) -> list[str]:
+        """Return the pages that may link to `path`, at which there may be no page any longer; sorted."""
+        return sorted(page for page in await self._candidates(path, [_stem(path)]) if is_markdown(page))
 
     async def _candidates(self, path: str, own: Sequence[str]) -> set[str]:
         """Return the pages that mention a name of `path`, and those whose current state is not indexed."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from knowledge.history.ports import Revision
+from knowledge.merge.document.link_spans import LinkSpan
 from knowledge.merge.document.links import update_links
 from knowledge.pages.links import LinkTargets
 from knowledge.pages.paths import is_markdown, without_suffix
@@ -58,12 +59,18 @@ class PagePlaces:
 
 
 def relink(
-    text: str, page: str, moved: Mapping[str, tuple[str, str]], present: LinkTargets, also: frozenset[str]
+    text: str,
+    page: str,
+    moved: Mapping[str, tuple[str, str]],
+    present: LinkTargets,
+    also: frozenset[str] = frozenset(),
+    *,
+    only: Callable[[LinkSpan], bool] = lambda _: True,
 ) -> str:
     """Return a text of the page that was at `page`, with its links leading to where their targets will be.
 
     `moved` is from `PagePlaces.since` for the time of the text, `present` are the targets of links now, and `also` are paths of pages
-    that will exist besides.
+    that will exist besides. With `only`, other links stay as they are.
     """
     if not moved:
         return text
@@ -79,7 +86,8 @@ def relink(
         return list(dict.fromkeys([*known, *stems]))
 
     moves = {then: result for then, (_, result) in moved.items()}
-    return update_links(text, page=page, moves=moves, names=LinkTargets(exists, called, present.by_name))
+    names = LinkTargets(exists, called, present.by_name)
+    return update_links(text, page=page, moves=moves, names=names, only=only)
 
 
 def _stem(path: str) -> str:

@@ -38,6 +38,7 @@ from knowledge.writing.files.outside_changes import OutsideChanges
 from knowledge.writing.files.recovery import Recovery
 from knowledge.writing.locks.page_locks import PageLocks
 from knowledge.writing.related.backlinks import Backlinks
+from knowledge.writing.related.followed_moves import FollowedMoves
 from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
@@ -69,6 +70,7 @@ class Writing:
     change_commits: ChangeCommits
     contradictions: Contradictions
     settlements: Settlements
+    followed_moves: FollowedMoves
     sweep: ContradictionSweep
     acts: Transaction
     elsewhere: CrossPageClaims
@@ -157,6 +159,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         ChangeCommits(files, parts.commit_records, parts.ledger),
         contradictions,
         settlements,
+        FollowedMoves(parts.vault, parts.ledger, writer, parts.now),
         sweep,
         acts,
         elsewhere,

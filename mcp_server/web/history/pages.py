@@ -17,7 +17,9 @@ from knowledge.history.timeline.comparison import Comparison, NoSuchState, PageS
 from knowledge.history.timeline.line_authors import AuthoredLines
 from knowledge.history.timeline.timeline import Change, ChangedPage
 from knowledge.merge.unified_diff import unified_diff
+from knowledge.writing.related.followed_moves import RELINK, RelinkPlan
 from knowledge.writing.undo.past_act import UNDO
+from mcp_server.gate.trust import admin
 from mcp_server.presenters.change import OUTSIDE, author, committed, effect
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.presenters.trust import known_principals
@@ -28,6 +30,8 @@ from mcp_server.web.proposals.passages import WHOLE_AT_ONCE
 
 PAGE = 50
 FILTERS = ("path", "who", "since", "until")
+MOST_MOVES = 5
+"""Moves made outside the server whose links are looked at with each view."""
 MOST_REVISIONS = 200
 """Revisions of a page that the form to compare two of them offers."""
 MOST_RUNS, MOST_CHARACTERS = 200, 100_000
@@ -62,7 +66,7 @@ async def timeline(request: PageRequest) -> Response:
         "kept": "",
         "commits": {},
     }
-    empty |= {"left": 0, "filtered": False, "undone": None, "undo_all": ""}
+    empty |= {"left": 0, "filtered": False, "undone": None, "undo_all": "", "moved": ()}
     left = 0
     try:
         if "cursor" not in request.query:
@@ -86,6 +90,7 @@ async def timeline(request: PageRequest) -> Response:
     values |= {"days": days, "is_page": found.is_page, "path": found.path, "older": older, "problem": "", "left": left}
     values["filtered"] = any(name in kept for name in FILTERS if name != "path" or not found.is_page)
     values["undone"] = await _undone(request)
+    values["moved"] = await _moved(request) if not kept and "cursor" not in request.query else ()
     everything = {"host": asked["who"], "since": asked["since"]}
     by_host = bool(asked["who"] and asked["since"]) and asked["who"] != OUTSIDE
     values["undo_all"] = urlencode(everything) if by_host else ""
@@ -93,13 +98,18 @@ async def timeline(request: PageRequest) -> Response:
     return await request.show("history.html", lambda: {**common, **values, "kept": urlencode(kept), **_WORDS})
 
 
+async def _moved(request: PageRequest) -> Sequence[RelinkPlan]:
+    """Return the newest moves made outside the server that left broken links."""
+    return await request.services.followed_moves.offers(most=MOST_MOVES, by=admin.asking(request.person()).id)
+
+
 async def _undone(request: PageRequest) -> Change | None:
-    """Return the undo that was just done; None if the address names something else."""
+    """Return the undo, or the rewriting of links, that was just done; None if the address names something else."""
     try:
         change = await request.services.timeline.change(request.query.get("undone", ""))
     except NoSuchChange:
         return None
-    return change if change.tool == UNDO else None
+    return change if change.tool in (UNDO, RELINK) else None
 
 
 async def _of_page(request: PageRequest, path: str) -> dict[str, Any]:

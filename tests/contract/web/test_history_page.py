@@ -403,6 +403,80 @@ async def test_an_undo_of_nothing_is_said_in_words(place: Place, asked: dict[str
     assert says in html
 
 
+# --- links to pages that an editor moved ----------------------------------------------------------------------------------
+
+LINKED = {
+    "notes/tea.md": "# Brewing\n\nIn [the pot](pot.md), or [nowhere](lost.md). [Here](#brewing).\n",
+    "notes/pot.md": "# Pot\n\nFor [tea](tea.md).\n",
+    "home.md": "# Home\n\n[[tea]], [tea](notes/tea.md#brewing), [[notes/tea|the tea]] and [pot](notes/pot.md).\n",
+}
+
+
+async def moved_by_an_editor(place: Place, to: str = "kitchen/green-tea.md") -> None:
+    async with writing(place.settings, host="laptop") as host:
+        for path, text in LINKED.items():
+            await host.merge(path, text)
+    await place.indexed()
+    page = place.settings.kb / to
+    page.parent.mkdir(exist_ok=True)
+    (place.settings.kb / "notes/tea.md").rename(page)
+
+
+async def test_links_to_a_page_that_an_editor_moved_are_rewritten_when_the_person_says_so(place: Place) -> None:
+    await moved_by_an_editor(place)
+    visitor = await place.visitor()
+    html = await visitor.look("/history")
+    assert "was moved to <bdi>kitchen/green-tea.md</bdi> outside the server. Links on 3 pages lead nowhere now." in html
+    assert place.text("home.md") == LINKED["home.md"], "never by itself"
+    link = re.search(r'href="(/history/links[^"]+)"', html)
+    assert link is not None
+    html = await visitor.look(link.group(1))
+    assert "home.md" in html
+    assert place.text("home.md") == LINKED["home.md"]
+    html = await visitor.send("/history/links")
+    assert (
+        "<strong>Done:</strong> links follow the move of notes/tea.md to kitchen/green-tea.md. 3 pages changed" in html
+    )
+    assert "Rewrite links" not in html
+    assert place.text("home.md") == (
+        "# Home\n\n[[green-tea]], [tea](kitchen/green-tea.md#brewing), [[kitchen/green-tea|the tea]] and [pot](notes/pot.md).\n"
+    )
+    assert place.text("notes/pot.md") == "# Pot\n\nFor [tea](../kitchen/green-tea.md).\n"
+    moved = place.text("kitchen/green-tea.md")
+    assert moved == "# Brewing\n\nIn [the pot](../notes/pot.md), or [nowhere](lost.md). [Here](#brewing).\n"
+    (line, *_) = await place.app.base.state.ledger.history("home.md", limit=1)
+    assert (line.principal, line.tool) == (f"{ME}@page", "relink")
+    again = re.search(r'href="(/undo[^"]+)">Take this back', html)
+    assert again is not None
+    await visitor.look(again.group(1))
+    await visitor.send("/undo")
+    assert place.text("home.md") == LINKED["home.md"]
+    assert place.text("kitchen/green-tea.md") == LINKED["notes/tea.md"]
+
+
+async def test_a_link_that_leads_to_another_page_now_and_a_path_that_is_taken_again_are_left_alone(
+    place: Place,
+) -> None:
+    await moved_by_an_editor(place)
+    (place.settings.kb / "tea.md").write_text("# Another tea\n", encoding="utf-8")
+    visitor = await place.visitor()
+    html = await visitor.look("/history")
+    link = re.search(r'href="(/history/links[^"]+)"', html)
+    assert link is not None
+    await visitor.look(link.group(1))
+    fields = forms(visitor.html)["/history/links"]
+    await visitor.post("/history/links", {**fields, "digest": "0" * 64})
+    assert visitor.status == 409
+    await visitor.send("/history/links")
+    assert place.text("home.md").startswith("# Home\n\n[[tea]], [tea](kitchen/green-tea.md#brewing)")
+    (place.settings.kb / "notes/tea.md").write_text("# Tea again\n", encoding="utf-8")
+    await visitor.look(link.group(1))
+    assert visitor.status == 404
+    for strange in ("1", "e1", "999", "<b>"):
+        await visitor.look(f"/history/links?{urlencode({'change': strange})}")
+        assert visitor.status == 404
+
+
 async def follow(visitor: Visitor, path: str, *, entry: str) -> None:
     """Open the rehearsal of the newest change whose entry says this; it is about a page at `path`."""
     entries = re.findall(r"<li id=.*?</li>", visitor.html, re.DOTALL)
