@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page, Request
@@ -13,6 +14,7 @@ from starlette.routing import Route
 
 from mcp_server.web.access.guard import HEADERS
 from mcp_server.web.markdown.renderer import render
+from tests.browser.accessibility import violations
 from tests.browser.chromium import browser, executable, somebody
 from tests.browser.markdown_payloads import EMBEDDED, MARKDOWN_PAYLOADS
 from tests.support.processes.socket_server import served
@@ -81,6 +83,64 @@ async def test_hostile_pages_run_nothing_and_ask_for_nothing(guarded: bool) -> N
             elsewhere = [url for url in sent if not url.startswith(address)]
             assert elsewhere == [], number
         assert trouble == []
+
+
+EVERYTHING = """# Everything
+
+Text[^1] with ==marks==, `code`, $x$, [[nowhere]], [out](https://example.com), #tag, ![far](https://example.com/x.png)^[so *it* is].
+
+> [!warning]- Folded
+> inside
+
+> [!note] Open
+> - [x] done
+> - [ ] to do
+
+| a | b |
+|:--|--:|
+| 1 | 2 |
+
+| c |
+|---|
+| 3 |
+
+```python title="x.py"
+print("a line of code that is much too long for the narrow window of a phone, and is moved inside its frame")
+```
+
+```mermaid
+graph TD; A-->B
+```
+
+![[guide]]
+
+<details><summary>More</summary>
+
+inside
+
+</details>
+
+<script>window.pwned=1</script>
+
+[^1]: A note.
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_page_with_everything_has_no_barriers_and_fits_every_width(
+    tmp_path: Path, scheme: Literal["light", "dark"]
+) -> None:
+    async with shown(tmp_path) as place:
+        (place.settings.kb / "everything.md").write_text(EVERYTHING, encoding="utf-8")
+        (place.settings.kb / "guide.md").write_text("# Guide\n\nEmbedded.\n", encoding="utf-8")
+        await place.app.base.indexer.reconcile(1)
+        for width in (360, 768, 1440):
+            async with somebody(place, viewport={"width": width, "height": 900}, color_scheme=scheme) as person:
+                await person.go("/page?path=everything.md")
+                assert await violations(person.page) == []
+                assert await person.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+                await person.picture(f"{width}-{scheme}-everything")
+                assert person.trouble == []
 
 
 async def test_hostile_pages_of_a_knowledge_base_do_nothing_to_the_person_who_reads_them(tmp_path: Path) -> None:

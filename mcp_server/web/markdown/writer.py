@@ -355,7 +355,7 @@ class HtmlWriter:
             opening, closing = self._to(target)
             return f'<div class="embed"><p class="embed-title">{opening}{html}{closing}</p>{inner}</div>'
         if file is not None:
-            return f'<a class="file" href="{escape(file)}">{html}</a>'
+            return f'<a class="attachment" href="{escape(file)}">{html}</a>'
         opening, closing = self._to(target)
         return f"{opening}{html}{closing}"
 
@@ -398,7 +398,7 @@ class HtmlWriter:
             return f'<a href="{escape(address)}"{shown}>', "</a>"
         file = self.links.file(target.partition("#")[0])
         if file is not None:
-            return f'<a class="file" href="{escape(file)}"{shown}>', "</a>"
+            return f'<a class="attachment" href="{escape(file)}"{shown}>', "</a>"
         return _MISSING.format(attribute(f"There is no page {target}")), "</span>"
 
     def _to_written(self, href: str, title: str, line: _Line) -> tuple[str, str]:
@@ -427,8 +427,8 @@ class HtmlWriter:
         if place == "elsewhere":
             where = f'title="{attribute(f"picture: {address}")}"'
             if self._in_link:
-                return f'<span class="external picture" {where}>{html or "picture"}</span>'
-            return f"<a{_elsewhere(address, 'picture')} {where}>{html or visible(address)}</a>"
+                return f'<span class="external image" {where}>{html or "picture"}</span>'
+            return f"<a{_elsewhere(address, 'image')} {where}>{html or visible(address)}</a>"
         path = _decoded(address)
         file = self.links.file(path) if path else None
         if file is None:
@@ -475,7 +475,7 @@ _Line = tuple[Sequence[Token], Sequence[str], int]
 """The tokens of a line, their words, and the place of the one that is written."""
 _NO_LINE: _Line = ((), (), 0)
 _NO_TOKEN = Token("link_close", "a", -1)
-_TABLE = '<div class="table" role="region" aria-label="Table" tabindex="0">'
+_TABLE = '<div class="table" role="group" aria-label="Table" tabindex="0">'
 """Around every table: on a narrow screen it is moved inside, by hand or by keys."""
 _MISSING = '<span class="missing" title="{0}">'
 

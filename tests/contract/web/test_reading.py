@@ -82,7 +82,7 @@ async def test_a_page_is_rendered_with_its_links_its_pictures_and_what_it_embeds
     assert '<span class="missing" title="There is no page nowhere">nowhere</span>' in html
     assert '<a href="/page?path=guides/_index.md">the folder</a>' in html
     assert '<img src="/file?path=img/cup.png" alt="a cup" loading="lazy">' in html
-    assert '<a class="file" href="/file?path=img/cup.png">cup</a>' in html
+    assert '<a class="attachment" href="/file?path=img/cup.png">cup</a>' in html
     assert "Four minutes, as" in html
     assert "The pot is blue." in html
     assert "## Pot" not in html

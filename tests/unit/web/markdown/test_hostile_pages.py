@@ -29,7 +29,7 @@ NAMES_OF_ATTRIBUTES = (
 )
 ELEMENTS, ATTRIBUTES = frozenset(NAMES_OF_ELEMENTS.split()), frozenset(NAMES_OF_ATTRIBUTES.split())
 CLASSES = re.compile(
-    r"block|table|embed|embed-title|note|missing|blocked|external( picture)?|file|tag|task|math|left|right|center|code|raw-html"
+    r"block|table|embed|embed-title|note|missing|blocked|external( image)?|attachment|tag|task|math|left|right|center|code|raw-html"
     r"|as-source|leads-to|callout( callout-[a-z]+)?|callout-title|footnotes|footnote-ref|footnote-back|hidden-char|alike-char|no-break"
     r"|language-[A-Za-z0-9_+#.-]+"
 )
