@@ -105,6 +105,25 @@ async def test_the_graph_is_moved_and_zoomed_with_keys_buttons_and_the_wheel(pla
         assert person.trouble == []
 
 
+async def test_folders_and_pages_without_links_can_be_left_out(place: Place) -> None:
+    async with somebody(place) as person:
+        await see(person)
+        painted = await person.page.evaluate(PIXELS)
+        for name in ("attic", "pages without links"):
+            await person.page.get_by_role("checkbox", name=name).uncheck()
+            less = await person.page.wait_for_function(
+                f"(was) => {{ const now = ({PIXELS})(); return now && now < was && now; }}", arg=painted
+            )
+            painted = await less.json_value()
+        await person.page.get_by_label("Find in the graph").fill("attic 0")
+        await person.page.keyboard.press("Enter")
+        await told(person, "attic 0 is left out.")
+        await person.page.get_by_role("checkbox", name="attic").check()
+        await person.page.get_by_role("button", name="Go to").click()
+        await told(person, "attic 0: 8 in, 1 out")
+        assert person.trouble == []
+
+
 async def test_a_finger_looks_at_a_page_first_and_opens_it_with_the_second_touch(place: Place) -> None:
     options: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "color_scheme": "dark"}
     async with somebody(place, **options) as person:

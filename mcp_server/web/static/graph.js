@@ -102,6 +102,9 @@
   let wide = 0, high = 0, ratio = 1, least = 0.01;
   let colours = [], ink = "", faint = "", sheet = "", way = "", accent = "";
   let over = -1, chosen = -1;
+  const off = new Set(); // colours of folders that are left out, and ALONE
+  const ALONE = -1;
+  const isOff = (n) => off.has(graph.of[n]) || (graph.degree[n] === 0 && off.has(ALONE));
 
   function readColours() {
     const style = getComputedStyle(document.documentElement);
@@ -218,7 +221,9 @@
       const bins = Array.from({ length: COLOURS + 1 }, () => []);
       let visible = 0;
       for (let e = 0; e < ends.length; e += 2) {
-        const a = ends[e], b = ends[e + 1], x1 = sx(a), y1 = sy(a), x2 = sx(b), y2 = sy(b);
+        const a = ends[e], b = ends[e + 1];
+        if (off.size && (isOff(a) || isOff(b))) continue;
+        const x1 = sx(a), y1 = sy(a), x2 = sx(b), y2 = sy(b);
         if ((x1 < 0 && x2 < 0) || (x1 > w && x2 > w) || (y1 < 0 && y2 < 0) || (y1 > h && y2 > h)) continue;
         if (Math.abs(x1 - x2) + Math.abs(y1 - y2) < 2.5) continue;
         bins[colourOf[a] === colourOf[b] ? colourOf[a] : COLOURS].push(x1, y1, x2, y2);
@@ -226,7 +231,7 @@
         if (e % 4000 === 0) yield "links";
       }
       pen.lineWidth = 0.8;
-      pen.globalAlpha = Math.min(0.55, Math.max(0.05, 900 / (visible + 1)));
+      pen.globalAlpha = Math.min(0.5, Math.max(0.045, 9 / Math.sqrt(visible + 1)));
       for (const [colour, bin] of [...bins.entries()].reverse()) {
         pen.strokeStyle = colour === COLOURS ? way : colours[colour];
         for (let from = 0; from < bin.length; from += 1200) {
@@ -244,11 +249,12 @@
 
     for (const [colour, pages] of graph.byColour.entries()) {
       pen.fillStyle = colours[colour];
+      if (off.has(colour)) continue;
       for (let from = 0; from < pages.length; from += 1500) {
         pen.beginPath();
         for (const n of pages.slice(from, from + 1500)) {
           const x = sx(n), y = sy(n), r = sizeOf(n, at.scale);
-          if (x < -r || y < -r || x > w + r || y > h + r) continue;
+          if (x < -r || y < -r || x > w + r || y > h + r || isOff(n)) continue;
           if (r < 2) pen.rect(x - r, y - r, 2 * r, 2 * r);
           else { pen.moveTo(x + r, y); pen.arc(x, y, r, 0, 2 * Math.PI); }
         }
@@ -257,11 +263,11 @@
       }
     }
 
-    const room = Math.round((w * h) / 16000), taken = [];
+    const room = Math.round((w * h) / 24000), taken = [];
     for (const n of graph.order) {
       if (taken.length >= room) break;
       const x = sx(n), y = sy(n), r = sizeOf(n, at.scale);
-      if (x < 0 || y < 0 || x > w || y > h) continue;
+      if (x < 0 || y < 0 || x > w || y > h || isOff(n)) continue;
       // A small dot has no name until it is looked at from nearer.
       if (r < 3.2 && taken.length > 30) break;
       write(pen, nameOf(n), x, y - r - 3, taken, graph.degree[n] > 0 ? ink : faint);
@@ -272,7 +278,8 @@
 
   /** Write a name above a point unless it would lie on another one. */
   function write(pen, name, x, y, taken, colour, bold = false) {
-    const text = name.length > 34 ? `${name.slice(0, 33)}\u2026` : name;
+    const most = wide < 500 ? 22 : 34;
+    const text = name.length > most ? `${name.slice(0, most - 1)}\u2026` : name;
     const half = (text.length * 6.4) / 2, box = [x - half, y - 14, x + half, y + 2];
     if (taken.some((b) => box[0] < b[2] && b[0] < box[2] && box[1] < b[3] && b[1] < box[3])) return;
     taken.push(box);
@@ -296,7 +303,7 @@
     for (const inward of [1, 0]) {
       pen.beginPath();
       for (let i = from; i < to; i += 1) {
-        if (graph.inward[i] !== inward) continue;
+        if (graph.inward[i] !== inward || isOff(graph.near[i])) continue;
         pen.moveTo(x, y);
         pen.lineTo(across(graph.x[graph.near[i]]), down(graph.y[graph.near[i]]));
       }
@@ -305,7 +312,7 @@
       pen.stroke();
     }
     pen.setLineDash([]);
-    const there = [...new Set(graph.near.subarray(from, to))].sort((a, b) => graph.degree[b] - graph.degree[a]);
+    const there = [...new Set(graph.near.subarray(from, to))].filter((other) => !isOff(other)).sort((a, b) => graph.degree[b] - graph.degree[a]);
     const taken = [];
     for (const other of [...there.slice().reverse(), n]) {
       const r = Math.max(3, sizeOf(other, view.scale));
@@ -333,7 +340,7 @@
       for (let j = -far; j <= far; j += 1) {
         for (const n of graph.cells.get(`${Math.floor(x / CELL) + i},${Math.floor(y / CELL) + j}`) || []) {
           const away = Math.hypot(graph.x[n] - x, graph.y[n] - y) - sizeOf(n, view.scale) / view.scale;
-          if (away < reach / 2 && away < nearest) { best = n; nearest = away; }
+          if (away < reach / 2 && away < nearest && !isOff(n)) { best = n; nearest = away; }
         }
       }
     }
@@ -476,7 +483,8 @@
   tools.addEventListener("submit", (event) => {
     event.preventDefault();
     const [found] = matching(field.value, 1);
-    if (found === undefined) told.textContent = `No page has \u201c${field.value.trim().slice(0, 80)}\u201d in its title or path.`;
+    if (found !== undefined && isOff(found)) told.textContent = `${nameOf(found)} is left out. Its folder's box below the graph shows it.`;
+    else if (found === undefined) told.textContent = `No page has \u201c${field.value.trim().slice(0, 80)}\u201d in its title or path.`;
     else goTo(found);
   });
 
@@ -501,9 +509,32 @@
     return answer.headers.get("x-graph-current") === "1";
   }
 
+  /** Put a box to leave its pages out before each folder of the legend, and one for pages without links. */
+  function filters() {
+    const legend = document.querySelector(".drawn .legend") || frame.parentNode.appendChild(make("ul", { class: "legend" }));
+    const lines = [...legend.children].map((line) => [line, Number(line.dataset.colour)]);
+    if (graph.degree.includes(0)) {
+      const line = legend.appendChild(make("li"));
+      line.append("pages without links");
+      lines.push([line, ALONE]);
+    }
+    for (const [line, colour] of lines) {
+      const box = make("input", { type: "checkbox" }), label = make("label");
+      box.checked = true;
+      label.append(box, ...line.childNodes);
+      line.append(label);
+      box.addEventListener("change", () => {
+        if (box.checked) off.delete(colour);
+        else off.add(colour);
+        draw();
+      });
+    }
+  }
+
   function begin() {
     if (!graph.count) return;
     frame.replaceChildren(tools, surface, told, panel);
+    filters();
     readColours();
     measure();
     fit();

@@ -103,10 +103,16 @@ def test_after_many_changes_the_graph_is_laid_out_afresh() -> None:
     assert step.changed < len(many) - len(edges)
 
 
-def test_pages_without_links_are_around_all_others() -> None:
-    placement = placed(names(70), villages(4, 15))
-    inner = max(math.hypot(*placement.places[path]) for path in names(70)[:60])
-    assert min(math.hypot(*placement.places[path]) for path in names(70)[60:]) > inner
+def test_pages_without_links_are_in_rows_below_all_others() -> None:
+    found = placed(names(90), villages(4, 15)).places
+    lowest = max(found[path][1] for path in names(60))
+    assert min(found[path][1] for path in names(90)[60:]) > lowest
+    rows = {round(found[path][1], 3) for path in names(90)[60:]}
+    assert len(rows) < 15
+    # Also after a change.
+    later = placed(names(91), villages(4, 15), placed(names(90), villages(4, 15))).places
+    assert min(later[path][1] for path in names(91)[60:]) > lowest
+    assert len({later[path] for path in names(91)}) == 91
 
 
 @pytest.mark.parametrize(

@@ -205,30 +205,30 @@ def _turned(own: Points, ties: Sequence[tuple[Points, Points, float]]) -> Points
 
 
 def _place_alone(points: Points, alone: Sequence[int], paths: Sequence[str]) -> None:
-    """Place pages without links on arcs around all others, from below on, folder by folder."""
-    if not alone:
-        return
+    """Place pages without links in rows below all others, by path."""
+    step = 3 * SPREAD
+    points[alone] = math.nan
     there = points[~np.isnan(points[:, 0])]
-    outside = float(np.sqrt((there**2).sum(axis=1)).max(initial=0.0)) + 4 * SPREAD
-    left = sorted(alone, key=lambda page: paths[page])
-    while left:
-        room = max(6, int(2 * math.pi * outside / (3 * SPREAD)))
-        arc, left = left[:room], left[room:]
-        for place, page in enumerate(arc):
-            angle = math.pi / 2 + 2 * math.pi * (place - (len(arc) - 1) / 2) / room
-            points[page] = outside * math.cos(angle), outside * math.sin(angle)
-        outside += 3 * SPREAD
+    left, right = (float(there[:, 0].min()), float(there[:, 0].max())) if len(there) else (0.0, 0.0)
+    bottom = float(there[:, 1].max()) + 2 * step if len(there) else 0.0
+    row = max(int((right - left) / step), math.ceil(math.sqrt(3 * len(alone))))
+    for place, page in enumerate(sorted(alone, key=lambda page: paths[page])):
+        beside = place % row - (min(row, len(alone)) - 1) / 2
+        points[page] = (left + right) / 2 + beside * step, bottom + place // row * step
 
 
 # --- after a change ---------------------------------------------------------------------------------------------------
 
 
 def _kept(paths: Sequence[str], weights: Weights, before: GraphPlaces) -> Points:
-    """Return positions in which all pages are where they were, and new ones in the middle of those that they are connected with."""
+    """Return positions in which all pages with links are where they were.
+
+    New ones are placed in the middle of those that they are connected with.
+    """
     places = before.places
     points = np.array([places.get(path, (math.nan, math.nan)) for path in paths]).reshape(-1, 2)
     new = [page for page, path in enumerate(paths) if path not in places]
-    alone = [page for page in new if not weights[page]]
+    alone = [page for page, row in enumerate(weights) if not row]
     for place, page in enumerate(sorted(new, key=lambda page: paths[page])):
         near = points[[other for other in weights[page] if not math.isnan(points[other, 0])]]
         if len(near):
