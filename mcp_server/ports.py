@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.line_authors import LineAuthors
     from knowledge.history.timeline.timeline import Timeline
+    from knowledge.pages.own_pages import OwnPages
     from knowledge.search.finder import Finder
     from knowledge.search.reading_ledger import ReadingLedger
     from knowledge.search.tiers import Tiers
@@ -310,7 +311,15 @@ class HasLinkGraph(Protocol):
         """The graph, and its computation."""
 
 
-class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, Protocol):
+class HasOwnPages(Protocol):
+    """Which pages are the person's own."""
+
+    @property
+    def own_pages_of(self) -> Callable[[Sequence[str]], OwnPages]:
+        """Return which of the pages at these paths are neither templates nor excluded; it reads files."""
+
+
+class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, HasOwnPages, Protocol):
     """For the pages that people look at."""
 
 

@@ -54,6 +54,11 @@ class OwnPages:
         )
 
 
+def own_pages_among(vault: Vault, paths: Iterable[str], excluded: Sequence[str]) -> OwnPages:
+    """Return the rule for these pages, as `OwnPages.of`, for a module that is loaded late."""
+    return OwnPages.of(vault, paths, excluded)
+
+
 def indexes_above(path: str) -> Iterator[str]:
     """Yield the paths that an `_index.md` above the page may have, the nearest first."""
     folder = parent(path)

@@ -49,6 +49,7 @@ from mcp_server.transport.tokens import bearer
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
+    from knowledge.pages import own_pages
     from knowledge.search.use.recorder import UseRecorder
     from mcp_server.app.factories import act_commits, journey_store
     from mcp_server.app.factories import connectors as connector_factory
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 else:
     # Only where FORGE_GIT says so.
     act_commits = LateModule("mcp_server.app.factories.act_commits")
+    own_pages = LateModule("knowledge.pages.own_pages")
     fresh_index = LateModule("mcp_server.app.freshness.fresh_index")
     finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
@@ -190,6 +192,7 @@ async def open_app(
             load_link_graphs=base.load_link_graphs,
             taints=Taints(base.state, utc_now, settings.trusted_places),
             freshen_index=lambda wait_s: fresh_index.freshened(base, wait_s, by_words=True),
+            own_pages_of=lambda paths: own_pages.own_pages_among(base.vault, paths, settings.exclude),
             connectors=connectors,
             load_dispatcher=dispatcher,
             load_model=model,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.line_authors import LineAuthors
     from knowledge.history.timeline.timeline import Timeline
+    from knowledge.pages.own_pages import OwnPages
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
     from knowledge.writing.files.outside_changes import OutsideChanges
@@ -71,6 +72,7 @@ class Services:
     load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
     taints: Taints
     freshen_index: Callable[[float], Awaitable[IndexState]]
+    own_pages_of: Callable[[Sequence[str]], OwnPages]
     connectors: Mapping[str, Callable[[], Connector]] = field(default_factory=dict)
     load_dispatcher: Callable[[], OutboxDispatcher] = no_dispatcher
     load_model: Callable[[], ConfiguredModel] = no_model

@@ -1,1 +1,1 @@
-"""The review page: a web server on localhost for people."""
+"""The site of the knowledge base: a web server on localhost for people."""

@@ -1,4 +1,4 @@
-"""The review page as a web application: its addresses, logging in and out, and everything that serves it."""
+"""The site as a web application: its addresses, logging in and out, and everything that serves it."""
 
 from __future__ import annotations
 

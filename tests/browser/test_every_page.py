@@ -1,4 +1,4 @@
-"""Every page of the review page in a real Chromium: pictures, width, contrast, axe-core, and work without JavaScript."""
+"""Every page of the site in a real Chromium: pictures, width, contrast, axe-core, and work without JavaScript."""
 
 from __future__ import annotations
 

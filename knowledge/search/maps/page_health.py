@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 import anyio.to_thread
 
 from knowledge.pages.links import LinkTargets, resolve_path
+from knowledge.pages.own_pages import OwnPages
 from knowledge.pages.paths import INDEX_NAME, PageLink, is_markdown, joined, parent, without_suffix
 from knowledge.search.tiers import is_tainted
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import IndexStore, LinkedDocument, SourcedDocument
 
 STALE_AFTER = timedelta(days=365)
-TEMPLATES = "_templates"
-"""The folder of page templates: nothing links to them, and their links are placeholders."""
+OwnPagesOf = Callable[[Sequence[str]], OwnPages]
+"""Returns which of the pages at these paths are the person's own; it reads files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PageHealth:
     """The number of pages, the bytes of their files, and the pages that may need care, each list by path, `stale` oldest first.
 
     `stale` pages were not changed for `STALE_AFTER`. No other page links to `orphans`. `unverified` pages hold text that was fetched
-    from elsewhere, or are in a folder that is marked untrusted.
+    from elsewhere, or are in a folder that is marked untrusted. The other lists have only pages of the person's own.
     """
 
     pages: int
@@ -45,16 +45,30 @@ class PageHealth:
     unverified: Sequence[SourcedDocument]
 
 
-async def page_health(index: IndexStore, *, now_ns: int, by_name: bool) -> PageHealth:
-    """Return the health of all indexed pages. With `by_name` ordinary links are found by name, too, as in a folder of Obsidian."""
+async def page_health(index: IndexStore, own_pages_of: OwnPagesOf, *, now_ns: int, by_name: bool) -> PageHealth:
+    """Return the health of all indexed pages. With `by_name` ordinary links are found by name, too, as in a folder of Obsidian.
+
+    Raises:
+        VaultUnavailable: the folder is gone.
+    """
     linked, sourced = await index.linked_documents(), await index.sourced_documents()
-    return await anyio.to_thread.run_sync(partial(judged, linked, sourced, now_ns=now_ns, by_name=by_name))
+
+    def all_judged() -> PageHealth:
+        own = own_pages_of([page.path for page in sourced])
+        return judged(linked, sourced, own, now_ns=now_ns, by_name=by_name)
+
+    return await anyio.to_thread.run_sync(all_judged)
 
 
 def judged(
-    linked: Sequence[LinkedDocument], sourced: Sequence[SourcedDocument], *, now_ns: int, by_name: bool
+    linked: Sequence[LinkedDocument],
+    sourced: Sequence[SourcedDocument],
+    own: OwnPages,
+    *,
+    now_ns: int,
+    by_name: bool,
 ) -> PageHealth:
-    """Return the health of these pages."""
+    """Return the health of these pages, of which those in `own` are the person's own."""
     names = _targets(linked, by_name=by_name)
     reached, lost = set[str](), list[LinkToNowhere]()
     for page in linked:
@@ -62,16 +76,16 @@ def judged(
             target = resolve_path(page.path, link.path, names, wiki=link.wiki)
             if target is not None and target != page.path:
                 reached.add(target)
-            elif target is None and _counts(page.path, link):
+            elif target is None and page.path in own and _counts(page.path, link):
                 lost.append(LinkToNowhere(page.path, link.path))
-    own = [page for page in sourced if not _is_frame(page.path)]
+    texts = [page for page in sourced if page.path in own and page.path.rpartition("/")[2] != INDEX_NAME]
     before = now_ns - int(STALE_AFTER.total_seconds()) * 1_000_000_000
     return PageHealth(
         pages=len(sourced),
         size=sum(page.size for page in sourced),
-        stale=sorted((page for page in own if page.modified_ns < before), key=lambda page: page.modified_ns),
-        orphans=[page.path for page in own if page.path not in reached],
-        lost=[link for link in lost if TEMPLATES not in link.page.split("/")[:-1]],
+        stale=sorted((page for page in texts if page.modified_ns < before), key=lambda page: page.modified_ns),
+        orphans=[page.path for page in texts if page.path not in reached],
+        lost=lost,
         unverified=[page for page in sourced if is_tainted(page.source, untrusted=page.untrusted)],
     )
 
@@ -100,9 +114,3 @@ def _counts(page: str, link: PageLink) -> bool:
         return False
     target = joined("" if link.wiki or link.path.startswith("/") else parent(page), link.path)
     return bool(target) and not any(part.startswith(".") for part in str(target).split("/"))
-
-
-def _is_frame(path: str) -> bool:
-    """Return whether the page only introduces a folder, or is a template: readers reach it without a link."""
-    *folders, name = path.split("/")
-    return name == INDEX_NAME or TEMPLATES in folders

@@ -500,14 +500,14 @@ class Settings:
     open_browser: bool = setting(
         "FORGE_OPEN_BROWSER",
         values.flag,
-        "Open the review page in a browser when something needs approval and there is a display.",
+        "Open the site in a browser when something needs approval and there is a display.",
         default=True,
     )
     public_url: str | None = setting(
         "FORGE_PUBLIC_URL",
         values.public_url,
         (
-            "The address under which a proxy of yours, with TLS and sign-in, serves the review page to other machines. Notices in "
+            "The address under which a proxy of yours, with TLS and sign-in, serves the site to other machines. Notices in "
             "Zulip link to it."
         ),
         shown="none: notices have no link, and the page answers on this machine only",

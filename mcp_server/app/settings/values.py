@@ -241,13 +241,11 @@ def plane_url(text: str) -> str:
 
 
 def public_url(text: str) -> str:
-    """Return the address under which a proxy serves the review page."""
+    """Return the address under which a proxy serves the site."""
     found = server_url(text, example="https://forge.example.com", key="the proxy's settings").rstrip("/")
     # The page's own links begin at the root.
     if found.count("/") > len("//"):
-        raise ValueError(
-            "it has a path; the review page needs its own host name, for example https://forge.example.com"
-        )
+        raise ValueError("it has a path; the site needs its own host name, for example https://forge.example.com")
     return found
 
 

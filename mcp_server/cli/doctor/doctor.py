@@ -397,8 +397,11 @@ async def _agents(base: KnowledgeBase) -> DoctorFinding | None:
 async def _review(base: KnowledgeBase) -> DoctorFinding:
     page = await address(base.state)
     if page is None:
-        return ok("review", "no process is showing the review page; a server will once something needs approval")
-    return ok("review", f"the page is at {page}; knowledge-forge review --web opens it")
+        return ok(
+            "review",
+            "no process serves the site; knowledge-forge review --web does, and a server once something needs approval",
+        )
+    return ok("review", f"the site is at {page}; knowledge-forge review --web opens it")
 
 
 async def _passkeys(base: KnowledgeBase) -> DoctorFinding:

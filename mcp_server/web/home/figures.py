@@ -61,6 +61,7 @@ class HomeFigures:
 
     async def _counted(self, position: IndexPosition, now: datetime) -> Figures:
         by_name = self.services.tiers.links_by_name
-        health = await page_health(self.services.index, now_ns=int(now.timestamp() * 1_000_000_000), by_name=by_name)
+        now_ns = int(now.timestamp() * 1_000_000_000)
+        health = await page_health(self.services.index, self.services.own_pages_of, now_ns=now_ns, by_name=by_name)
         days = await self._growth.days(pages=health.pages, size=health.size, now=now)
         return Figures(now, health, days, position)

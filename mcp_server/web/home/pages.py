@@ -37,7 +37,7 @@ LISTS: Mapping[str, tuple[str, str]] = {
     ),
     "orphans": (
         "Pages without a link to them",
-        "No other page links to these. Folder introductions and templates are left out.",
+        "No other page links to these. Folder introductions, templates and excluded pages are left out.",
     ),
     "lost": (
         "Links that lead nowhere",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from knowledge.pages.own_pages import OwnPages
 from knowledge.pages.paths import PageLink
 from knowledge.search.maps.page_health import STALE_AFTER, LinkToNowhere, PageHealth, judged
 from knowledge.state.ports import LinkedDocument, SourcedDocument
@@ -29,7 +30,8 @@ def health(
         )
         for path in sorted(pages)
     ]
-    return judged(linked, sourced, now_ns=NOW_NS, by_name=by_name)
+    own = OwnPages([("", ["drafts"])])
+    return judged(linked, sourced, own, now_ns=NOW_NS, by_name=by_name)
 
 
 def to(path: str, *, wiki: bool = False) -> PageLink:
@@ -54,8 +56,9 @@ def test_a_page_that_another_links_to_in_any_form_is_no_orphan(link: PageLink) -
     assert found.lost == []
 
 
-def test_a_link_to_itself_a_folder_introduction_and_a_template_make_no_orphan_of_a_page_or_save_one() -> None:
+def test_folder_introductions_templates_and_excluded_pages_are_left_out_and_a_link_to_itself_saves_no_orphan() -> None:
     pages = {"a.md": [to("a.md")], "_index.md": [], "notes/_index.md": [], "_templates/new.md": [to("gone.md")]}
+    pages["drafts/b.md"] = [to("gone.md")]
     found = health(pages)
     assert found.orphans == ["a.md"]
     assert found.lost == []
