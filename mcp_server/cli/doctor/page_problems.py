@@ -125,7 +125,8 @@ def look_through(
         if known is not None:
             pages[path] = known
     checked = {path: known for path, known in pages.items() if path in own}
-    names = LostPageNames({path: (known.aliases, known.revision) for path, known in pages.items()}, former)
+    titles = [known.title for known in pages.values()]
+    names = LostPageNames({path: (known.aliases, known.revision) for path, known in pages.items()}, former, titles)
     vault_settings = vault.obsidian_settings()
     links, repairs = _links_and_repairs(
         vault, pages, checked, names, lambda done: on_progress(len(paths) + done, 2 * len(paths))
@@ -152,6 +153,7 @@ def look_through(
 class _Known(NamedTuple):
     """What the first pass keeps of a page: its text would take too much memory."""
 
+    title: str
     aliases: tuple[str, ...]
     revision: str
     problems: tuple[str, ...]
@@ -168,7 +170,7 @@ def _known(vault: Vault, path: str) -> _Known | None:
     document = parse(path, file.raw)
     summarised = any(document.metadata.get(key) for key in ("summary", "description"))
     ids = frozenset(block.id for block in named_blocks(document)) if b"^" in file.raw else frozenset[str]()
-    return _Known(document.aliases, file.revision, document.problems, summarised, ids)
+    return _Known(document.title, document.aliases, file.revision, document.problems, summarised, ids)
 
 
 def _links_and_repairs(
@@ -214,7 +216,7 @@ def _links_and_repairs(
             for written, name in missing_blocks(path, text, targets, block_ids)
         ]
         changes = [f"link {one.written} to {one.candidates[0]}" for one in broken if len(one.candidates) == 1]
-        linked = relinked(path, text, broken, exists)
+        linked = relinked(path, text, broken, exists, targets.called)
         repaired = quoted(linked)
         if repaired != linked:
             changes.append("put quotes around the front matter values that hold a colon")

@@ -47,10 +47,15 @@ class FormerPaths:
 class LostPageNames:
     """The pages of a knowledge base by what a lost link may have meant: a former path, a file name or an alias.
 
-    `pages` gives each page's aliases and the revision of its text.
+    `pages` gives each page's aliases and the revision of its text, `titles` are the titles of all pages.
     """
 
-    def __init__(self, pages: Mapping[str, tuple[Sequence[str], str]], former: FormerPaths | None = None) -> None:
+    def __init__(
+        self,
+        pages: Mapping[str, tuple[Sequence[str], str]],
+        former: FormerPaths | None = None,
+        titles: Iterable[str] = (),
+    ) -> None:
         self._paths, self._former = pages.keys(), former or FormerPaths()
         self._called: defaultdict[str, set[str]] = defaultdict(set)
         self._having: defaultdict[str, set[str]] = defaultdict(set)
@@ -58,16 +63,32 @@ class LostPageNames:
             self._having[revision].add(path)
             for name in (_stem(path), *aliases):
                 self._called[name_key(name)].add(path)
+        self._known = {*self._called, *map(name_key, titles)}
+        self._left: defaultdict[str, list[str]] = defaultdict(list)
+        for path in sorted({*self._former.moves, *self._former.states} - self._paths):
+            if is_markdown(path):
+                self._left[name_key(_stem(path))].append(path)
+
+    def renamed(self, name: str) -> tuple[str, str] | None:
+        """Return the former path of the one page that had this file name, and its path now; None if any page has the name still."""
+        key = name_key(without_suffix(name))
+        if key in self._known or key in GENERIC:
+            return None
+        found = {one: path for path in self._left.get(key, ()) for one in self._known_to_history(path)}
+        return next(((path, one) for one, path in found.items()), None) if len(found) == 1 else None
 
     def meant(self, missing: str) -> Sequence[str]:
         """Return the pages that a link to the missing page may mean, sorted; only one if the history knows that it was renamed."""
         for path in in_order(missing):
-            if (moved := self._moved(path)) is not None:
-                return [moved]
-            if same := self._having.get(self._former.states.get(path, ""), ()):
-                return sorted(same)
+            if known := self._known_to_history(path):
+                return known
         name = name_key(_stem(missing))
         return [] if name in GENERIC else sorted(self._called.get(name, ()))
+
+    def _known_to_history(self, path: str) -> Sequence[str]:
+        """Return where the page at `path` was moved, or the pages that have its last text."""
+        moved = self._moved(path)
+        return [moved] if moved is not None else sorted(self._having.get(self._former.states.get(path, ""), ()))
 
     def _moved(self, path: str) -> str | None:
         """Return where the page at `path` is now, after all its moves; None if it never moved, or is gone."""
@@ -81,7 +102,8 @@ class LostPageNames:
 def broken_links(page: str, text: str, targets: LinkTargets, names: LostPageNames) -> list[BrokenLink]:
     """Return the links of `page` to missing pages or files, each once.
 
-    A wiki link that is only a name may name a page that is still to be written, and a link that leaves the folder isn't ours to check.
+    A wiki link that is only a name may name a page that is still to be written, unless the history knows that this page was renamed. A
+    link that leaves the folder isn't ours to check.
     With `targets.by_name` the folder is Obsidian's, where every attachment is known by its name.
     """
     found = dict[str, BrokenLink]()
@@ -90,6 +112,8 @@ def broken_links(page: str, text: str, targets: LinkTargets, names: LostPageName
             continue
         if missing := _missing(page, link, files_by_name=targets.by_name):
             found[link.path] = BrokenLink(link.path, missing, [one for one in names.meant(missing) if one != page])
+        elif link.wiki and "/" not in link.path and (renamed := names.renamed(link.path.strip())):
+            found[link.path] = BrokenLink(link.path, renamed[0], [renamed[1]])
     return list(found.values())
 
 
@@ -115,19 +139,32 @@ def _links_outside_comments(text: str) -> Iterator[LinkSpan]:
             yield link
 
 
-def relinked(page: str, text: str, links: Iterable[BrokenLink], exists: Callable[[str], bool]) -> str:
-    """Return the text with each broken link that has exactly one candidate leading there; its form is kept."""
+def relinked(
+    page: str,
+    text: str,
+    links: Iterable[BrokenLink],
+    exists: Callable[[str], bool],
+    called: Callable[[str], Sequence[str]] = lambda _: (),
+) -> str:
+    """Return the text with each broken link that has exactly one candidate leading there; its form is kept.
+
+    `called` returns the files with a name.
+    """
     for link in links:
         if len(link.candidates) == 1:
             # As if the missing page had been there and had just moved.
             lost = link.missing if is_markdown(link.missing) else f"{link.missing}.md"
-            names = LinkTargets(partial(_exists_or_is, exists, lost))
+            names = LinkTargets(partial(_exists_or_is, exists, lost), partial(_called_or_is, called, lost))
             text = update_links(text, page=page, moves={lost: link.candidates[0]}, names=names)
     return text
 
 
 def _exists_or_is(exists: Callable[[str], bool], lost: str, path: str) -> bool:
     return path == lost or exists(path)
+
+
+def _called_or_is(called: Callable[[str], Sequence[str]], lost: str, name: str) -> Sequence[str]:
+    return [*called(name), *([lost] if name_key(without_suffix(name)) == name_key(_stem(lost)) else [])]
 
 
 def quoted(text: str) -> str:

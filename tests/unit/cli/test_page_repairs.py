@@ -99,6 +99,28 @@ def test_own_pages_are_without_templates_and_without_what_is_excluded() -> None:
         assert path not in own
 
 
+def test_a_wiki_link_by_the_name_that_a_page_had_before_it_was_renamed_is_repaired_if_no_page_has_the_name() -> None:
+    former = FormerPaths(moves={"old/brewing.md": "new/rollback.md"}, states={"wiki/notes.md": "text of renamed.md"})
+
+    def mended(text: str, *titles: str) -> str:
+        names = LostPageNames(PAGES, former, titles)
+        return relinked("start.md", text, broken_links("start.md", text, LinkTargets(exists), names), exists, called)
+
+    def called(name: str) -> Sequence[str]:
+        return [path for path in PAGES if path.rpartition("/")[2] == f"{name}.md"]
+
+    assert mended("[[brewing]] ![[Brewing#steps|how]] [[notes]]") == "[[rollback]] ![[rollback#steps|how]] [[renamed]]"
+    assert mended("[[brewing]]", "Brewing") == "[[brewing]]", "a page has that title"
+    assert mended("[[still to be written]] [[plan]]") == "[[still to be written]] [[plan]]"
+    # `plan` names two pages, so that the new link is a path.
+    to_plan = LostPageNames(PAGES, FormerPaths(moves={"aims.md": "b/plan.md"}))
+    text = "[[aims]]"
+    assert (
+        relinked("start.md", text, broken_links("start.md", text, LinkTargets(exists), to_plan), exists, called)
+        == "[[b/plan]]"
+    )
+
+
 def test_a_page_that_the_history_saw_renamed_is_the_one_that_is_meant() -> None:
     """A former path counts before a name: `old/plan.md` would else be one of two pages."""
     moved = FormerPaths(
