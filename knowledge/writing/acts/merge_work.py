@@ -288,7 +288,7 @@ def _with_source(text: str, source: str) -> str:
     # A line added to broken front matter would not be read, and a source that the text names itself stays.
     if front.problem or "source" in front.metadata:
         return text
-    return _with_line(text, f"source: {json.dumps(source, ensure_ascii=False)}")
+    return with_front_line(text, f"source: {json.dumps(source, ensure_ascii=False)}")
 
 
 def _with_mark(text: str, origin: str, *, alone: bool) -> tuple[str, str]:
@@ -302,10 +302,10 @@ def _with_mark(text: str, origin: str, *, alone: bool) -> tuple[str, str]:
     has_source = source_kind(str(front.metadata.get("source"))) in FETCHED_KINDS
     if front.problem or has_source or "untrusted" in front.metadata:
         return text, ""
-    return _with_line(text, "untrusted: true"), f"it is marked untrusted, because it repeats text from {origin}"
+    return with_front_line(text, "untrusted: true"), f"it is marked untrusted, because it repeats text from {origin}"
 
 
-def _with_line(text: str, line: str) -> str:
+def with_front_line(text: str, line: str) -> str:
     """Return the text with one more line in its front matter, or with new front matter if it has none."""
     end = "\r\n" if "\r\n" in text else "\n"
     if not front_matter(text).body:

@@ -30,7 +30,7 @@ from mcp_server.gate.policy import Allow, Trust
 from mcp_server.imports.earlier import EarlierImports, earlier_imports, key_of
 from mcp_server.imports.kinds import KINDS, incoming
 from mcp_server.imports.model import Incoming
-from mcp_server.imports.names.placement import placed
+from mcp_server.imports.names.placement import marked_untrusted, placed
 from mcp_server.imports.plan import Importing, ImportPlan
 from mcp_server.imports.run import carry_out
 
@@ -67,6 +67,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--configuration", action="store_true", help="also import pages that configure the server, such as agents"
     )
+    parser.add_argument(
+        "--untrusted", action="store_true", help="mark every page: hosts treat its text as data, never as instructions"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
     parser.add_argument("--yes", action="store_true", help="write without asking")
 
@@ -97,6 +100,8 @@ async def _import(args: argparse.Namespace, settings: Settings) -> int:
         found = await anyio.to_thread.run_sync(held.enter_context, incoming(args.kind, place, args.name))
         ledger, now = app.services.state.ledger, app.services.now
         earlier = await earlier_imports(ledger, key_of(found.kind, found.name, args.into))
+        if args.untrusted:
+            found = await anyio.to_thread.run_sync(marked_untrusted, found)
         found = await anyio.to_thread.run_sync(_placed, found, args.into, app.base.vault, earlier)
         importing = Importing(
             app.base.vault, ledger, app.services.writer, who.id, now(), configuration=args.configuration

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from knowledge.pages.document import parse
+from knowledge.pages.document import head, parse
+from knowledge.writing.acts.merge_work import with_front_line
 from mcp_server.imports.earlier import EarlierImports
 from mcp_server.imports.model import Incoming, IncomingPage
 from mcp_server.imports.names.relink import Relinker
+
+MARK = "untrusted: true"
 
 
 def placed(found: Incoming, into: str, there: Iterable[str], earlier: EarlierImports) -> Incoming:
@@ -41,3 +44,17 @@ def _below(into: str, path: str) -> str:
 def _names(page: IncomingPage) -> tuple[str, ...]:
     document = parse(page.path, page.raw)
     return (document.title, *document.aliases)
+
+
+def marked_untrusted(found: Incoming) -> Incoming:
+    """Return the source with `untrusted: true` in the front matter of every page."""
+    return replace(found, pages=[replace(page, raw=_marked(page.raw)) for page in found.pages])
+
+
+def _marked(raw: bytes) -> bytes:
+    if head(raw).untrusted:
+        return raw
+    text = raw.decode("utf-8", "surrogateescape")
+    inside = with_front_line(text, MARK).encode("utf-8", "surrogateescape")
+    # Front matter in TOML is not read, so the mark would have no effect in it.
+    return inside if head(inside).untrusted else f"---\n{MARK}\n---\n\n".encode() + raw

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.pages.document import parse
 from tests.support.hosts.persons import ME, Person
 from tests.support.knowledge_bases.importing_person import (
     ImportingPerson,
@@ -237,3 +238,24 @@ def test_pages_that_configure_the_server_need_the_person(ann: ImportingPerson) -
         terminal.until("Imported 2 new pages")
         assert terminal.left() == 0
     assert set(contents(ann.kb)) == {"own.md", "_agents/a.md", "b/_index.md"}
+
+
+def test_pages_of_strangers_are_marked(ann: ImportingPerson) -> None:
+    file = ann.folder / "pages.jsonl"
+    texts = {
+        "plain.md": "# Plain\n",
+        "front.md": "---\ntitle: Front\n---\n# Front\n",
+        "marked.md": "---\nuntrusted: true\n---\n# Marked\n",
+        "toml.md": "+++\ntitle = 'Toml'\n+++\n# Toml\n",
+        "broken.md": "---\ntitle: a: b\n---\n# Broken\n",
+    }
+    head = {"format": "knowledge-forge-pages", "version": 1}
+    pages = [{"path": path, "text": text} for path, text in texts.items()]
+    file.write_text("".join(json.dumps(one) + "\n" for one in (head, *pages)))
+    imported(ann, "jsonl", file, "--untrusted")
+    for path, text in texts.items():
+        raw = (ann.kb / path).read_bytes()
+        assert parse(path, raw).untrusted, path
+        assert text.rpartition("# ")[2] in raw.decode()
+    assert (ann.kb / "marked.md").read_text() == texts["marked.md"]
+    assert set(statuses(imported(ann, "jsonl", file, "--untrusted")).values()) == {"same"}
