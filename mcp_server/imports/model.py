@@ -54,6 +54,14 @@ class LostLink:
 
 
 @dataclass(frozen=True, slots=True)
+class RenamedFile:
+    """A file that can't have its name here: another one has it, or some system can't have it."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Incoming:
     """Everything that a source holds. `name` tells it from other sources of its kind; `rewritten` counts links that were adapted."""
 
@@ -64,3 +72,4 @@ class Incoming:
     skipped: Sequence[SkippedItem] = ()
     rewritten: int = 0
     lost: Sequence[LostLink] = field(default_factory=tuple)
+    renamed: Sequence[RenamedFile] = ()

@@ -41,6 +41,7 @@ def plan_lines(plan: ImportPlan, *, continues: bool) -> Iterator[str]:
     for one in plan.pages:
         if one.status == "conflict":
             yield from _conflict(one)
+    yield from _shown([f"renamed: {one.name} -> {one.path}" for one in plan.incoming.renamed])
     yield from _shown([f"skipped: {one.name}: {one.reason}" for one in skipped(plan)])
     yield from _shown([f"link left as text: {one.path} -> {one.target}" for one in plan.incoming.lost])
 
@@ -74,6 +75,7 @@ def plan_fields(plan: ImportPlan) -> dict[str, Any]:
         ],
         "attachments": [{"path": one.path, "status": one.status, "reason": one.reason} for one in plan.files],
         "skipped": [{"name": one.name, "reason": one.reason} for one in plan.skipped],
+        "renamed": [{"name": one.name, "path": one.path} for one in plan.incoming.renamed],
         "links_adapted": plan.incoming.rewritten,
         "links_lost": [{"path": one.path, "target": one.target} for one in plan.incoming.lost],
     }

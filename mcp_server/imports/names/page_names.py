@@ -8,6 +8,7 @@ import unicodedata
 from knowledge.errors import InvalidPath
 from knowledge.pages.paths import ACTING, LONGEST_PATH, clean_path, file_system_key, is_hidden, new_name
 from knowledge.writing.files.file_set import require_nameable
+from mcp_server.imports.model import RenamedFile
 
 LONGEST_NAME_BYTES = 200
 """Most file systems take 255 bytes; the rest is for the names of files that are staged beside a page."""
@@ -52,13 +53,14 @@ def usable_path(path: str) -> str:
 
 
 class FreePaths:
-    """Hands out each path once, also on file systems that ignore case."""
+    """Hands out each path once, also on file systems that ignore case. `renamed` are those that are not as they were wanted."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self.renamed: list[RenamedFile] = []
 
-    def free(self, path: str) -> str:
-        """Return `path`, with a number before its suffix if that path was handed out before."""
+    def free(self, path: str, wanted: str = "") -> str:
+        """Return `path`, with a number before its suffix if that path was handed out before; `wanted` is the name in the source."""
         above, slash, name = path.rpartition("/")
         stem, dot, suffix = name.rpartition(".")
         if not stem:
@@ -68,6 +70,8 @@ class FreePaths:
             number += 1
             found = f"{above}{slash}{stem} {number}{dot}{suffix}"
         self._taken.add(key)
+        if found != (wanted or path):
+            self.renamed.append(RenamedFile(wanted or path, found))
         return found
 
 

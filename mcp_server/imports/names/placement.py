@@ -29,7 +29,9 @@ def placed(found: Incoming, into: str, there: Iterable[str], earlier: EarlierImp
     pages = [replace(page, path=places[page.path], raw=relinker.page(page.path, page.raw)) for page in found.pages]
     files = [replace(file, path=places[file.path]) for file in found.files]
     lost = [replace(one, path=places.get(one.path, one.path)) for one in found.lost]
-    return replace(found, pages=pages, files=files, lost=lost, rewritten=found.rewritten + relinker.rewritten)
+    renamed = [replace(one, path=places.get(one.path, one.path)) for one in found.renamed]
+    count = found.rewritten + relinker.rewritten
+    return replace(found, pages=pages, files=files, lost=lost, renamed=renamed, rewritten=count)
 
 
 def _place(page: IncomingPage, into: str, earlier: EarlierImports) -> str:

@@ -60,8 +60,10 @@ def read_documents(tree: SourceTree, name: str, kind: DocumentKind) -> Incoming:
             skipped.append(SkippedItem(path, str(error)))
     others = [path for path in tree.files if kind == "html" and path not in documents and not _is_code(path)]
     free = FreePaths()
-    places = {path: free.free(f"{usable_path(path.rpartition('.')[0])}.md") for path in sorted(texts)}
-    places |= {path: free.free(usable_path(path)) for path in (*others, *pictures)}
+    places = {
+        path: free.free(f"{usable_path(stem := path.rpartition('.')[0])}.md", f"{stem}.md") for path in sorted(texts)
+    }
+    places |= {path: free.free(usable_path(path), path) for path in (*others, *pictures)}
     relinker = Relinker(places, {})
     files = [
         IncomingFile(f"{kind}:{name}/{path}", places[path], tree.files[path].size, partial(tree.attachment, path))
@@ -76,7 +78,7 @@ def read_documents(tree: SourceTree, name: str, kind: DocumentKind) -> Incoming:
         origin = f"{kind}:{name}/{path}"
         page = f"{front_matter({'source': origin})}\n{_with_heading(relinker.text(path, text), path)}"
         pages.append(IncomingPage(origin, places[path], page.encode("utf-8", "replace")))
-    return Incoming(kind, name, pages, files, skipped, relinker.rewritten, relinker.lost)
+    return Incoming(kind, name, pages, files, skipped, relinker.rewritten, relinker.lost, free.renamed)
 
 
 def _same(raw: bytes) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from knowledge.merge.document.link_spans import LinkSpan
@@ -30,10 +31,11 @@ def read_vault(tree: SourceTree, name: str) -> Incoming:
         BadSource: it has no page.
     """
     pages, skipped = _pages(tree)
-    places = places_of([*pages, *_attachments(tree)])
+    free = FreePaths()
+    places = places_of([*pages, *_attachments(tree)], free)
     names = {path: parse(path, raw).aliases for path, raw in pages.items()}
     relinker = Relinker(places, names, by_name=True)
-    return _incoming((OBSIDIAN, name), tree, pages, relinker, skipped)
+    return replace(_incoming((OBSIDIAN, name), tree, pages, relinker, skipped), renamed=free.renamed)
 
 
 def read_project(tree: SourceTree, name: str) -> Incoming:
@@ -43,7 +45,8 @@ def read_project(tree: SourceTree, name: str) -> Incoming:
         BadSource: it has no note.
     """
     pages, skipped = _pages(tree)
-    places = places_of([*pages, *_attachments(tree)])
+    free = FreePaths()
+    places = places_of([*pages, *_attachments(tree)], free)
     names: dict[str, Iterable[str]] = {}
     permalinks: dict[str, str] = {}
     for path, raw in pages.items():
@@ -54,15 +57,14 @@ def read_project(tree: SourceTree, name: str) -> Incoming:
             permalinks.setdefault(permalink.strip("/").casefold(), path)
     relinker = Relinker(places, names, partial(_by_permalink, permalinks) if permalinks else nowhere)
     addressed = {path: _without_addresses(raw, permalinks) for path, raw in pages.items()}
-    return _incoming((BASIC_MEMORY, name), tree, addressed, relinker, skipped)
+    return replace(_incoming((BASIC_MEMORY, name), tree, addressed, relinker, skipped), renamed=free.renamed)
 
 
-def places_of(paths: Iterable[str]) -> dict[str, str]:
+def places_of(paths: Iterable[str], free: FreePaths) -> dict[str, str]:
     """Return a usable path for each path of the source: the same wherever possible."""
-    free = FreePaths()
     # Paths that can stay come first, so that a changed one never takes the place of one of them.
     ordered = sorted(paths, key=lambda path: (not is_usable(path), path))
-    return {path: free.free(path if is_usable(path) else usable_path(path)) for path in ordered}
+    return {path: free.free(path if is_usable(path) else usable_path(path), path) for path in ordered}
 
 
 def _pages(tree: SourceTree) -> tuple[dict[str, bytes], list[SkippedItem]]:

@@ -41,10 +41,10 @@ def read_memory(place: Path, name: str) -> Incoming:
     if not entities:
         raise BadSource(f"{place} has no line with an entity; it is not a file of the memory server")
     free = FreePaths()
-    paths = {entity: free.free(f"{usable_name(entity)}.md") for entity in entities}
+    paths = {entity: free.free(f"{usable_name(entity)}.md", f"{one_line(entity)}.md") for entity in entities}
     lost: list[LostLink] = []
     pages = [_page(name, entity, found, paths, lost) for entity, found in entities.items()]
-    return Incoming(KIND, name, pages, (), skipped, lost=lost)
+    return Incoming(KIND, name, pages, (), skipped, lost=lost, renamed=free.renamed)
 
 
 def _lines(place: Path) -> Sequence[str]:

@@ -62,7 +62,7 @@ def read_notion(tree: SourceTree) -> Incoming:
         [*notes.values(), *(one.path for one in databases if one.page is None), *attachments], key=_depth_first
     )
     free = FreePaths()
-    places = {path: free.free(_place(path)) for path in own}
+    places = {path: free.free(usable_path(_place(path)), _place(path)) for path in own}
     for one in databases:
         home = places[one.page or one.path]
         # Links lead to either of the CSV files, or to a page of the database's name that is not in the export.
@@ -76,7 +76,7 @@ def read_notion(tree: SourceTree) -> Incoming:
         )
         for path in attachments
     ]
-    return Incoming(KIND, NAME, pages, kept, skipped, relinker.rewritten, relinker.lost)
+    return Incoming(KIND, NAME, pages, kept, skipped, relinker.rewritten, relinker.lost, free.renamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _place(path: str) -> str:
         else:
             parts.append(_ID.sub("", part))
     clean = "/".join(parts)
-    return usable_path(f"{clean.removesuffix('.csv')}.md" if clean.endswith(".csv") and _id_in(path) else clean)
+    return f"{clean.removesuffix('.csv')}.md" if clean.endswith(".csv") and _id_in(path) else clean
 
 
 def _depth_first(path: str) -> tuple[int, str]:

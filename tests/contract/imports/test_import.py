@@ -139,6 +139,7 @@ def test_names_that_differ_only_in_case_are_two_pages(ann: ImportingPerson) -> N
     values = [{**ALICE, "name": name} for name in ("tea", "Tea", "CON", "..", "a" * 400)]
     answer = imported(ann, "memory-jsonl", memory(ann, *values))
     assert set(statuses(answer)) == {"tea.md", "Tea 2.md", "_CON.md", "page.md", f"{'a' * 199}.md"}
+    assert {"name": "Tea.md", "path": "Tea 2.md"} in answer["renamed"]
 
 
 def test_an_interrupted_import_continues_under_its_id(ann: ImportingPerson, monkeypatch: pytest.MonkeyPatch) -> None:
