@@ -36,6 +36,8 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&nbsp;": " "}
 _ENTITY = re.compile("|".join(_ENTITIES))
 _KEPT = re.compile("\x00([0-9]+)\x00")
+_BLOCK_MARK = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)")
+_RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
 
 def plain(text: str) -> str:
@@ -71,6 +73,12 @@ def plain(text: str) -> str:
         text = _UNDERSCORE.sub("", text)
     text = _ENTITY.sub(lambda found: _ENTITIES[found[0]], text) if "&" in text else text
     return " ".join(_KEPT.sub(lambda found: kept[int(found[1])], text).split())
+
+
+def plain_blocks(text: str) -> str:
+    """Return several blocks as one line of words, also without the marks of headings, quotes, items, tables and fences."""
+    lines = [_BLOCK_MARK.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
+    return plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines))
 
 
 def code_spans(text: str) -> list[tuple[int, int, int]]:

@@ -10,6 +10,7 @@ from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within, without_suffix
 from knowledge.search.map_lines import Entries, document_entry, join
 from knowledge.search.query.analysis import is_stop_word, words
+from knowledge.search.query.names import nearest_first
 from knowledge.search.route.words import (
     ALL,
     BEFORE_A_NAME,
@@ -29,6 +30,8 @@ LONGEST_NAME = 5
 """Words of a name within a question."""
 MOST_LOOKUPS = 12
 MOST_PLACES = 3
+MOST_OF_A_NAME = 20
+"""Pages with one name, of which those are taken that search found first."""
 MOST_ENDING = 20
 """Directories with the same end of the path that are compared."""
 MOST_OPENED = 8
@@ -66,7 +69,8 @@ class Places:
         above them, also match by the end of their path. If a question only asks what exists, its target is `directory`.
         """
         found: dict[str, MapEntry] = {}
-        for match in names:
+        near_at = {path: place for place, path in enumerate(near)}
+        for match in nearest_first(names, lambda match: near_at.get(match.path, len(near))):
             # A heading is a section and not a place; it is among the hits.
             if match.by != "heading":
                 await self._take(match.path, found)
@@ -77,7 +81,7 @@ class Places:
             if len(found) >= MOST_PLACES:
                 break
             known = len(found)
-            await self._named(phrase, ends, directory, found)
+            await self._named(phrase, ends, directory, near_at, found)
             added = [entry for entry in list(found.values())[known:] if within(entry.path, directory)]
             # A path names a place whatever the other words are. A plain name does so only if the question has no other words.
             if added and target is None and ("/" in phrase or asked <= set(words(phrase))):
@@ -106,13 +110,21 @@ class Places:
         record = await self._index.directory(path)
         return await self._entries.folder(record) if record else None
 
-    async def _named(self, phrase: str, ends: Mapping[str, str], directory: str, found: dict[str, MapEntry]) -> None:
+    async def _named(
+        self,
+        phrase: str,
+        ends: Mapping[str, str],
+        directory: str,
+        near_at: Mapping[str, int],
+        found: dict[str, MapEntry],
+    ) -> None:
         for path in dict.fromkeys((join(directory, phrase), ends.get(_plain(phrase), phrase))):
             if entry := await self._directory(path):
                 found.setdefault(path, entry)
             elif "/" in path and await self._index.document(path):
                 await self._take(path, found)
-        for match in await self._index.named(phrase, limit=MOST_PLACES):
+        matches = await self._index.named(phrase, limit=MOST_OF_A_NAME)
+        for match in nearest_first(matches, lambda match: near_at.get(match.path, len(near_at)))[:MOST_PLACES]:
             if match.by != "heading":
                 await self._take(match.path, found)
 

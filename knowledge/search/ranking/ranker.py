@@ -22,6 +22,7 @@ from knowledge.index.ports import (
     VectorIndex,
 )
 from knowledge.pages.markdown.chunk import indexed_text
+from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords
@@ -169,7 +170,8 @@ class Ranker:
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         exact: list[int] = []
-        for match in names[:MOST_NAMED]:
+        places = {hit.doc: place for place, hit in reversed(list(enumerate(fused)))}
+        for match in nearest_first(names, lambda match: places.get(match.doc, len(fused)))[:MOST_NAMED]:
             seq = await self._index.first_chunk(match.doc, match.section)
             if seq and seq not in exact:
                 exact.append(seq)

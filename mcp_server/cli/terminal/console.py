@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from knowledge.pages.document import shortened
-from knowledge.pages.markdown.inline import plain
+from knowledge.pages.markdown.inline import plain_blocks
 from mcp_server.cli.terminal.escape import EscapedStream, harmless, visible
 from mcp_server.cli.terminal.output import print_ascii, say
-
-_MARKS = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)")
-_RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
 
 class EscapedConsole(Console):
@@ -120,5 +116,4 @@ def progress_bars(*tasks: str, shown: bool) -> Iterator[Sequence[Draw]]:
 
 def tidy(text: str, most: int) -> str:
     """Return Markdown as one or two lines to read at a glance: without markup, table rules or fences, and cut after a word."""
-    lines = [_MARKS.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
-    return shortened(plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)), most)
+    return shortened(plain_blocks(text), most)

@@ -12,6 +12,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from knowledge.errors import KnowledgeError, NoSuchPath
+from knowledge.pages.markdown.inline import plain_blocks
 from knowledge.search.answers import Hit, PageLine, ScentLevel
 from knowledge.search.snippet import marked
 from knowledge.search.snippet import snippet as cut
@@ -98,18 +99,19 @@ def _shown(passages: FoundPassages | None, address: str) -> Mapping[str, Any]:
     if passages is None:
         return {}
     answer = passages.answer
+    pages, is_place = {hit.path for hit in answer.hits}, answer.route.mode == "navigation"
 
     def snippet(text: str) -> Markup:
-        shown = cut(text, passages.words, limit_chars=LONGEST_SNIPPET)
+        shown = cut(_without_heading(text), passages.words, limit_chars=LONGEST_SNIPPET)
         return sanitize(shown, marked(shown, passages.words))
 
     return {
         "answer": answer,
         "verdict": VERDICTS[answer.scent.level],
         "next_step": _next_step(answer.scent.next),
-        "places": answer.pages if answer.route.mode == "navigation" else (),
+        "places": [place for place in answer.pages if place.path not in pages] if is_place else (),
         "place_address": _place_address,
-        "pages_found": len({hit.path for hit in answer.hits}),
+        "pages_found": len(pages),
         "snippet": snippet,
         "page_address": page_address,
         "section": _section,
@@ -120,6 +122,12 @@ def _shown(passages: FoundPassages | None, address: str) -> Mapping[str, Any]:
         "older": f"/find?{address}&{urlencode({'cursor': answer.next_cursor})}" if answer.next_cursor else "",
         "state": passages.state,
     }
+
+
+def _without_heading(text: str) -> str:
+    """Return the passage as words without Markdown. Its headings are left out, unless it has nothing else: they stand above it."""
+    below = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
+    return plain_blocks(below) or plain_blocks(text)
 
 
 def _section(hit: Hit) -> str:

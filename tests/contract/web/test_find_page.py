@@ -60,6 +60,16 @@ async def test_words_of_the_question_are_marked_in_any_inflection(visitor: Visit
     assert {"queen", "lays", "eggs"} >= set(re.findall(r"<mark>(.*?)</mark>", html)) >= {"eggs", "queen"}
 
 
+async def test_a_passage_is_shown_as_words_without_marks_of_markdown(place: Place, visitor: Visitor) -> None:
+    text = (
+        "# Wax\n\n## Melting\n\n- **Wax** melts at `62` degrees\n\n| when | how |\n| --- | --- |\n| winter | slowly |\n"
+    )
+    write(place.settings.kb, {"tools/wax.md": text})
+    html = await look(visitor, q="melting wax")
+    shown, *_ = re.findall(r'<p class="snippet" dir="auto">(.*?)</p>', html)
+    assert unescape(re.sub("<[^>]+>", "", shown)) == "Wax melts at 62 degrees when how winter slowly"
+
+
 async def test_a_page_written_a_moment_ago_is_found(place: Place, visitor: Visitor) -> None:
     """As `knowledge-forge search` does: the index is brought up to date first."""
     assert "hives/mites.md" not in hits(await look(visitor, q="varroa mites"))

@@ -342,6 +342,20 @@ async def test_of_files_with_the_same_name_the_one_with_the_title_comes_first(tm
     assert (await paths(base, "c/faq.md"))[0] == "c/faq.md"
 
 
+async def test_of_pages_with_the_same_alias_the_one_about_it_comes_first(tmp_path: Path) -> None:
+    front = "---\naliases: [undo]\n---\n"
+    pages = {
+        "a.md": f"{front}# Messages\n\nMessages are sent once.\n",
+        "b.md": f"{front}# Batches\n\nA batch is one act.\n",
+        "take-back.md": f"{front}# Take changes back\n\nTo undo a change, open its history. An undo is a change, too.\n",
+    }
+    base = Base(write(tmp_path / "kb", pages))
+    await base.index_all()
+    assert (await paths(base, "undo"))[0] == "take-back.md"
+    answer = await base.finder.search("where is undo", mode="navigation")
+    assert answer.pages[0].path == "take-back.md"
+
+
 async def test_a_title_comes_before_a_file_name_and_a_full_path_before_both(tmp_path: Path) -> None:
     pages = {
         "a/faq.md": "# Questions about data\n\nNothing here.\n",
