@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from knowledge.pages.links import LinkTargets, resolve_path
-from knowledge.pages.paths import is_markdown, without_suffix
+from knowledge.pages.paths import ancestors, is_markdown, without_suffix
 from knowledge.search.maps.linked_pages import MOST_OF_A_NAME
-from knowledge.search.maps.neighbourhood import names_a_page
+from knowledge.search.maps.neighbourhood import folders_meant, names_a_page
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import LinkedDocument
 
@@ -41,6 +41,7 @@ def link_graph(documents: Sequence[LinkedDocument], *, by_name: bool = False) ->
     """
     place = {document.path: number for number, document in enumerate(documents)}
     targets = LinkTargets(lambda path: path in place and is_markdown(path), _names(documents), by_name)
+    folders = {"", *(folder for path in place for folder in ancestors(path))}
     edges: dict[tuple[int, int], None] = {}
     missing: dict[tuple[int, str], None] = {}
     for number, document in enumerate(documents):
@@ -48,7 +49,11 @@ def link_graph(documents: Sequence[LinkedDocument], *, by_name: bool = False) ->
             target = resolve_path(document.path, link.path, targets, wiki=link.wiki)
             if target is not None and (other := place[target]) != number:
                 edges[number, other] = None
-            elif target is None and names_a_page(link.path):
+            elif (
+                target is None
+                and names_a_page(link.path)
+                and folders.isdisjoint(folders_meant(document.path, link.path))
+            ):
                 missing[number, link.path] = None
     paths, titles = [document.path for document in documents], [document.title for document in documents]
     return LinkGraph(paths, titles, sorted(edges), list(missing))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from knowledge.pages.paths import is_markdown
+from knowledge.pages.paths import is_markdown, joined, parent
 from knowledge.search.maps.linked_pages import followed
 from knowledge.state.document_names import keys_of_links_to
 from knowledge.state.ports import IndexStore, LinkedDocument, LinkRow
@@ -112,12 +112,13 @@ class _Links:
         """Return the other pages that the page links to, in the order of its links, and the targets that no page has."""
         links = page.links[:MOST_LINKS]
         led = await self._followed([LinkRow(page.path, link) for link in links])
-        lost = [
-            link.path for link, target in zip(links, led, strict=True) if target is None and names_a_page(link.path)
-        ]
-        return list(dict.fromkeys(target for target in led if target not in (None, page.path))), tuple(
-            dict.fromkeys(lost)
-        )
+        lost = [link for link, target in zip(links, led, strict=True) if target is None and names_a_page(link.path)]
+        missing = [link.path for link in lost[:MOST_NAMES] if not await self._leads_to_folder(page.path, link.path)]
+        return list(dict.fromkeys(one for one in led if one not in (None, page.path))), tuple(dict.fromkeys(missing))
+
+    async def _leads_to_folder(self, page: str, path: str) -> bool:
+        found = [await self._index.directory(folder) for folder in folders_meant(page, path)]
+        return any(folder is not None for folder in found)
 
     async def linking(self, pages: Sequence[LinkedDocument], limit: int) -> tuple[list[tuple[str, str]], bool]:
         """Return the links from other pages to these, as (page, target), and whether that is all of them."""
@@ -165,6 +166,11 @@ class _Links:
 def names_a_page(path: str) -> bool:
     """Return whether a link with that path is meant for a page, and not for a picture or another file."""
     return is_markdown(path) or not _FILE.search(path)
+
+
+def folders_meant(page: str, path: str) -> Sequence[str]:
+    """Return the paths of the folders that a link of the page may mean."""
+    return [folder for folder in (joined(parent(page), path), joined("", path)) if folder is not None]
 
 
 def _sides(out: Sequence[str], linking: Sequence[str], most: int) -> dict[str, Side]:

@@ -26,6 +26,7 @@ from mcp_server.web.text.site_addresses import folder_address, graph_address, pa
 MOST_PAGES = 150
 """Pages of one neighbourhood."""
 MOST_CHOICES = 20
+MOST_FOLDERS = 100
 SOON = 1_000
 """Pages up to which the whole graph is computed before the answer, since that takes less than a second."""
 LONGEST_NAME = 1_000
@@ -66,21 +67,24 @@ async def _whole(request: PageRequest) -> Response:
             overview, current = await graphs.renew(), True
         except KnowledgeError as error:
             trouble = str(error)
-    answer = await request.show("graph.html", lambda: _overview(overview, progress, current=current, trouble=trouble))
+    # Until there is a first picture, the folders lead to pages.
+    folders = (
+        () if overview else (await request.services.index.children("", limit=MOST_FOLDERS, documents_after=None))[0]
+    )
+    values = {"current": current, "trouble": trouble, "folders": folders}
+    answer = await request.show("graph.html", lambda: _overview(overview, progress) | values)
     if not current and not trouble:
         answer.background = BackgroundTask(graphs.renew_later)
     return answer
 
 
-def _overview(overview: GraphOverview | None, progress: Progress, *, current: bool, trouble: str) -> Mapping[str, Any]:
+def _overview(overview: GraphOverview | None, progress: Progress) -> dict[str, Any]:
     return {
         "here": "/graph",
         "asked": "",
         "overview": overview,
         "picture": overview_picture(overview) if overview and overview.drawn else "",
         "progress": progress,
-        "current": current,
-        "trouble": trouble,
         "page_address": page_address,
         "graph_address": graph_address,
         "folder_address": folder_address,

@@ -495,6 +495,7 @@
   async function load(current) {
     const answer = await fetch(frame.dataset.graph + (current ? "?current=1" : ""), tag ? { headers: { "if-none-match": tag } } : {});
     if (answer.status === 304) return true;
+    if (!(answer.headers.get("content-type") || "").includes("json")) throw new Error("you are no longer logged in. Load the page again.");
     const held = await answer.json();
     if (!answer.ok) throw new Error(held.error || `The server answered ${answer.status}.`);
     const fresh = !graph;

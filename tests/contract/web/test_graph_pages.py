@@ -19,7 +19,10 @@ from tests.support.web.review_pages import Place, Visitor, kept
 
 FENCE = 1
 TEA = {
-    "tea.md": "# Tea\n\nSee [[Pot]], [water](kitchen/water.md), [leaves](leaves.md), [[nowhere]] and ![pot](pot.png).\n",
+    "tea.md": (
+        "# Tea\n\nSee [[Pot]], [water](kitchen/water.md), [leaves](leaves.md), [garden](garden/), [[nowhere]] and "
+        "![pot](pot.png).\n"
+    ),
     "kitchen/pot.md": "---\ntitle: Pot\n---\nFor [[tea]].\n",
     "kitchen/water.md": "# Water\n\nFrom the [well](../garden/well.md).\n",
     "garden/well.md": "# Well\n",
@@ -69,6 +72,8 @@ async def test_the_links_around_a_page_are_drawn_and_listed_with_their_direction
     )
     assert "leaves.md" in html.partition('id="missing"')[2], "a link to a page that does not exist"
     assert "pot.png" not in html, "a link to a picture is none to a page"
+    missing = html.partition('id="missing"')[2]
+    assert missing.count("<li>") == 2, "a link to a folder without a page of its own leads somewhere"
 
 
 async def test_pages_two_links_away_are_shown_on_request(place: Place) -> None:
@@ -250,6 +255,21 @@ async def test_a_large_graph_is_shown_as_it_was_while_it_is_updated(
     html = await visitor.look("/graph")
     assert "data-pending" not in html
     assert f"{len(TEA) + 1} pages" in html
+
+
+async def test_before_a_large_graph_was_ever_laid_out_the_page_leads_to_folders(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "SOON", len(TEA))
+    visitor = await place.visitor()  # logging in has nothing laid out in advance
+    monkeypatch.setattr(pages, "SOON", 0)
+    html = await visitor.look("/graph")
+    assert "The graph is being laid out for the first time." in html
+    assert re.findall(r'href="/pages\?path=([^"]*)"', inside(html, "folders")) == ["garden", "kitchen"]
+    assert '<svg class="whole"' not in html
+    # The answer to the script waits until it is done.
+    assert (await drawn_data(visitor)).json()["paths"] == sorted(TEA)
+    assert "data-pending" not in await visitor.look("/graph")
 
 
 async def test_damaged_files_of_the_graph_are_computed_again(place: Place) -> None:

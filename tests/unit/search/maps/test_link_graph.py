@@ -77,7 +77,13 @@ async def test_every_link_leads_where_the_index_says(
     expected = {(row.page, target) for row, target in zip(rows, led, strict=True) if target not in (None, row.page)}
     assert {(graph.paths[a], graph.paths[b]) for a, b in graph.edges} == expected
     lost = {(row.page, row.link.path) for row, target in zip(rows, led, strict=True) if target is None}
-    assert {(graph.paths[page], target) for page, target in graph.missing} <= lost
+    missing = {(graph.paths[page], target) for page, target in graph.missing}
+    assert missing <= lost
+    # A page's neighbourhood has the same ones.
+    for path in graph.paths:
+        around = await neighbourhood(index, path, steps=1, most=9, by_name=by_name)
+        assert around is not None
+        assert set(around.missing) == {target for page, target in missing if page == path}
 
 
 @given(
