@@ -1,9 +1,11 @@
-"""Read from the history where pages were before they were renamed."""
+"""Read from the history and the index where pages were before they were renamed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from knowledge.errors import KnowledgeError
-from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.knowledge_base import open_base, open_state
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.page_repairs import FormerPaths
 
@@ -12,14 +14,18 @@ LINES = 1_000
 
 
 async def former_paths(settings: Settings) -> FormerPaths:
-    """Return what the history knows of former paths; nothing if the state can't be read, which is a finding of its own."""
-    moves, after = dict[str, str](), 0
-    try:
+    """Return what is known of former paths; nothing from a database that can't be read, which is a finding of its own.
+
+    The index knows the last text of a page that no host has written, until it is brought up to date.
+    """
+    moves, states, after = dict[str, str](), dict[str, str](), 0
+    with suppress(KnowledgeError):
+        async with open_base(settings) as base:
+            states |= {path: revision for path, (_, revision, _) in (await base.index.stamps()).items()}
+    with suppress(KnowledgeError):
         async with open_state(settings) as state:
-            states = {line.path: line.revision or line.before or "" for line in await state.ledger.newest_lines()}
+            states |= {line.path: line.revision or line.before or "" for line in await state.ledger.newest_lines()}
             while lines := await state.ledger.lines_after(after, limit=LINES, moves=True):
                 moves |= {line.moved_from: line.path for line in lines if line.moved_from is not None}
                 after = lines[-1].id
-    except KnowledgeError:
-        return FormerPaths()
     return FormerPaths(moves, states)

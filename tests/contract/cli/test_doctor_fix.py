@@ -177,3 +177,16 @@ def test_a_page_that_an_editor_renamed_is_recognised_by_its_text(tmp_path: Path)
     shown = bob.here("doctor", "--fix")
     assert "start.md: link plan.md to roadmap.md" in shown.stdout
     assert "+See the [plan](roadmap.md)." in shown.stdout
+
+
+def test_a_renamed_page_that_no_host_has_written_is_recognised_by_the_text_that_the_index_knows(tmp_path: Path) -> None:
+    bob = AtTerminal(tmp_path)
+    write(
+        bob.kb,
+        {"tea.md": "# Brewing\n\nIt takes four minutes.\n", "start.md": "# Start\n\n[[tea]] and [it](tea.md).\n"},
+    )
+    assert bob.here("index").returncode == 0
+    (bob.kb / "tea.md").rename(bob.kb / "green.md")
+    shown = bob.here("doctor", "--fix")
+    assert "start.md: link tea to green.md; link tea.md to green.md" in shown.stdout
+    assert "+[[green]] and [it](green.md)." in shown.stdout
