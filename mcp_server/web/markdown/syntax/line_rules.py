@@ -6,15 +6,19 @@ Source: help.obsidian.md (Internal links, Embed files, Tags, Basic formatting sy
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 
+from knowledge.pages.paths import MARKDOWN_SUFFIXES
+
 _WIKI = re.compile(r"!?\[\[([^\[\]\n|]++)(?:\\?\|([^\[\]\n]*+))?\]\]")
 _TAG = re.compile(r"#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
 _COMMENT = re.compile(r"%%[^%]*+(?:%(?!%)[^%]*+)*+%%")
 _MATH = re.compile(r"\$\$([^$]++)\$\$|\$(?![\s$])((?:[^$\\\n]|\\.|\n(?!\n))++)(?<![\s\\])\$(?!\d)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _EQUALS = ord("=")
 
 
@@ -28,6 +32,7 @@ def add_line_rules(parser: MarkdownIt) -> None:
     ruler.after("strikethrough", "highlight", _highlight)
     ruler.before("emphasis", "word_underscore", _word_underscore)
     parser.inline.ruler2.before("emphasis", "highlight", _highlighted)
+    parser.inline.ruler2.push("embedded_page", _embedded_pages)
 
 
 def _wiki(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it calls all of these so
@@ -131,3 +136,14 @@ def _highlighted(state: StateInline) -> None:
                 for kind, nesting, mark in (("mark_open", 1, start), ("mark_close", -1, delimiters[start.end])):
                     token = state.tokens[mark.token]
                     token.type, token.tag, token.nesting, token.content = kind, "mark", nesting, ""
+
+
+def _embedded_pages(state: StateInline) -> None:
+    """Take `![words](page.md)` for an embedded page, as Obsidian does where it writes no wiki links."""
+    for token in state.tokens:
+        if token.type != "image":
+            continue
+        path, _, anchor = str(token.attrs.get("src", "")).partition("#")
+        if path.lower().endswith(MARKDOWN_SUFFIXES) and not _SCHEME.match(path):
+            target = f"{unquote(path)}#{unquote(anchor)}" if anchor else unquote(path)
+            token.type, token.meta = "embed", {"target": target, "label": token.content}

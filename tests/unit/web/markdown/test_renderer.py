@@ -130,6 +130,14 @@ def test_addresses_in_the_text_are_links_without_the_punctuation_around_them() -
     assert "<a" not in html_of("xhttps://x.org www.x me@x `https://x.org`")
 
 
+def test_a_picture_whose_address_is_a_page_is_an_embedded_page() -> None:
+    html = html_of("![the guide](notes/a%20b.md#Part)", **{"notes/a b.md#Part": "**hot**"})
+    assert "<strong>hot</strong>" in html
+    assert '<a href="/page?path=notes/a b.md#Part">the guide</a>' in html
+    assert html_of("see ![it](guide.md) here") == '<p>see <a href="/page?path=guide.md">it</a> here</p>'
+    assert "embed" not in html_of("![x](https://x.org/a.md)")
+
+
 def test_harmless_elements_stay_and_may_hold_blocks() -> None:
     html = html_of("<details>\n<summary>More</summary>\n\n**b** <kbd>Ctrl</kbd>\n\n</details>\n")
     assert "<details>\n<summary>More</summary>\n<p><strong>b</strong> <kbd>Ctrl</kbd></p>\n</details>" in html
