@@ -409,7 +409,7 @@ class Filters:
     """Conditions on the documents to find; a document must meet every one that is set, and have all of the tags.
 
     `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is inclusive,
-    `modified_before_ns` exclusive.
+    `modified_before_ns` exclusive. `paths` are the only documents admitted, in order, so that equal filters are written alike.
     """
 
     path: str = ""
@@ -418,6 +418,7 @@ class Filters:
     source: str | None = None
     modified_after_ns: int | None = None
     modified_before_ns: int | None = None
+    paths: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class PageContext:
     @cached_property
     def people_search(self) -> PeopleSearch:
         """The search in pages, for people."""
-        return PeopleSearch(lambda: self.services.finder, self.services.freshen_index)
+        return PeopleSearch(lambda: self.services.finder, self.services.freshen_index, self.services.state.ledger)
 
     @cached_property
     def workers(self) -> Workers:

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from knowledge.state.ports import Filters
 
 
-def has_times(filters: Filters | None) -> bool:
-    """Return whether a filter is about times. Servers don't learn when a file is touched without a change."""
-    return filters is not None and (filters.modified_after_ns, filters.modified_before_ns) != (None, None)
+def needs_numbers(filters: Filters | None) -> bool:
+    """Return whether a server needs the numbers of the documents that a filter admits.
+
+    Servers don't learn when a file is touched without a change, and a list of paths may be long.
+    """
+    if filters is None:
+        return False
+    return (filters.modified_after_ns, filters.modified_before_ns, filters.paths) != (None, None, None)
 
 
 def filter_words(filters: Filters | None) -> list[tuple[str, str]]:
-    """Return the conditions of `filters` except times, as field and value; all of them must hold."""
+    """Return the conditions of `filters` except times and paths, as field and value; all of them must hold."""
     if filters is None:
         return []
     single = (("path", filters.path or None), ("kind", filters.kind), ("source", filters.source))

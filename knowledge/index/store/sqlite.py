@@ -472,6 +472,8 @@ def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
         need("mtime_ns >= ?", filters.modified_after_ns)
     if filters.modified_before_ns is not None:
         need("mtime_ns < ?", filters.modified_before_ns)
+    if filters.paths is not None:
+        need("path IN (SELECT value FROM json_each(?))", json.dumps(filters.paths))
     return where, args
 
 

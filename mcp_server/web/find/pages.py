@@ -17,7 +17,9 @@ from knowledge.search.answers import Hit, PageLine, ScentLevel
 from knowledge.search.snippet import marked
 from knowledge.search.snippet import snippet as cut
 from knowledge.state.ports import Filters
+from mcp_server.presenters.change import OUTSIDE
 from mcp_server.presenters.tool_calls import first_call
+from mcp_server.presenters.trust import known_principals
 from mcp_server.presenters.typed_time import since_of
 from mcp_server.web.find.people_search import FoundPassages
 from mcp_server.web.find.why import why_of
@@ -27,7 +29,9 @@ from mcp_server.web.text.site_addresses import find_address, folder_address, pag
 
 LONGEST_QUESTION = 1_000
 LONGEST_SNIPPET = 420
-FILTERS = ("path", "tag", "kind", "source", "since")
+FILTERS = ("path", "tag", "kind", "source", "who", "since")
+MOST_TAGS = 300
+"""The most frequent tags that the form offers."""
 VERDICTS: Mapping[ScentLevel, str] = {
     "sufficient": "The answer is probably here",
     "partial": "A part of the answer may be here",
@@ -47,11 +51,14 @@ async def found(request: PageRequest) -> Response:
     template = "find_results.html" if only_results else "find.html"
     values: dict[str, Any] = {"here": "/find", "question": question, "asked": asked, "answer": None, "problem": ""}
     values |= {"filtered": any(asked.values()), "explained": explained}
+    if not only_results:
+        values["people"] = await known_principals(request.services.state, request.session.user)
+        values |= {"tags": [tag for tag, _ in await request.services.index.tags(limit=MOST_TAGS)], "outside": OUTSIDE}
     search = request.page.people_search
     if question and not only_results:
         await search.look_for_changes()
     try:
-        filters = _filters(request, asked)
+        filters = await _filters(request, asked)
         passages = (
             await search.answer(question, filters, cursor=request.query.get("cursor"), explain=explained)
             if question
@@ -73,19 +80,21 @@ def _problem(error: Exception) -> str:
     return str(error)
 
 
-def _filters(request: PageRequest, asked: Mapping[str, str]) -> Filters:
+async def _filters(request: PageRequest, asked: Mapping[str, str]) -> Filters:
     """Return the conditions in the form.
 
     Raises:
         ValueError: the time can't be read; the message is for the person.
     """
     since = request.time(asked["since"], since_of)
+    who = "" if asked["who"] == OUTSIDE else asked["who"]
     return Filters(
         path=asked["path"].strip("/"),
         tags=tuple(tag.lstrip("#") for tag in asked["tag"].replace(",", " ").split()),
         kind=asked["kind"] or None,
         source=asked["source"] or None,
         modified_after_ns=None if since is None else _nanoseconds(since),
+        paths=await request.page.people_search.changed_by(who) if asked["who"] else None,
     )
 
 

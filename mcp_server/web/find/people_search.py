@@ -8,6 +8,7 @@ from functools import cached_property
 
 import anyio
 
+from knowledge.history.ports import ActsWanted, Ledger
 from knowledge.search.answers import SearchAnswer
 from knowledge.search.finder import Finder
 from knowledge.state.ports import Filters
@@ -18,6 +19,9 @@ ANSWER_TOKENS = 6_000
 """Enough for ten hits with their longest snippets and explanations."""
 WAIT_S = 2.0
 """How long a person waits for changed pages to be indexed before the answer."""
+MOST_ACTS = 2_000
+"""The newest changes of a host or person whose pages a filter admits."""
+MOST_REMEMBERED = 20
 TRUSTED_S = 5.0
 """How long a comparison of the index with all files is believed. It takes 0.2 s for 10,000 pages."""
 
@@ -40,6 +44,9 @@ class PeopleSearch:
 
     load_finder: Callable[[], Finder]
     freshen_index: Callable[[float], Awaitable[IndexState]]
+    ledger: Ledger
+    _changed: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
+    """By host or person, until when the list is believed, and the pages that they changed."""
     _state: IndexState | None = None
     _until: float = float("-inf")
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -61,6 +68,17 @@ class PeopleSearch:
             question, path=filters.path, limit=MOST_HITS, filters=filters, cursor=cursor, explain=explain
         )
         return FoundPassages(answer, await self._finder.searched_words(question), self._state)
+
+    async def changed_by(self, who: str) -> tuple[str, ...]:
+        """Return the pages of the newest changes by a host or person, "" for editors, by path; looked up every few seconds."""
+        until, paths = self._changed.get(who, (float("-inf"), ()))
+        if anyio.current_time() >= until:
+            acts = await self.ledger.timeline(ActsWanted(who=who), limit=MOST_ACTS)
+            paths = tuple(sorted({line.path for act in acts for line in act.lines}))
+            if len(self._changed) >= MOST_REMEMBERED:
+                self._changed.clear()
+            self._changed[who] = anyio.current_time() + TRUSTED_S, paths
+        return paths
 
     async def prepare(self) -> None:
         """Load the engines and bring the index up to date, while somebody begins to type."""

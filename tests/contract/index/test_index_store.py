@@ -352,6 +352,9 @@ async def test_progress_counts_documents_and_its_total_is_never_below_them(store
         (Filters(modified_before_ns=200), {"g/a.md"}),
         (Filters(modified_after_ns=200, modified_before_ns=300), {"g/h/b.md"}),
         (Filters(path="none"), set()),
+        (Filters(paths=("g/a.md", "gone.md")), {"g/a.md"}),
+        (Filters(tags=("red",), paths=("g/a.md", "g/h/b.md")), {"g/h/b.md"}),
+        (Filters(paths=()), set()),
     ],
 )
 async def test_filters_admit_exactly_what_meets_all_of_them(

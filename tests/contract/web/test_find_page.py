@@ -14,8 +14,9 @@ import pytest
 from knowledge.search.use.store import USE_FILE
 from mcp_server.web.find import people_search
 from tests.contract.web.test_runs_page import text_of as plain
+from tests.support.hosts.writers import writing
 from tests.support.knowledge_bases.folders import write
-from tests.support.web.review_pages import PATIENCE_S, Place, Visitor, kept
+from tests.support.web.review_pages import ME, PATIENCE_S, Place, Visitor, kept
 
 PAGES = {
     "hives/feeding.md": "---\ntags: [autumn, food]\nkind: guide\n---\n# Feeding\n\nA hive gets two kilograms of sugar syrup.\n",
@@ -106,6 +107,19 @@ async def test_filters_admit_only_their_pages(visitor: Visitor, asked: dict[str,
     assert set(hits(html)) <= expected
     assert bool(hits(html)) == bool(expected)
     assert "Clear all filters" in html
+
+
+async def test_the_filter_for_a_host_or_person_admits_what_they_changed(place: Place, visitor: Visitor) -> None:
+    async with writing(place.settings, host="laptop") as host:
+        await host.merge("hives/winter.md", "# Winter\n\nA hive needs honey in winter.\n", intent="note it")
+    queens = place.settings.kb / "hives/queens.md"
+    assert hits(await look(visitor, q="hive in winter", who="laptop")) == ["hives/winter.md"]
+    assert hits(await look(visitor, q="hive in winter", who=f"{ME}@laptop")) == ["hives/winter.md"]
+    assert hits(await look(visitor, q="hive in winter", who="nobody")) == []
+    queens.write_text(queens.read_text(encoding="utf-8") + "\nShe stays in the hive.\n", encoding="utf-8")
+    await visitor.look("/history")  # brings changes of editors on record
+    assert "hives/queens.md" in hits(await look(visitor, q="queen", who="outside"))
+    assert "hives/winter.md" not in hits(await look(visitor, q="hive in winter", who="outside"))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from knowledge.index.engines.catch_up import NOWHERE
 from knowledge.index.engines.meilisearch import wire
 from knowledge.index.engines.meilisearch.server import ENGINE, MeilisearchLine
 from knowledge.index.engines.meilisearch.wire import SHAPE, IndexMark, MeilisearchAnswer
-from knowledge.index.engines.server_filters import has_times
+from knowledge.index.engines.server_filters import needs_numbers
 from knowledge.index.engines.server_line import WIDER, MissingIndex, ServerIndex
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore
@@ -160,7 +160,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         filters: Filters | None = None,
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
-        if docs is None and has_times(filters) and filters and self._store:
+        if docs is None and needs_numbers(filters) and filters and self._store:
             docs = await self._store.select(filters)
         queries = wire.word_queries(terms)
         if not queries or limit <= 0 or (docs is not None and not docs):

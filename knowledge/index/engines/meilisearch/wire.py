@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from knowledge.index.engines.catch_up import NOWHERE
-from knowledge.index.engines.server_filters import filter_words, has_times, sources_of
+from knowledge.index.engines.server_filters import filter_words, needs_numbers, sources_of
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters, IndexPosition, TextRow
@@ -154,7 +154,7 @@ def restriction(docs: Collection[int] | None, filters: Filters | None) -> Filter
     """Return the filter by fields if they express it fully, else by document numbers if these are few, else a wider one."""
     words = [f"{_FIELDS[field]} = {_key(value)}" for field, value in filter_words(filters)]
     expression = " AND ".join(words) or None
-    if docs is None or (words and not has_times(filters)):
+    if docs is None or (words and not needs_numbers(filters)):
         return FilterRestriction(expression)
     if len(docs) <= FEW:
         return FilterRestriction(f"page IN [{', '.join(map(_page, sorted(docs)))}]")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from knowledge.index.engines.server_filters import filter_words, has_times, sources_of
+from knowledge.index.engines.server_filters import filter_words, needs_numbers, sources_of
 from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters
 
@@ -109,7 +109,7 @@ def restriction(docs: Collection[int] | None, filters: Filters | None) -> PointR
     )
     if docs is None:
         return PointRestriction((*words, *_times(filters)) if filters else ())
-    if not has_times(filters):
+    if not needs_numbers(filters):
         return PointRestriction(words or by_number(docs))
     return PointRestriction(by_number(docs)) if len(docs) <= FEW else PointRestriction(words, wider=True)
 

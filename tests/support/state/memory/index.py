@@ -389,4 +389,5 @@ def _admits(filters: Filters, record: DocumentRecord) -> bool:
         and (source is None or record.source == source or record.source.startswith(source + ":"))
         and (filters.modified_after_ns is None or modified >= filters.modified_after_ns)
         and (filters.modified_before_ns is None or modified < filters.modified_before_ns)
+        and (filters.paths is None or record.path in filters.paths)
     )
