@@ -73,9 +73,21 @@ class Tiers:
             InvalidPath, NoSuchPath: there is no such directory.
             BadCursor: `cursor` belongs to another map.
         """
+        return await self._mapped(path, depth, cursor, indexed=indexed)
+
+    async def _mapped(
+        self,
+        path: str,
+        depth: int,
+        cursor: str | None,
+        *,
+        indexed: bool = True,
+        tags: dict[str, Sequence[str]] | None = None,
+    ) -> MapView:
+        """Return the map as `map` does; the tags of the pages that were considered are put into `tags`."""
         view, complete = await self._described(path, indexed=indexed)
         place = place_in(cursor, view.path, depth) if cursor else None
-        listing = partial(self._children, complete=complete)
+        listing = partial(self._children, complete=complete, tags=tags)
         walk = MapWalk(listing, partial(self._folders, complete=complete), self._has_directory)
         return await fitted(walk, view, depth, place)
 
@@ -98,7 +110,8 @@ class Tiers:
                 document = await self._parsed(located, file.raw)
                 by_name = self._vault.is_obsidian()
                 return await map_of_page(self._index, record, document.page_links, by_name=by_name)
-        return await with_tags(self._index, await self.map(path, depth, cursor=cursor))
+        tags: dict[str, Sequence[str]] = {}
+        return with_tags(await self._mapped(path, depth, cursor, tags=tags), tags)
 
     async def folder(self, path: str = "", *, cursor: str | None = None) -> MapView:
         """Return the directory at `path` with its next `BATCH` children, as a person browses it: no summary is shortened.
@@ -151,14 +164,18 @@ class Tiers:
         )
         return view, complete
 
-    async def _children(self, directory: str, after: After, *, complete: bool) -> list[MapEntry]:
-        """Return the next `BATCH` children of a directory, subdirectories first."""
+    async def _children(
+        self, directory: str, after: After, *, complete: bool, tags: dict[str, Sequence[str]] | None = None
+    ) -> list[MapEntry]:
+        """Return the next `BATCH` children of a directory, subdirectories first; the tags of its pages are put into `tags`."""
         # One more, because the `_index.md` is dropped.
         folders, documents = await self._index.children(
             directory, limit=BATCH + 1, folders_after=after.folder, documents_after=after.page
         )
         folders, index_page = folders[:BATCH], join(directory, INDEX_NAME)
         documents = [record for record in documents if record.path != index_page][: BATCH - len(folders)]
+        if tags is not None:
+            tags.update({record.path: record.tags for record in documents if record.tags})
         entries = {entry.path: entry for entry in await self._entries.listed(folders, documents)}
         if complete:
             return list(entries.values())

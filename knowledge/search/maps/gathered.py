@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from knowledge.pages.map_view import MapEntry, shortened_entry
@@ -22,20 +22,21 @@ MOST_AROUND = 60
 """Pages around a page that are looked up in each direction."""
 
 
-async def with_tags(index: IndexStore, view: MapView) -> MapView:
-    """Return the map with tags behind the summaries of its pages, as many as have room in it."""
+def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
+    """Return the map with tags behind the summaries of its pages, as many as have room in it; `tags` are those of each page."""
+    if not tags:
+        return view
     room = MAP_TOKENS * 4 - _length(asdict(view))
     children: list[MapEntry] = []
     for entry in view.children:
-        record = await index.document(entry.path) if entry.kind == "document" and room > 0 else None
-        shown = tagged_summary(entry.summary, record.tags) if record else entry.summary
-        more = _length(shown) - _length(entry.summary)
-        if more <= room:
-            room -= more
-            children.append(replace(entry, summary=shown))
-        else:
-            children.append(entry)
-    return replace(view, children=children)
+        shown = tagged_summary(entry.summary, tags.get(entry.path, ()))
+        # A summary is counted as it is written in JSON, which escapes some characters.
+        more = _length(shown) - _length(entry.summary) if shown != entry.summary else 0
+        if more > room:
+            break
+        room -= more
+        children.append(replace(entry, summary=shown) if more else entry)
+    return replace(view, children=[*children, *view.children[len(children) :]])
 
 
 def tagged_summary(summary: str, tags: Sequence[str]) -> str:
