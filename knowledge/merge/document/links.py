@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in
 from knowledge.pages.links import LinkTargets, called_by, in_order, resolve_path, unescaped_path
 from knowledge.pages.map_view import readable
+from knowledge.pages.markdown.inline import formulas
 from knowledge.pages.obsidian.canvas import is_canvas, moved_in_canvas
 from knowledge.pages.paths import INDEX_NAME, is_markdown, joined, parent, without_suffix
 
@@ -35,10 +36,13 @@ def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
 
     A wiki link that is only a name never counts: such links may name pages that are still to be written.
     """
+    math = formulas(text)
     return {
         link.path
         for link in links_in(text)
-        if not (link.wiki and "/" not in link.path) and resolve(page, link, names) is None
+        if not (link.wiki and "/" not in link.path)
+        and resolve(page, link, names) is None
+        and not _is_within(link, math)
     }
 
 
@@ -67,13 +71,20 @@ def _updated(
 ) -> str:
     move = _Move(page, moves.get(page, page), moves, names, _names_after(names, moves))
     parts: list[str] = []
-    at = 0
+    at, math = 0, formulas(text)
     for link in filter(only, links_in(text)):
         start, end, written = move.rewrite(text, link)
-        if text[start:end] != written and start >= at:
-            parts += [text[at:start], written]
-            at = end
+        if text[start:end] == written or start < at:
+            continue
+        if _is_within(link, math) and resolve(page, link, names) is None:
+            continue  # `$f[a](x)$`: a link that leads nowhere keeps its target elsewhere, and a formula has none
+        parts += [text[at:start], written]
+        at = end
     return "".join([*parts, text[at:]]) if parts else text
+
+
+def _is_within(link: LinkSpan, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start < link.start < end for start, end in spans)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ _DEFINED_TARGET = re.compile(
     r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:\n[ \t]*(?=\S+[ \t]*$))?(?:<([^<>\n]+)>|(\S+))",
     re.MULTILINE,
 )
+# As in Obsidian: a formula in a line begins and ends without a blank, so that prices are none.
+_FORMULA = re.compile(r"\$\$.+?\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]*?[^\s\\$]\$(?![\d$])", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
 # As in Obsidian, everything but white space and punctuation; of the latter also that of Chinese and Japanese.
 _TAG = re.compile(
@@ -130,6 +132,11 @@ def without_comments(text: str) -> str:
     # A last mark without a partner hides nothing.
     tail = [] if len(parts) % 2 else ["%%", parts.pop()]
     return " ".join(parts[::2]) + "".join(tail)
+
+
+def formulas(text: str) -> list[tuple[int, int]]:
+    """Return where the formulas of a text are, `$x$` and `$$x$$`: the brackets in them are no links."""
+    return [found.span() for found in _FORMULA.finditer(text)] if "$" in text else []
 
 
 def link_targets(text: str) -> list[tuple[str, bool]]:

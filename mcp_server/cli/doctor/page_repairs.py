@@ -13,6 +13,7 @@ from knowledge.merge.document.link_spans import LinkSpan, links_in
 from knowledge.merge.document.links import resolve, update_links
 from knowledge.pages.front_matter import read_front_matter
 from knowledge.pages.links import LinkTargets, in_order
+from knowledge.pages.markdown.inline import formulas
 from knowledge.pages.paths import is_markdown, joined, parent, without_suffix
 from knowledge.state.document_names import name_key
 
@@ -107,7 +108,7 @@ def broken_links(page: str, text: str, targets: LinkTargets, names: LostPageName
     With `targets.by_name` the folder is Obsidian's, where every attachment is known by its name.
     """
     found = dict[str, BrokenLink]()
-    for link in _links_outside_comments(text):
+    for link in links_to_check(text):
         if link.path in found or resolve(page, link, targets) is not None:
             continue
         if missing := _missing(page, link, files_by_name=targets.by_name):
@@ -122,7 +123,7 @@ def missing_blocks(
 ) -> list[tuple[str, str]]:
     """Return the links of `page` to blocks that are not there: the link's target and the block's id, each once."""
     found = dict[tuple[str, str], None]()
-    for link in _links_outside_comments(text) if "#^" in text else ():
+    for link in links_to_check(text) if "#^" in text else ():
         name = link.anchor.removeprefix("#^") if link.anchor.startswith("#^") else ""
         leads = resolve(page, link, targets) if name and link.path else None
         if leads is not None and is_markdown(leads) and name.strip().casefold() not in block_ids(leads):
@@ -130,10 +131,11 @@ def missing_blocks(
     return list(found)
 
 
-def _links_outside_comments(text: str) -> Iterator[LinkSpan]:
+def links_to_check(text: str) -> Iterator[LinkSpan]:
+    """Yield the links of a page, without those in comments of Obsidian and in formulas."""
     if "[" not in text and "href" not in text:
         return
-    hidden = [found.span() for found in _COMMENT.finditer(text)] if "%%" in text else []
+    hidden = [*formulas(text), *(found.span() for found in (_COMMENT.finditer(text) if "%%" in text else ()))]
     for link in links_in(text):
         if not any(start < link.start < end for start, end in hidden):
             yield link

@@ -11,7 +11,8 @@ from tests.support.knowledge_bases.folders import write
 PAGES = {
     "Home.md": (
         "# Home\n\n![[map.png]] ![[Board.canvas]] [[Notes/idea]] [[Later]] [x](Idea.md) %% [[gone/Plan]] %%\n\n"
-        "[[Deep/Notes/Idea#^first]] [[idea#^FIRST]] [[Daily/2026-11-28]]\n"
+        "[[Deep/Notes/Idea#^first]] [[idea#^FIRST]] [[Daily/2026-11-28]]\n\n"
+        "$$\\operatorname{conv}[f](x)$$ and $g[a](y)$ and $5 or $6\n"
     ),
     "Deep/Notes/Idea.md": "# Idea\n\nText. ^first\n",
     "Daily/2026-11-27.md": "# Today\n\nText.\n",

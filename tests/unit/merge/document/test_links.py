@@ -286,3 +286,11 @@ def test_a_link_tells_where_it_stands() -> None:
     [link] = links_in(text)
     assert link == LinkSpan("inline", 2, 21, 7, 13, "a b.md", "#s", bracketed=True)
     assert text[link.start : link.end] == "[w](<a b.md#s> 't')"
+
+
+def test_a_formula_with_brackets_stays_when_its_page_moves() -> None:
+    text = "$$\\operatorname{vex}[f](x)$$ costs $5, [gone](gone.md) $6, $g[a](y)$ and $[b](guides/b.md)$\n"
+    names = link_targets({"guides/a.md": [], "guides/b.md": []})
+    after = update_links(text, page="guides/a.md", moves={"guides/a.md": "x/y/a.md"}, names=names)
+    assert after == text.replace("(gone.md)", "(../../guides/gone.md)")
+    assert broken_links(text, "guides/a.md", names) == {"gone.md"}
