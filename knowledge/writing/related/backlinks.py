@@ -33,12 +33,17 @@ class Backlinks:
         self._vault, self._index, self._canvases = vault, index, Canvases(vault)
 
     async def names(
-        self, texts: Iterable[str], *, known: Mapping[str, str] = {}, comes: str | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        known: Mapping[str, str] = {},
+        comes: str | None = None,
+        files: _FilesOnce | None = None,
     ) -> LinkTargets:
         """Return the pages to which the links in these texts may lead.
 
         `known` are pages with their texts, whose names count even if they are not indexed yet; `comes` is the new path of a page
-        that is about to move, whose name other pages may have too.
+        that is about to move, whose name other pages may have too. `files` saves a caller who asks often from listing them each time.
         """
         wanted = link_names(texts, ordinary=self._vault.is_obsidian())
         bearers = {name_key(name): [path] for path, text in known.items() for name in _own_names(path, text)}
@@ -47,28 +52,26 @@ class Backlinks:
             wanted.add(name)
             same_name = [path for path in await self._scanned() if name_key(_stem(path)) == name_key(name)]
             bearers.setdefault(name_key(name), []).extend(same_name)
-        return names_in(self._vault, await self.called(wanted, bearers))
+        return names_in(self._vault, await self.called(wanted, bearers, files))
 
     async def called(
-        self, wanted: Iterable[str], bearers: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self,
+        wanted: Iterable[str],
+        bearers: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        files: _FilesOnce | None = None,
     ) -> dict[str, Sequence[str]]:
         """Return the files that links with these names may mean, for `names_in`; `bearers` adds pages by name."""
         called: dict[str, Sequence[str]] = {}
-        files: Mapping[str, Sequence[str]] | None = None
+        files = files or _FilesOnce(self._vault)
         for name in dict.fromkeys(map(name_key, filter(None, wanted))):
             matches = await self._index.named(name, limit=MOST_PAGES_OF_A_NAME)
             indexed = [match.path for match in matches if match.by != "heading"]
             found = [*indexed, *bearers.get(name, ())]
             # Files other than pages are not indexed, nor are pages that were written just now.
             if "." in name or not any(match.by == "path" for match in matches):
-                files = await self._files() if files is None else files
-                found += files.get(name, ())
+                found += (await files.by_name()).get(name, ())
             called[name] = list(dict.fromkeys(found))
         return called
-
-    async def _files(self) -> Mapping[str, Sequence[str]]:
-        """Return all files by the key of their names."""
-        return await anyio.to_thread.run_sync(lambda: files_by_name(self._vault.file_paths()))
 
     async def to(self, path: str) -> list[str]:
         """Return the paths of the other pages, and of the canvases, that link to `path`, sorted."""
@@ -76,14 +79,18 @@ class Backlinks:
         known = {} if own is None else {path: own}
         canvases = await anyio.to_thread.run_sync(self._canvases.all)
         found = [canvas for canvas, shown in canvases.items() if path in shown.files]
-        texts = {canvas: shown.linking for canvas, shown in canvases.items() if shown.linking}
+        files = _FilesOnce(self._vault)
+
+        async def leads_here(page: str, text: str) -> bool:
+            names = await self.names([text], known=known, files=files)
+            return any(resolve(page, link, names) == path for link in links_in(text))
+
+        for canvas, shown in canvases.items():
+            if canvas not in found and shown.linking and await leads_here(canvas, shown.linking):
+                found.append(canvas)
         for page in await self._candidates(path, _own_names(path, own) if own is not None else [_stem(path)]):
             text = await anyio.to_thread.run_sync(self._text, page)
-            if page != path and text is not None:
-                texts[page] = text
-        for page, text in texts.items():
-            names = await self.names([text], known=known)
-            if page not in found and any(resolve(page, link, names) == path for link in links_in(text)):
+            if page != path and text is not None and await leads_here(page, text):
                 found.append(page)
         return sorted(found)
 
@@ -111,6 +118,20 @@ class Backlinks:
             return self._vault.read(page).raw.decode("utf-8")
         except (KnowledgeError, UnicodeDecodeError):
             return None
+
+
+class _FilesOnce:
+    """All files by the key of their names, listed when they are asked for first."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._found: Mapping[str, Sequence[str]] | None = None
+
+    async def by_name(self) -> Mapping[str, Sequence[str]]:
+        """Return the files by name."""
+        if self._found is None:
+            self._found = await anyio.to_thread.run_sync(lambda: files_by_name(self._vault.file_paths()))
+        return self._found
 
 
 def linking_text(path: str, text: str) -> str:
