@@ -51,18 +51,8 @@ def _cut(summary: str) -> str:
 
 
 def describe_directory(entries: Sequence[MapEntry]) -> str:
-    """Return a one-line summary for a directory without an `_index.md`: counts, then the first few titles."""
-    documents = sum(entry.count for entry in entries)
-    folders = sum(entry.kind == "directory" for entry in entries)
+    """Return a one-line summary for a directory without an `_index.md`: the first few titles. Its entry has the count."""
     if not entries:
         return EMPTY_SUMMARY
-    parts = [_number(documents, "document")] if documents or not folders else []
-    if folders:
-        parts.append(_number(folders, "folder"))
-    shown = ", ".join(entry.title for entry in entries[:NAMED_CHILDREN])
-    more = ", ..." if len(entries) > NAMED_CHILDREN else ""
-    return f"{' in '.join(parts)}: {shown}{more}"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    more = " and more" if len(entries) > NAMED_CHILDREN else ""
+    return ", ".join(entry.title for entry in entries[:NAMED_CHILDREN]) + more

@@ -137,10 +137,10 @@ class _KnownDirectory:
 
 
 def derived_summary(children: Sequence[MapEntry]) -> str:
-    """Return a summary of a directory: the number and names of its children, and the first informative sentence of a page."""
+    """Return a summary of a directory: the names of its first children, and the first informative sentence of a page."""
     first = next((entry.summary for entry in children if len(entry.summary.split()) >= FEWEST_WORDS), "")
-    counted = describe_directory(children)
-    return f"{counted}. {first}" if first else counted
+    named = describe_directory(children)
+    return f"{named}. {first}" if first else named
 
 
 def document_entry(record: DocumentRecord, made: str = "") -> MapEntry:

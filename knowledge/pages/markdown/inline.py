@@ -80,7 +80,8 @@ def plain(text: str) -> str:
 def plain_blocks(text: str) -> str:
     """Return several blocks as one line of words, also without the marks of headings, quotes, items, tables and fences."""
     lines = [_BLOCK_MARK.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
-    return plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines))
+    joined = " ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)
+    return plain(joined.replace("![[", "[["))
 
 
 def code_spans(text: str) -> list[tuple[int, int, int]]:
