@@ -210,7 +210,11 @@ class Writer:
         names = [request.path, getattr(request, "to", "")]
         request = await self._resolved(request)
         if isinstance(request, MoveRequest):
-            act = self._moving.move(request, await self._backlinks.to(request.path))
+            linking = {
+                *await self._backlinks.to(request.path),
+                *await self._backlinks.captured(request.path, request.to),
+            }
+            act = self._moving.move(request, sorted(linking))
         elif isinstance(request, DeleteRequest):
             act = self._moving.delete(request, await self._backlinks.to(request.path))
         else:

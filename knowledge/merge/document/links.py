@@ -120,7 +120,8 @@ class _Move:
     def _stays(self, link: LinkSpan, led: str, leads: str) -> bool:
         """Return whether the link needs no change, because it still leads to its target in the same way."""
         if led == leads and parent(self.page) == parent(self.now):
-            return self.page == self.now or resolve(self.now, link, self.after) == leads
+            # Not so if a page comes that bears the name in the link, and is nearer.
+            return resolve(self.now, link, self.after) == leads
         beside = joined(parent(self.now), link.path)
         if self._is_beside(link, led) and (beside is None or leads not in in_order(beside)):
             return False
@@ -228,6 +229,7 @@ def _wiki_paths(link: LinkSpan, now: str, leads: str) -> Iterator[str]:
         yield "/" + short
     yield short
     yield leads
+    yield "/" + short
     yield "/" + leads
 
 

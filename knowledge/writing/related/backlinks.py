@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
 from knowledge.merge.document.link_spans import links_in
-from knowledge.merge.document.links import resolve
+from knowledge.merge.document.links import resolve, update_links
 from knowledge.pages.document import parse
 from knowledge.pages.links import LinkTargets
 from knowledge.pages.markdown.inline import plain
@@ -97,6 +97,21 @@ class Backlinks:
     async def mentioning(self, path: str) -> list[str]:
         """Return the pages that may link to `path`, at which there may be no page any longer; sorted."""
         return sorted(page for page in await self._candidates(path, [_stem(path)]) if is_markdown(page))
+
+    async def captured(self, old: str, new: str) -> list[str]:
+        """Return the pages with links to other pages that would lead to the page at `old` once it is at `new`, because of its name."""
+        own = await anyio.to_thread.run_sync(self._text, old)
+        if own is None:
+            return []
+        found, files = [], _FilesOnce(self._vault)
+        rows = await self._index.linking(keys_of_links_to(new, ()), limit=MOST_LINKING)
+        for page in sorted({row.page for row in rows} - {old}):
+            text = await anyio.to_thread.run_sync(self._text, page)
+            if text is not None:
+                names = await self.names([text], known={old: own}, comes=new, files=files)
+                if update_links(text, page=page, moves={old: new}, names=names) != text:
+                    found.append(page)
+        return found
 
     async def _candidates(self, path: str, own: Sequence[str]) -> set[str]:
         """Return the pages that mention a name of `path`, and those whose current state is not indexed."""

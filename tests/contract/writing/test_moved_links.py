@@ -69,6 +69,23 @@ async def test_in_a_vault_links_by_name_in_properties_and_in_comments_follow_a_m
         assert (await host.call("kb_read", path="Goals"))["links"] == ["Deep/Notes/Idea.md"]
 
 
+async def test_links_to_another_page_stay_when_one_with_its_name_comes_nearer(tmp_path: Path) -> None:
+    pages = {
+        "Deep/Chemistry/Atom.md": "# Atom\n",
+        "Editors/Atom editor.md": "# Editor\n",
+        "Notes/Bonds.md": "# Bonds\n\n[[Atom]] and [[atom|atoms]] [[Written later]]\n",
+        "Editors/List.md": "# List\n\n[[Atom editor]]\n",
+    }
+    async with writing(Settings(kb=write(tmp_path / "kb", pages), state_dir=tmp_path / "s")) as host:
+        await eventually(host, "Deep/Chemistry/Atom.md", "backlinks", ["Notes/Bonds.md"])
+        await eventually(host, "Editors/Atom editor.md", "backlinks", ["Editors/List.md"])
+        assert (await host.call("kb_move", path="Editors/Atom editor.md", to="Atom.md"))["status"] == "done"
+        assert host.text("Notes/Bonds.md") == (
+            "# Bonds\n\n[[Deep/Chemistry/Atom]] and [[Deep/Chemistry/Atom|atoms]] [[Written later]]\n"
+        )
+        assert host.text("Editors/List.md") == "# List\n\n[[/Atom]]\n"
+
+
 async def eventually(host: Writer, path: str, field: str, wanted: object) -> None:
     """Return once `kb_read` shows `wanted`, which it does when the pages are indexed."""
     with anyio.fail_after(60):
