@@ -27,6 +27,7 @@ from knowledge.git.checkout import (
     CommitPart,
     CommitWaits,
     Fate,
+    FateFacts,
     TreeEntry,
     fate_of,
 )
@@ -75,6 +76,8 @@ class _PageStates:
 
     change: ChangedPath
     inner: str
+    at: datetime
+    """When the act began."""
     before: bytes | None
     after: bytes | None
     by_act: str | None
@@ -229,7 +232,7 @@ class ActCommits:
         if prepared is None:
             return
         checkout = await anyio.to_thread.run_sync(self._checkout)
-        recover = partial(checkout.recover, prepared.commit, prepared.index_sum)
+        recover = partial(checkout.recover, prepared.base, prepared.commit, prepared.index_sum)
         is_there = await anyio.to_thread.run_sync(recover)
         await anyio.to_thread.run_sync(checkout.remove_leftovers, time.time() - LEFTOVER_S)
         if is_there:
@@ -295,6 +298,7 @@ class ActCommits:
         return _PageStates(
             change,
             inner,
+            act.at,
             await self._content(act, change, change.before),
             await self._content(act, change, change.after),
             newest.revision if newest else change.after,
@@ -368,9 +372,13 @@ def _fate(checkout: Checkout, one: _PageStates, entry: TreeEntry | None, before:
     except OSError:
         disk = None
     on_disk = None if disk is None else checkout.blob_of(one.inner, disk)
-    later = head is not None and head not in (before, after) and revision_of(checkout.bytes_of(head)) in one.later
-    by_act = (None if disk is None else revision_of(disk)) == one.by_act
-    return fate_of(head, before, after, on_disk, by_act=by_act, later=later)
+    known = checkout.indexed(one.inner)
+    facts = FateFacts(
+        by_act=(None if disk is None else revision_of(disk)) == one.by_act,
+        later=head is not None and head not in (before, after) and revision_of(checkout.bytes_of(head)) in one.later,
+        replaced=known is not None and known.written_at > one.at and known.blob != after,
+    )
+    return fate_of(head, before, after, on_disk, facts)
 
 
 def _blob(checkout: Checkout, one: _PageStates, revision: str | None, raw: bytes | None) -> str | None:

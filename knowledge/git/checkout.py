@@ -1,19 +1,20 @@
 """A checkout of a Git repository, and commits in it that leave everything else of it as it was.
 
 A commit is built from blobs in a private copy of the index, never from the working tree, and becomes the branch's newest one by a
-compare-and-swap. The new index is linked to `index.lock` first, so that no other git writes the index meanwhile; and since a lock is
-a complete index of known content, the next process can finish or remove the lock of one that was killed.
+compare-and-swap. The new index is linked to `index.lock` and takes the index's place while the branch is locked; since a lock is a
+complete index of known content, the next process can remove the lock of one that was killed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,11 @@ AT_ONCE = 200
 OUR_INDEX = "forge-index"
 FILE = "100644"
 LEFTOVER_S = 3600.0
+REST_S = 2.0
+"""How long ago a pull or a merge must have begun: it fails if the branch moves before it ends."""
+_BLOB = re.compile(rb"\d+ ([0-9a-f]+) 0\t")
+_CTIME = re.compile(rb"^  ctime: (\d+):(\d+)$", re.MULTILINE)
+"""As `git ls-files --debug` prints it, whose form may change."""
 
 
 class CommitWaits(KnowledgeError):
@@ -63,6 +69,14 @@ class TreeEntry:
 
     mode: str
     blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """A file in the index: its blob, and when the file that Git compared with it last had been written (its ctime)."""
+
+    blob: str
+    written_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,7 @@ class Checkout:
     root: Path
     top: Path
     git_dir: Path
+    rest_s: float = REST_S
 
     @classmethod
     def of(cls, root: Path, environment: Mapping[str, str]) -> Checkout:
@@ -188,15 +203,40 @@ class Checkout:
         listed = _split(self.git.run("ls-files", "-u", "-z").output)
         return frozenset(line.partition("\t")[2] for line in listed)
 
-    def is_clean(self, path: str) -> bool:
-        """Return whether the file is in the index and the working tree has it as it is there."""
-        if not self.git.run("ls-files", "-z", "--", path).output:
-            return False
-        return not self.git.run("diff-files", "--quiet", "--", path, codes=(0, 1)).code
+    def indexed(self, path: str) -> IndexedFile | None:
+        """Return what the index has of the file; None if it has nothing, or says it in a form that this program does not know."""
+        told = self.git.run("ls-files", "--stage", "--debug", "--", path).output
+        blob, time = _BLOB.match(told), _CTIME.search(told)
+        if blob is None or time is None:
+            return None
+        at = datetime.fromtimestamp(int(time[1]), UTC) + timedelta(microseconds=int(time[2]) // 1_000)
+        return IndexedFile(blob[1].decode(), at)
 
     def last_commit_of(self, path: str) -> str:
         """Return the newest commit that changed the path, "" if none did."""
         return self.git.run("log", "-1", "--format=%H", "--", path).line
+
+    def in_working_tree(self, path: str) -> bytes:
+        """Return the file in the index with the line ends and filters that it has in the working tree."""
+        return self.git.run("cat-file", "--filters", f":{path}").output
+
+    def merged_since(self, at: datetime) -> bool:
+        """Return whether a pull or a merge began since then, as far as Git's files tell."""
+        files = [self.git_dir / name for name in ("FETCH_HEAD", "ORIG_HEAD")]
+        return any(file.exists() and file.stat().st_mtime >= at.timestamp() for file in files)
+
+    def has_commit_with(self, path: str, blob: str, *, since: datetime) -> bool:
+        """Return whether a commit on a branch, or a stash, since then has that blob at the path."""
+        asked = (
+            "log",
+            "-n1",
+            "--all",
+            f"--since={since.timestamp():.0f}",
+            f"--find-object={blob}",
+            "--format=%H",
+            "-m",
+        )
+        return bool(self.git.run(*asked, "--", path).output)
 
     def path_of(self, page: str) -> str | None:
         """Return the path of a page in the repository; None if it lies outside, behind a link, or in a repository of its own."""
@@ -225,7 +265,7 @@ class Checkout:
             raw = place.read_bytes()
         except FileNotFoundError:
             raise CommitWaits("the repository has no index", "git reset") from None
-        copy = self.git_dir / f"{OUR_INDEX}.{os.getpid()}.{secrets.token_hex(4)}"
+        copy = self._new_copy()
         try:
             copy.write_bytes(raw)
             self._require_nothing_staged(branch, copy)
@@ -249,48 +289,62 @@ class Checkout:
     def publish(self, built: BuiltCommits) -> None:
         """Make the newest commit that of the branch, and the index that of the commit.
 
+        The branch is locked first, for which other gits wait. The index is locked for as short as possible: a merge that can't lock
+        it takes that for a conflict.
+
         Raises:
             CommitWaits: another process of git was quicker, or is working; nothing was changed.
         """
         place, lock = self.git_dir / "index", self.git_dir / "index.lock"
-        self._lock(built.index, lock)
         try:
-            self._move_branch(built, place)
-        except BaseException:
-            lock.unlink()
-            raise
-        lock.replace(place)
-
-    def _move_branch(self, built: BuiltCommits, place: Path) -> None:
-        """Move the branch to the newest commit, if the repository is as it was when the commits were built."""
-        self._require_rest(locked=True)
-        now, basis = place.stat(), built.basis
-        if (now.st_mtime_ns, now.st_size, now.st_ino) != (basis.st_mtime_ns, basis.st_size, basis.st_ino):
-            raise CommitWaits("another git wrote the index just now")
-        if self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1)).line != built.branch.ref:
-            raise CommitWaits("another branch was checked out just now")
-        moved = ("update-ref", "-m", "commit: knowledge-forge", built.branch.ref, built.newest, built.branch.commit)
-        try:
-            self.git.run(*moved)
+            with self.git.moving(built.branch.ref, built.newest, built.branch.commit) as move:
+                self._require_rest()
+                if self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1)).line != built.branch.ref:
+                    raise CommitWaits("another branch was checked out just now")
+                self._lock(built.index, lock)
+                now, basis = place.stat(), built.basis
+                if (now.st_mtime_ns, now.st_size, now.st_ino) != (basis.st_mtime_ns, basis.st_size, basis.st_ino):
+                    lock.unlink()
+                    raise CommitWaits("another git wrote the index just now")
+                lock.replace(place)
+                move()
         except GitFailed as error:
             raise CommitWaits(f"another git moved the branch just now: {error}") from error
 
-    def recover(self, commit: str, index_sum: str) -> bool:
-        """Finish a commit whose process was killed, if it is on the branch; return whether it is. Its lock is taken away."""
-        place, lock = self.git_dir / "index", self.git_dir / "index.lock"
-        try:
-            head = self.head()
-            is_there = self._has(head, commit)
-        except GitFailed:
-            is_there = False
+    def recover(self, base: str, commit: str, index_sum: str) -> bool:
+        """Finish a commit whose process was killed, if its index is there; return whether it is on the branch.
+
+        Its lock is taken away.
+        """
+        lock = self.git_dir / "index.lock"
         with suppress(FileNotFoundError):
             if _sum(lock) == index_sum:
-                # While it was there, nobody else has written the index.
-                if is_there:
-                    lock.replace(place)
-                else:
-                    lock.unlink()
-        return is_there
+                lock.unlink()
+        try:
+            if self._has(self.head(), commit):
+                return True
+            branch = self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1)).line
+            tree = self.git.run("rev-parse", f"{commit}^{{tree}}").line
+            if not branch or self.head() != base or self._tree_of_index() != tree:
+                return False
+            with self.git.moving(branch, commit, base) as move:
+                move()
+        except GitFailed:
+            return False
+        return True
+
+    def _tree_of_index(self) -> str:
+        copy = self._new_copy()
+        try:
+            copy.write_bytes((self.git_dir / "index").read_bytes())
+            return self.git.run("write-tree", index=copy, codes=(0, 128)).line
+        finally:
+            with suppress(FileNotFoundError):
+                copy.unlink()
+
+    def _new_copy(self) -> Path:
+        """Return a name for a private copy of the index, beside it: a lock is made by linking it."""
+        return self.git_dir / f"{OUR_INDEX}.{os.getpid()}.{secrets.token_hex(4)}"
 
     def remove_leftovers(self, older_than: float) -> None:
         """Remove private copies of the index that killed processes left before that time."""
@@ -306,11 +360,13 @@ class Checkout:
         reflog = self.git.run("log", "-g", "-n", "1000", "--format=%H", "HEAD", codes=(0, 128)).output
         return commit.encode() in reflog.split()
 
-    def _require_rest(self, *, locked: bool = False) -> None:
+    def _require_rest(self) -> None:
         for name, what in OPERATIONS.items():
             if os.path.lexists(self.git_dir / name):
                 raise CommitWaits(f"{what} is in progress", "finish or abort it")
-        if not locked and os.path.lexists(self.git_dir / "index.lock"):
+        if self.merged_since(datetime.now(UTC) - timedelta(seconds=self.rest_s)):
+            raise CommitWaits("a pull or a merge has just begun")
+        if os.path.lexists(self.git_dir / "index.lock"):
             mend = f"if no git is running, remove {self.git_dir / 'index.lock'}"
             raise CommitWaits("another git is working: there is an index.lock", mend)
 
@@ -364,17 +420,24 @@ UNKNOWN = "?"
 """The blob of a state whose text is no longer kept."""
 
 
-def fate_of(
-    head: str | None, before: str | None, after: str | None, disk: str | None, *, by_act: bool, later: bool
-) -> Fate:
-    """Return what to do about one page of an act, by the blobs of its states; None is no page.
+@dataclass(frozen=True, slots=True)
+class FateFacts:
+    """What is known of a page beside the blobs of its states.
 
-    `head` is the newest commit's, `by_act` whether an act of the server left the page as it is on disk, `later` whether `head` is
-    a state of the page from after the act. Pure.
+    `by_act`: an act of the server left it as it is on disk. `later`: the newest commit has a state from after the act. `replaced`: Git
+    wrote the file after the act, by a checkout or a stash, or was told to take a later text.
     """
+
+    by_act: bool = False
+    later: bool = False
+    replaced: bool = False
+
+
+def fate_of(head: str | None, before: str | None, after: str | None, disk: str | None, facts: FateFacts) -> Fate:
+    """Return what to do about one page of an act, by the blobs of its states; `head` is the newest commit's, None is no page. Pure."""
     if head == after:
         return "there"
-    if (disk == head and not by_act) or (later and head != before):
+    if facts.replaced or (disk == head and not facts.by_act) or (facts.later and head != before):
         # Somebody committed a later text, or took the act's text away: by a checkout, a reset or a stash.
         return "overtaken"
     return "commit" if before in (head, UNKNOWN) else "after outside"

@@ -9,8 +9,9 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,20 +102,10 @@ class Git:
         Raises:
             GitFailed: it ended with an exit code that is not among `codes`, or did not end in time.
         """
-        environment = {**self.environment, **FIXED, **(variables or {})}
+        environment = dict(variables or {})
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
-        settings = [word for name, value in CONFIGURED for word in ("-c", f"{name}={value}")]
-        command = [self.program, *settings, *arguments]
-        with subprocess.Popen(  # noqa: S603 - the arguments are ours, and paths come after `--` or on stdin
-            command,
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as process:
+        with self._started(arguments, environment) as process:
             try:
                 output, said = process.communicate(stdin, timeout=self.longest_s)
             except BaseException as error:
@@ -125,6 +116,58 @@ class Git:
         if process.returncode not in codes:
             raise GitFailed(arguments, os.fsdecode(said))
         return GitRun(process.returncode, output)
+
+    @contextmanager
+    def moving(self, ref: str, new: str, old: str) -> Iterator[Callable[[], None]]:
+        """Hold the lock of a ref that is at `old`; calling the yielded function moves it to `new`. Otherwise it stays.
+
+        Raises:
+            GitFailed: it is somewhere else, or another git holds it.
+        """
+        arguments = ("update-ref", "-m", "commit: knowledge-forge", "--stdin")
+        with self._started(arguments, {}) as process:
+            watch = threading.Timer(self.longest_s, _end, (process,))
+            watch.start()
+            try:
+                _say(process, arguments, f"start\nupdate {ref} {new} {old}\nprepare\n", "prepare: ok")
+                yield lambda: _say(process, arguments, "commit\n", "commit: ok")
+            finally:
+                watch.cancel()
+                # Without `commit`, the end of its input makes it leave the ref as it is.
+                if process.stdin is not None:
+                    with suppress(BrokenPipeError):
+                        process.stdin.close()
+                process.wait()
+
+    def _started(self, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        settings = [word for name, value in CONFIGURED for word in ("-c", f"{name}={value}")]
+        return subprocess.Popen(  # noqa: S603 - the arguments are ours, and paths come after `--` or on stdin
+            [self.program, *settings, *arguments],
+            cwd=self.folder,
+            env={**self.environment, **FIXED, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+def _say(process: subprocess.Popen[bytes], arguments: Sequence[str], line: str, answer: str) -> None:
+    """Send the line and read until git gives that answer.
+
+    Raises:
+        GitFailed: it ended without it.
+    """
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    if stdin is None or stdout is None or stderr is None:
+        raise ValueError("the process has no pipes")
+    with suppress(BrokenPipeError):
+        stdin.write(line.encode())
+        stdin.flush()
+    for told in stdout:
+        if told.decode().strip() == answer:
+            return
+    raise GitFailed(arguments, os.fsdecode(stderr.read()))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from knowledge.errors import KnowledgeError
@@ -16,6 +18,21 @@ from knowledge.git.checkout import Checkout
 LONGEST_WAIT_S = 2.0
 """How long a git that holds the index is waited for."""
 LOOK_S = 0.02
+CLOCKS_APART = timedelta(seconds=5)
+"""How long before our write a merge may have begun that replaced it."""
+LONGEST_AGO = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class GitVersion:
+    """A page as Git left it.
+
+    `unknowingly`: a merge or a pull replaced a text that it did not know. We wrote it between the moments in which Git looked at the
+    page and replaced it. A merge that fails does so too: it puts the working tree back to where it was when it began.
+    """
+
+    raw: bytes
+    unknowingly: bool = False
 
 
 class WorkingFiles:
@@ -36,22 +53,30 @@ class WorkingFiles:
         except (KnowledgeError, OSError):
             return False  # without git, conflicts are still recognised by their marks
 
-    def written_by_git(self, page: str) -> bool:
-        """Return whether Git wrote the page as it is: by a checkout, a pull, a stash or a merge. Then it is no editor's old buffer.
+    def left_by_git(self, page: str, ours: bytes, at: datetime) -> GitVersion | None:
+        """Return the version with which Git has replaced the page since the server wrote `ours` at `at`; None if it has not.
 
-        Git records the files that it wrote in its index when it has written all of them, and holds `index.lock` until then.
+        Git records in its index when the files that it wrote were written, once it has written all of them, and holds `index.lock`
+        until then.
         """
         checkout = self.checkout()
         if checkout is None:
-            return False
+            return None
         try:
             path = checkout.path_of(page)
             if path is None:
-                return False
+                return None
             self._wait(checkout)
-            return path in self._conflicts(checkout) or checkout.is_clean(path)
+            if path in self._conflicts(checkout):
+                return GitVersion((checkout.top / path).read_bytes())
+            known, blob = checkout.indexed(path), checkout.blob_of(path, ours)
+            if known is None or known.written_at <= at or known.blob == blob:
+                return None
+            merged = checkout.merged_since(at - CLOCKS_APART)
+            knew = not merged or checkout.has_commit_with(path, blob, since=at - LONGEST_AGO)
+            return GitVersion(checkout.in_working_tree(path), unknowingly=not knew)
         except (KnowledgeError, OSError):
-            return False
+            return None
 
     def checkout(self) -> Checkout | None:
         """Return the checkout that the knowledge base is in, None if it is in none that can be used."""

@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, OutcomeUnknown
+from knowledge.git.working_files import GitVersion
 from knowledge.history.ports import Intent, Ledger, Revision
 from knowledge.pages.vault import stamp_of
 from knowledge.writing.acts import audit_entries as entries
@@ -27,12 +28,14 @@ from knowledge.writing.files.file_set import FileSet, FoundPage
 from knowledge.writing.files.patience import ActPatience
 from knowledge.writing.files.recovery import Recovery, Rejoin
 from knowledge.writing.files.save_watch import SaveWatch
-from knowledge.writing.files.stale_save import NEAR, Lineage, half_written
+from knowledge.writing.files.stale_save import NEAR, Lineage, Stale, half_written
 from knowledge.writing.files.swap import Save, StagedChange, Swap
 from knowledge.writing.locks.page_locks import PageLocks
 from knowledge.writing.model import ActDone, ActWork, PageAct, Rehearsed
 
 T = TypeVar("T")
+LeftByGit = Callable[[str, bytes, datetime], GitVersion | None]
+"""Returns what Git has left of a page since the server wrote these bytes at that time; None if it has not replaced the page."""
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +59,8 @@ class _Leftovers(ExitStack):
 class Transaction:
     """Carries out acts on the files of one knowledge base, safe against other processes and against editors that take no locks.
 
-    `rejoin` merges text that an editor overwrote unknowingly back into the page (see recovery.py), unless the page is as Git wrote
-    it (`written_by_git`). Run `watch` in the background, so that this is noticed soon.
+    `rejoin` merges text that an editor overwrote unknowingly back into the page (see recovery.py), unless Git has replaced it
+    (`left_by_git`). Run `watch` in the background, so that this is noticed soon.
     """
 
     def __init__(
@@ -69,11 +72,11 @@ class Transaction:
         now: Callable[[], datetime],
         rejoin: Rejoin,
         patience: Callable[[], ActPatience] = ActPatience,
-        written_by_git: Callable[[str], bool] | None = None,
+        left_by_git: LeftByGit | None = None,
     ) -> None:
         self._files, self._ledger, self._locks = files, ledger, locks
         self._now, self._rejoin, self._patience = now, rejoin, patience
-        self._written_by_git = written_by_git
+        self._left_by_git = left_by_git
         self._lineage = Lineage(ledger)
         self.recovery = Recovery(files, ledger, locks, rejoin=rejoin, now=now)
         self._watch = SaveWatch(files, ledger, mend=self.mend, late=self._merge_late_save)
@@ -242,15 +245,28 @@ class Transaction:
             return found, False
         saved_at = datetime.fromtimestamp(found.status.st_mtime, UTC)
         stale = await self._lineage.stale(path, found.raw, saved_at, history)
-        if stale is not None and self._written_by_git is not None:
-            # A checkout or a pull knows what it replaces.
-            is_git = await anyio.to_thread.run_sync(self._written_by_git, path)
-            stale = None if is_git else stale
+        missed = None if stale is None else await self._missed(path, stale)
         await self._keep(path, found.raw, self._saved_at(found.status, history[0]))
-        if stale is None:
+        if missed is None:
             return found, False
-        joined = self._rejoin(stale.read, found.raw, stale.newest)
+        joined = self._rejoin(missed[0], found.raw, missed[1])
         return found, joined != found.raw and await self._restore(path, found, joined, leftovers)
+
+    async def _missed(self, path: str, stale: Stale) -> tuple[bytes, bytes] | None:
+        """Return two states: the changes between them are missing in the save. None if somebody took them back on purpose."""
+        left = None
+        if self._left_by_git is not None:
+            left = await anyio.to_thread.run_sync(self._left_by_git, path, stale.newest, stale.at)
+        if left is None:
+            return None if stale.intended else (stale.read, stale.newest)
+        # States of other branches are in the history too, so only what our own write changed is compared.
+        before = stale.read if stale.before is None else stale.before
+        if left.unknowingly:
+            return before, stale.newest
+        if stale.intended or self._rejoin(before, left.raw, stale.newest) != left.raw:
+            return None
+        # The save lacks our text although Git's version has it, so it is from an old buffer.
+        return stale.read, left.raw
 
     async def _merge_met(self, path: str, found: FoundPage, leftovers: _Leftovers) -> bool:
         """Keep the text that an act displaced for a moment, if it has been overwritten since; return whether the page was written.

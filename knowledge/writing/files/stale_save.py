@@ -34,10 +34,16 @@ Lines = frozenset[bytes | tuple[bytes, int]]
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A save that was made without our newest write (`newest`), from the state `read`."""
+    """A save that was made without our newest write (`newest`, made at `at` from `before`), from the state `read`.
+
+    `intended`: it is exactly that state, and long enough after our write to be a person who takes it back.
+    """
 
     read: bytes
     newest: bytes
+    at: datetime
+    before: bytes | None = None
+    intended: bool = False
 
 
 def lines_of(raw: bytes) -> Lines:
@@ -107,11 +113,12 @@ class Lineage:
         if read in (None, ours.revision):
             return None
         before, newest = await self._ledger.content(path, read), await self._ledger.content(path, ours.revision)
-        if before is None or newest is None or (before == raw and apart_s > SAME_S):
+        if before is None or newest is None:
             return None
         if _builds_on(raw, before, newest):
             return None
-        return Stale(before, newest)
+        based_on = None if ours.before is None else await self._ledger.content(path, ours.before)
+        return Stale(before, newest, ours.at, based_on, intended=before == raw and apart_s > SAME_S)
 
     async def made_from(self, path: str, save: bytes, before: str | None) -> bytes | None:
         """Return the state that a late save was made from; `before` is the last known revision of its file."""

@@ -105,7 +105,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         *(FileSet(parts.vault), parts.ledger, parts.locks),
         now=parts.now,
         rejoin=rejoin,
-        written_by_git=files.written_by_git,
+        left_by_git=files.left_by_git,
     )
     pages = PageLookup(parts.vault, parts.tiers)
     related = RelatedPages(parts.index, parts.keyword)

@@ -13,6 +13,9 @@ from mcp_server.app.settings.environment import git_environment
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.result import DoctorFinding, note, ok
 
+TEMPORARY = ".forge-0.tmp"
+"""A name like those of the files from which pages are exchanged."""
+
 
 async def git_examined(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:
     """Say whether changes are committed, how many wait for that, and why; None if there is no repository and none is wanted."""
@@ -30,4 +33,9 @@ async def git_examined(base: KnowledgeBase, settings: Settings) -> DoctorFinding
         return note("git", found, hindrance.mend)
     if waiting:
         return note("git", left, "any server with FORGE_GIT=commit commits them")
-    return ok("git", "each change becomes a commit; none is missing")
+    checkout = await anyio.to_thread.run_sync(Checkout.of, base.vault.root, git_environment())
+    ignored = await anyio.to_thread.run_sync(checkout.ignored, [TEMPORARY])
+    mend = (
+        "" if ignored else "add a line .forge-*.tmp to .gitignore, so that git add -A never finds a page half written"
+    )
+    return ok("git", "each change becomes a commit; none is missing", mend)

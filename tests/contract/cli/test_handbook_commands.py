@@ -117,6 +117,23 @@ def test_in_and_out(home: Home) -> None:
     assert {path.name for path in (home.folder / "exports").iterdir()} == {"notes", "notes.jsonl", "site"}
 
 
+def test_git(home: Home) -> None:
+    """The page's commands in order, and between two of them a host makes a page."""
+    secret = home.run("knowledge-forge enroll cursor --kb ~/notes 2>/dev/null").split()[-1]
+    page = commands("git.md")
+    first_look = next(n for n, command in enumerate(page) if " log " in command)
+    for command in page[:first_look]:
+        home.run(command, NOTHING_FOUND.get(command, 0))
+    (home.folder / "coffee.md").write_text("# Coffee\n\nThe beans are on the second shelf.\n", encoding="utf-8")
+    home.run(f"{secret} knowledge-forge new guides/coffee --from ~/coffee.md --kb ~/notes")
+    told = [home.run(command) for command in page[first_look:]]
+    assert "cursor on behalf of" in told[0]
+    assert "Forge-Host: cursor" in told[1]
+    newest = home.run("git -C ~/notes log -1 --format=%h --abbrev=9").strip()
+    assert f"commit {newest}" in told[-1]
+    assert home.run("git -C ~/notes status --porcelain") == ""
+
+
 @pytest.mark.external
 def test_upgrade(home: Home) -> None:
     home.install_checkout()
@@ -141,5 +158,5 @@ def test_uninstall_leaves_the_notes_the_saved_state_and_nothing_else(home: Home)
 
 def test_none_of_the_pages_loses_its_commands() -> None:
     """A page without console blocks would pass the tests above."""
-    counts = {page: len(commands(page)) for page in ("back-up-and-restore.md", "upgrade.md", "uninstall.md")}
+    counts = {page: len(commands(page)) for page in ("back-up-and-restore.md", "git.md", "upgrade.md", "uninstall.md")}
     assert all(count >= 5 for count in counts.values()), counts

@@ -43,9 +43,15 @@ async def edit(host: Writer, old: str, new: str, path: str = PLAN, **more: objec
 
 async def committed(commits: ActCommits) -> int:
     """Commit everything that is pending and return how many commits that took."""
-    left = await commits.commit_pending()
+    made = 0
+    while True:
+        left = await commits.commit_pending()
+        made += left.made
+        if "just begun" not in str(left.waiting):
+            break
+        await anyio.sleep(0.1)
     assert left == CommitsLeft(made=left.made), left
-    return left.made
+    return made
 
 
 async def waits(commits: ActCommits) -> str:

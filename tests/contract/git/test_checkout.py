@@ -24,7 +24,8 @@ AUTHOR = ("writer on behalf of ann", "writer@knowledge-forge.invalid")
 
 
 def checkout_of(folder: Path) -> Checkout:
-    return Checkout.of(folder, git_environment())
+    """Return the checkout, in which a merge that has just begun holds up nothing."""
+    return replace(Checkout.of(folder, git_environment()), rest_s=0.0)
 
 
 def write(repository: Repository, path: str, raw: bytes) -> None:
@@ -182,21 +183,41 @@ def test_a_person_who_is_quicker_wins(repository: Repository, what: str) -> None
     assert not [*(repository.folder / ".git").glob("forge-index.*")]
 
 
-@pytest.mark.parametrize("died", ["before the branch moved", "after the branch moved"])
-def test_the_lock_of_a_killed_process_is_finished_or_removed(repository: Repository, died: str) -> None:
+@pytest.mark.parametrize("died", ["locked", "index", "branch", "staged"])
+def test_what_a_killed_process_left_is_finished_or_removed(repository: Repository, died: str) -> None:
+    """It died with its lock, with its index in place, with the branch moved; or somebody has staged something since."""
     checkout = checkout_of(repository.folder)
     repository.write(PLAN, "# New\n")
     blob = checkout.blob_of(PLAN, b"# New\n", store=True)
-    lock = repository.folder / ".git/index.lock"
+    index, lock = repository.folder / ".git/index", repository.folder / ".git/index.lock"
+    base = checkout.head()
     with checkout.built(checkout.branch(), [CommitPart({PLAN: blob}, "Edit\n", AUTHOR, AT)]) as built:
-        os.link(built.index, lock)
-        if died.startswith("after"):
+        if died == "locked":
+            os.link(built.index, lock)
+            assert not checkout.recover(base, built.newest, hashlib.sha256(b"other").hexdigest())
+            assert lock.exists(), "a lock of another program stays"
+        else:
+            index.write_bytes(built.index.read_bytes())
+        if died == "branch":
             repository.git("update-ref", "refs/heads/main", built.newest)
-        assert checkout.recover(built.newest, hashlib.sha256(b"other").hexdigest()) == died.startswith("after")
-        assert lock.exists(), "a lock of another program stays"
-        assert checkout.recover(built.newest, built.index_sum) == died.startswith("after")
+        if died == "staged":
+            repository.write("notes/team.md", "# Team\n")
+            repository.git("add", "notes/team.md")
+        is_made = died in ("index", "branch")
+        assert checkout.recover(base, built.newest, built.index_sum) == is_made
     assert not lock.exists()
-    assert repository.status == ([] if died.startswith("after") else [f" M {PLAN}"])
+    left = {"locked": [f" M {PLAN}"], "staged": [f"M  {PLAN}", "M  notes/team.md"]}.get(died, [])
+    assert sorted(repository.status) == sorted(left)
+    assert (checkout.head() != base) == is_made
+
+
+def test_commits_wait_while_a_merge_may_be_under_way(repository: Repository) -> None:
+    """A merge reads the branch first and moves it last: it fails, half done, if somebody else has moved it."""
+    checkout = replace(checkout_of(repository.folder), rest_s=3600.0)
+    assert checkout.branch().ref == "refs/heads/main"
+    (repository.folder / ".git/FETCH_HEAD").write_text("")
+    with pytest.raises(CommitWaits, match="has just begun"):
+        checkout.branch()
 
 
 def test_intentions_to_add_are_nothing_staged(repository: Repository) -> None:

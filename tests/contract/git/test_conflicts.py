@@ -112,6 +112,11 @@ async def test_what_git_writes_is_never_taken_for_an_editors_old_buffer(reposito
         repository.git("checkout", "-q", "work")
         await anyio.sleep(1)
         assert host.text(PLAN) == other
+        # An editor opens that page and saves it.
+        other += "\nSaid in an editor.\n"
+        repository.write(PLAN, other)
+        await anyio.sleep(1)
+        assert host.text(PLAN) == other
         base = await host.revision(PLAN)
         await host.merge(PLAN, other + "\nMore.\n", base_revision=base)
         assert host.text(PLAN) == other + "\nMore.\n"
@@ -123,3 +128,51 @@ async def test_what_git_writes_is_never_taken_for_an_editors_old_buffer(reposito
             while "Carl too." not in host.text("notes/team.md"):  # noqa: ASYNC110 - files have no events
                 await anyio.sleep(0.05)
         assert "Eve" in host.text("notes/team.md")
+
+
+async def edited(host: Writer, line: str) -> None:
+    base = await host.revision(PLAN)
+    await host.merge(PLAN, f"{host.text(PLAN)}\n{line}\n", base_revision=base)
+
+
+async def waited(host: Writer, line: str) -> None:
+    """Wait until the page has the line."""
+    with anyio.fail_after(20):
+        while line not in host.text(PLAN):  # noqa: ASYNC110 - files have no events
+            await anyio.sleep(0.05)
+
+
+async def test_text_that_a_failing_pull_resets_is_put_back(repository: Repository) -> None:
+    """A merge that can't be made puts back the working tree of when it began, over what was written since."""
+    async with connected(repository) as host:
+        await edited(host, "The host's line.")
+        await anyio.sleep(0.7)
+        (repository.folder / ".git/FETCH_HEAD").write_text("")
+        repository.git("read-tree", "--reset", "-u", "HEAD")
+        await waited(host, "The host's line.")
+
+
+async def test_text_that_a_person_takes_back_with_git_stays_away(repository: Repository) -> None:
+    async with connected(repository) as host:
+        await edited(host, "The host's line.")
+        await anyio.sleep(0.7)
+        repository.git("checkout", "--", PLAN)
+        await anyio.sleep(2)
+        assert host.text(PLAN) == PAGES[PLAN]
+        await edited(host, "Another line.")
+        assert host.text(PLAN) == f"{PAGES[PLAN]}\nAnother line.\n"
+
+
+async def test_an_old_buffer_is_one_although_git_has_merged_the_page_meanwhile(repository: Repository) -> None:
+    colleague = Repository(repository.folder.parent / "clone")
+    repository.git("clone", "-q", ".", str(colleague.folder))
+    colleague.write(PLAN, PAGES[PLAN].replace("# Plan", "# The plan"))
+    colleague.git("-c", "user.name=Bob", "-c", "user.email=bob@example.org", "commit", "-qam", "Title")
+    async with connected(repository) as host:
+        await edited(host, "The host's line.")
+        repository.commit("The host's")
+        repository.git("pull", "-q", "--no-rebase", "--no-edit", str(colleague.folder), "main")
+        assert "The host's line." in host.text(PLAN)
+        repository.write(PLAN, PAGES[PLAN].replace("# Plan", "# The plan").replace("slow", "late"))
+        await waited(host, "The host's line.")
+        assert "late" in host.text(PLAN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.git.checkout import UNKNOWN, fate_of
+from knowledge.git.checkout import UNKNOWN, FateFacts, fate_of
 
 States = tuple[str | None, str | None, str | None, str | None]
 """The page in the newest commit, before the act, after it, and on disk."""
@@ -29,9 +29,12 @@ States = tuple[str | None, str | None, str | None, str | None]
         # A stash or a checkout took it away.
         (("a", "a", "b", "a"), set(), "overtaken"),
         (("x", "a", "b", "x"), set(), "overtaken"),
+        # An editor saved the page after that.
+        (("a", "a", "b", "c"), {"replaced"}, "overtaken"),
+        (("a", "z", "b", "c"), {"replaced"}, "overtaken"),
         # Another act took it back: both are committed.
         (("a", "a", "b", "a"), {"by_act", "later"}, "commit"),
     ],
 )
 def test_fate_of_a_page(states: States, facts: set[str], fate: str) -> None:
-    assert fate_of(*states, by_act="by_act" in facts, later="later" in facts) == fate
+    assert fate_of(*states, FateFacts(**dict.fromkeys(facts, True))) == fate

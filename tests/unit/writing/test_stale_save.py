@@ -128,6 +128,6 @@ async def test_returning_to_an_earlier_state_after_a_moment_is_intentional() -> 
     history = await history_of(ledger)
     newest = START + timedelta(seconds=2)
     soon, later = newest + timedelta(seconds=0.3), newest + timedelta(seconds=0.8)
-    assert await Lineage(ledger).stale(PAGE, states[1], soon, history) is not None
-    assert await Lineage(ledger).stale(PAGE, states[1], later, history) is None
+    undone = [await Lineage(ledger).stale(PAGE, states[1], at, history) for at in (soon, later)]
+    assert [stale is not None and stale.intended for stale in undone] == [False, True]
     assert await Lineage(ledger).stale(PAGE, states[1] + b"\nby hand", later, history) is not None
