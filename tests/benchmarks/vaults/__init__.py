@@ -1,0 +1,1 @@
+"""Vaults of Obsidian: how the server reads them, against an independent reading."""
