@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ import pytest
 from knowledge.trust.ports import Note
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.web.history import pages
+from tests.support.git.repositories import alone, made
 from tests.support.hosts.writers import writing
 from tests.support.web.passkeys import SoftPasskey
 from tests.support.web.review_pages import ME, PAGE, Place, Visitor, forms, kept
@@ -64,6 +66,26 @@ async def test_the_timeline_tells_by_day_who_changed_what_also_in_an_editor(plac
     assert f"{ME}@laptop" in created
     assert "note the &lt;i&gt;tea&lt;/i&gt; notes/tea.md created +5" in created
     assert f"{PAGE} first seen" in seen, "as it was before the first change"
+
+
+async def test_the_timeline_names_the_commit_of_a_change_and_its_author(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(monkeypatch, tmp_path)
+    kb = made(place.settings.kb, {})
+    kb.git("commit", "-q", "--amend", "-m", "Begin", "--author", "B\u202eob <script> <bob@example.org>")
+    async with writing(replace(place.settings, git="commit"), host="laptop") as host:
+        await host.merge("notes/tea.md", TEA)
+        deploy = place.text().replace("forty", "sixty")
+        await host.merge(PAGE, deploy, base_revision=await host.revision(PAGE))
+    html = await (await place.visitor()).look("/history")
+    deployed, seen, created = told(html)
+    newest, tea = [line.strip()[:9] for line in kb.log("%H")[:2]]
+    assert f"commit {newest}" in deployed
+    assert f"commit {tea}" in created
+    assert f"commit {kb.log('%H')[2].strip()[:9]} by B" in seen
+    assert "\u202e" not in html
+    assert "<script>" not in seen
 
 
 async def test_the_timeline_is_filtered_by_host_editor_folder_page_and_time(place: Place) -> None:
