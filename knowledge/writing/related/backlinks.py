@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from urllib.parse import quote
 
 import anyio.to_thread
 
-from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
+from knowledge.errors import KnowledgeError
 from knowledge.merge.document.link_spans import links_in
 from knowledge.merge.document.links import resolve, update_links
 from knowledge.pages.document import parse
@@ -163,14 +164,11 @@ def link_names(texts: Iterable[str], *, ordinary: bool) -> set[str]:
 
 
 def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> LinkTargets:
-    """Return the targets of links in this knowledge base; `called` is from `Backlinks.called`."""
+    """Return the targets of links in this knowledge base as it is now; `called` is from `Backlinks.called`."""
 
+    @cache  # the links of long lists are followed several times
     def exists(path: str) -> bool:
-        try:
-            vault.resolve(path)
-        except (InvalidPath, NoSuchPath):
-            return False
-        return True
+        return vault.exists(path)
 
     return LinkTargets(exists, lambda name: called.get(name_key(without_suffix(name)), ()), vault.is_obsidian())
 
