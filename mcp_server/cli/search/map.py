@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agents.engine.work.markdown import counted
+from knowledge.pages.paths import is_markdown
 from knowledge.search.answers import MapView
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.freshness import add_freshness, fresh_base, index_fields, patience
@@ -21,7 +22,7 @@ from mcp_server.presenters.index_state import IndexState
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("path", nargs="?", default="", help="a directory (default: the root)")
+    parser.add_argument("path", nargs="?", default="", help="a directory (default: the root), a page, or '#tag'")
     parser.add_argument(
         "--depth", type=integer(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)"
     )
@@ -41,7 +42,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _map(args: argparse.Namespace, settings: Settings) -> tuple[MapView, IndexState]:
     """Return the map with all its parts: a person can scroll and does not pay for tokens."""
     async with fresh_base(settings, wait_s=patience(args)) as (base, state):
-        view = await base.tiers.map(args.path, args.depth, indexed=state.complete)
+        around = args.path.startswith("#") or is_markdown(args.path)
+        if around:
+            view = await base.tiers.overview(args.path, args.depth)
+        else:
+            view = await base.tiers.map(args.path, args.depth, indexed=state.complete)
         children = list(view.children)
         while view.next_cursor:
             view = await base.tiers.map(args.path, args.depth, cursor=view.next_cursor, indexed=state.complete)
