@@ -63,22 +63,21 @@ async def export_folder(source: ExportSource, destination: Path, on_page: OnPage
     """Write pages and attachments byte for byte, and a manifest with their digests and the origins of claims."""
     vault, selection = source.vault, source.selection
     total, size = len(selection.pages) + len(selection.attachments), 0
-    with new_folder(destination, FOLDER_FORM, vault.root) as folder:
-        lines = [head_line(source, FOLDER_FORM)]
-        for path in selection.pages:
+    with new_folder(destination, FOLDER_FORM, vault.root) as folder, (folder.root / MANIFEST).open("xb") as manifest:
+        _write_line(manifest, head_line(source, FOLDER_FORM))
+        for done, path in enumerate(selection.pages, 1):
             raw = (await anyio.to_thread.run_sync(vault.read, path)).raw
             digest = await anyio.to_thread.run_sync(folder.write, path, raw)
             claims = await claims_at(source.ledger, path, raw)
-            lines.append({"kind": "page", "path": path, "sha256": digest, "size": len(raw), "claims": claims})
+            line = {"kind": "page", "path": path, "sha256": digest, "size": len(raw), "claims": claims}
+            _write_line(manifest, line)
             size += len(raw)
-            on_page(len(lines) - 1, total)
-        for path in selection.attachments:
+            on_page(done, total)
+        for done, path in enumerate(selection.attachments, 1 + len(selection.pages)):
             digest, count = await anyio.to_thread.run_sync(copy_attachment, vault, path, folder)
-            lines.append({"kind": "attachment", "path": path, "sha256": digest, "size": count})
+            _write_line(manifest, {"kind": "attachment", "path": path, "sha256": digest, "size": count})
             size += count
-            on_page(len(lines) - 1, total)
-        written = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        folder.write(MANIFEST, written.encode())
+            on_page(done, total)
     return Exported(len(selection.pages), len(selection.attachments), size, selection.excluded, selection.left_out)
 
 

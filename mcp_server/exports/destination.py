@@ -144,7 +144,9 @@ def _earlier_export(destination: Path, form: str) -> bool:
     if not any(destination.iterdir()):
         return True
     try:
-        head, *lines = manifest_in(destination)
+        lines = manifest_in(destination)
+        head = next(lines, {})
+        known: Mapping[str, str] = {str(line.get("path")): str(line.get("sha256")) for line in lines}
     except (OSError, ValueError, BadExport):
         raise ExportRefused(
             destination, "the folder is not empty, and no earlier export wrote it; name another folder, or an empty one"
@@ -153,7 +155,6 @@ def _earlier_export(destination: Path, form: str) -> bool:
         raise ExportRefused(
             destination, f"the folder is an export of another kind ({head.get('format')}); name another folder"
         )
-    known: Mapping[str, str] = {str(line.get("path")): str(line.get("sha256")) for line in lines}
     if changed := _changed_by_hand(destination, known):
         raise ExportRefused(
             destination,

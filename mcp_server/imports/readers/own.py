@@ -33,8 +33,8 @@ def read_folder(place: Path, tree: SourceTree) -> Incoming:
         BadSource: it is not an exported folder.
     """
     try:
-        head, *lines = manifest_in(place)
-        _require_form(head, FOLDER_FORM)
+        lines = manifest_in(place)
+        _require_form(next(lines, {}), FOLDER_FORM)
         claims = {str(line.get("path")): origins_in(line["claims"]) for line in lines if "claims" in line}
     except (OSError, ValueError, BadExport) as error:
         raise BadSource(f"{place} is not a folder that `export folder` wrote: {error}") from error
