@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -265,6 +265,10 @@ class Tiers:
     def links_by_name(self) -> bool:
         """Whether ordinary links, too, are found by name, because Obsidian keeps its settings in the folder."""
         return self._vault.is_obsidian()
+
+    async def files_by_name(self) -> Mapping[str, Sequence[str]]:
+        """Return all files, pages and others, by the key of their names."""
+        return await self._others.by_name()
 
     async def _with_links(self, reading: PageReading, aliases: Sequence[str], links: Sequence[PageLink]) -> PageReading:
         names, by_name = (reading.title, *aliases), self.links_by_name

@@ -34,7 +34,7 @@ class OtherFiles:
         Raises:
             AmbiguousName: several files have that name.
         """
-        files = files_by_name(await anyio.to_thread.run_sync(lambda: list(self._vault.file_paths())))
+        files = await self.by_name()
         named = [path for path in files.get(name_key(asked.rpartition("/")[2]), ()) if not is_markdown(path)]
         found = [path for path in named if path == asked] or ([] if "/" in asked else named)
         if not found:
@@ -42,6 +42,10 @@ class OtherFiles:
         if len(found) > 1:
             raise AmbiguousName(asked, found)
         return await self._reading(found[0], files)
+
+    async def by_name(self) -> Mapping[str, Sequence[str]]:
+        """Return all files, pages and others, by the key of their names."""
+        return await anyio.to_thread.run_sync(lambda: files_by_name(self._vault.file_paths()))
 
     async def canvases_showing(self, path: str, names: Sequence[str]) -> list[str]:
         """Return the canvases that show the file at `path`, or link to it; `names` are its title and aliases."""

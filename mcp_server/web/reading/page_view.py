@@ -54,10 +54,10 @@ class Citations:
     sources: Sequence[str]
 
 
-async def links_of(index: IndexStore, document: Document, names: Sequence[str]) -> PageLinksView:
-    """Return the links of the page in both directions."""
-    led = await led_to(index, document.path, document.page_links[:MOST_LINKS])
-    back, complete = await pages_linking_to(index, document.path, names)
+async def links_of(index: IndexStore, document: Document, names: Sequence[str], *, by_name: bool) -> PageLinksView:
+    """Return the links of the page in both directions; with `by_name` ordinary links, too, are found by name."""
+    led = await led_to(index, document.path, document.page_links[:MOST_LINKS], by_name=by_name)
+    back, complete = await pages_linking_to(index, document.path, names, by_name=by_name)
     out = list(dict.fromkeys(path for path in led.values() if path != document.path))
     return PageLinksView(await named_pages(index, out), await named_pages(index, back[:MOST_LINKS]), complete)
 

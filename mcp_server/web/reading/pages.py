@@ -57,7 +57,8 @@ async def page(request: PageRequest) -> Response:
     document = await anyio.to_thread.run_sync(parse, path, raw)
     record = await request.services.index.document(path)
     aliases = record.aliases if record else document.aliases
-    linked = await view.links_of(request.services.index, document, (document.title, *aliases))
+    by_name = request.services.tiers.links_by_name
+    linked = await view.links_of(request.services.index, document, (document.title, *aliases), by_name=by_name)
     rules = await request.services.writer.rules(path)
     authored = await request.services.line_authors.of(path)
     contradictions = await view.contradictions_of(request, path, document.text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import anyio.from_thread
@@ -10,8 +10,10 @@ import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
 from knowledge.pages.document import Document, parse
+from knowledge.pages.links import LinkTargets, called_by
 from knowledge.pages.paths import PageLink, clean_path, is_markdown, joined, parent
 from knowledge.search.maps.linked_pages import led_to
+from knowledge.state.document_names import name_key
 from mcp_server.ports import HasPages
 from mcp_server.web.markdown.known_links import KnownLinks, WrittenTargets
 from mcp_server.web.reading.named_parts import anchor_named, part_named
@@ -32,12 +34,13 @@ class SiteLinks:
         self._led = dict(led)
         self._texts: dict[str, Document | None] = {}
         self._files: dict[str, str | None] = {}
+        self._named: Mapping[str, Sequence[str]] | None = None
 
     @classmethod
     async def of(cls, services: HasPages, document: Document) -> SiteLinks:
         """Return the links of the page, those of its own text already looked up."""
         links = document.page_links[:MOST_KNOWN]
-        led = await led_to(services.index, document.path, links)
+        led = await led_to(services.index, document.path, links, by_name=services.tiers.links_by_name)
         return cls(services, document, {**dict.fromkeys(links, ""), **led})
 
     def page(self, target: str) -> str | None:
@@ -82,7 +85,9 @@ class SiteLinks:
         # Which of the two forms a target was written in is known only for links of the page's own text.
         link = PageLink(path, path in self._wiki)
         if link not in self._led:
-            self._led.update(anyio.from_thread.run(partial(led_to, self._services.index, self._path, [link])))
+            by_name = self._services.tiers.links_by_name
+            following = partial(led_to, self._services.index, self._path, [link], by_name=by_name)
+            self._led.update(anyio.from_thread.run(following))
         if not self._led.get(link):
             self._led[link] = anyio.from_thread.run(self._unindexed, path)
         return self._led[link]
@@ -102,7 +107,16 @@ class SiteLinks:
     async def _file(self, target: str) -> str | None:
         places = [place for place in _places(self._path, target) if not is_markdown(place)]
         found = await self._services.tiers.files(places)
-        return next((place for place in places if place in found), None)
+        if place := next((place for place in places if place in found), None):
+            return place
+        # In a vault an attachment is known by its name, or the end of its path.
+        if not self._services.tiers.links_by_name:
+            return None
+        if self._named is None:
+            self._named = await self._services.tiers.files_by_name()
+        named = self._named
+        names = LinkTargets(lambda _: False, lambda name: named.get(name_key(name), ()))
+        return next((one for one in called_by(self._path, target, names) if not is_markdown(one)), None)
 
     async def _document(self, path: str) -> Document | None:
         try:

@@ -70,6 +70,22 @@ RICH = (
 TEA_PARTS = "# Tea\n\n## How long\n\nFour minutes, as [[Rich]] says.\n\n## Pot\n\nThe pot is blue. ^pot\n"
 
 
+async def test_in_a_vault_pictures_and_pages_are_found_by_name(place: Place) -> None:
+    kb = place.settings.kb
+    for folder in (".obsidian", "Pictures/2026", "kitchen", "Notes"):
+        (kb / folder).mkdir(parents=True, exist_ok=True)
+    (kb / "Pictures/2026/pot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (kb / "kitchen/pot.md").write_text("# Pot\n\nIt is blue.\n")
+    (kb / "Notes/cup.md").write_text(
+        "# Cup\n\n![[pot.png]] ![the pot](2026/POT.png) [the page](pot.md) ![[gone.png]]\n"
+    )
+    await place.indexed()
+    visitor = await place.visitor()
+    html = await visitor.look(page_address("Notes/cup.md"))
+    assert html.count('src="/file?path=Pictures/2026/pot.png"') == 2
+    assert f'href="{page_address("kitchen/pot.md")}"' in html
+
+
 async def test_a_page_is_rendered_with_its_links_its_pictures_and_what_it_embeds(place: Place) -> None:
     (place.settings.kb / "img").mkdir()
     (place.settings.kb / "img/cup.png").write_bytes(b"\x89PNG\r\n\x1a\n")
