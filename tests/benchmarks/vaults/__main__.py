@@ -1,6 +1,6 @@
-"""`python -m tests.benchmarks.vaults links|moves|doctor VAULT...`: read vaults of Obsidian, and compare with an independent reading.
+"""`python -m tests.benchmarks.vaults links|moves|doctor|day VAULT...`: vaults of Obsidian, and an independent reading.
 
-A vault is a folder; it is only read. `moves` works on a copy.
+A vault is a folder; it is only read. `moves` and `day` work on a copy.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.page_problems import look_through
 from mcp_server.cli.doctor.page_repairs import links_to_check
 from tests.benchmarks.vaults import oracle
+from tests.benchmarks.vaults.day import day_of
 from tests.support.hosts.writers import Refused, Writer, writing
 
 MOST_SHOWN = 20
@@ -143,9 +144,10 @@ def examine(root: Path, *, shown: int) -> None:
 def main() -> None:
     """Run one of the measurements for each vault."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.vaults")
-    parser.add_argument("what", choices=["links", "moves", "doctor"])
+    parser.add_argument("what", choices=["links", "moves", "doctor", "day"])
     parser.add_argument("vaults", nargs="+", type=Path)
     parser.add_argument("--count", type=int, default=50, help="pages to move")
+    parser.add_argument("--seed", type=int, default=SEED, help="which day")
     parser.add_argument("--show", type=int, default=MOST_SHOWN, help="disagreements or findings to print")
     asked = parser.parse_args()
     for vault in asked.vaults:
@@ -153,6 +155,9 @@ def main() -> None:
             compare_links(vault, shown=asked.show)
         elif asked.what == "doctor":
             examine(vault, shown=asked.show)
+        elif asked.what == "day":
+            with tempfile.TemporaryDirectory() as folder:
+                print(f"{vault.name}: {anyio.run(day_of, vault, Path(folder), asked.seed)}")
         else:
             anyio.run(move_pages, vault, asked.count)
 
