@@ -25,7 +25,7 @@ LONGEST_AGO = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class GitVersion:
-    """A page as Git left it.
+    """A page as Git left it; it has not `replaced` it if it did not write the page since we did, as far as its index tells.
 
     `unknowingly`: a merge or a pull replaced a text that it did not know. We wrote it between the moments in which Git looked at the
     page and replaced it. A merge that fails does so too: it puts the working tree back to where it was when it began.
@@ -33,6 +33,7 @@ class GitVersion:
 
     raw: bytes
     unknowingly: bool = False
+    replaced: bool = True
 
 
 class WorkingFiles:
@@ -54,7 +55,7 @@ class WorkingFiles:
             return False  # without git, conflicts are still recognised by their marks
 
     def left_by_git(self, page: str, ours: bytes, at: datetime) -> GitVersion | None:
-        """Return the version with which Git has replaced the page since the server wrote `ours` at `at`; None if it has not.
+        """Return the version with which Git has replaced the page since the server wrote `ours` at `at`; None outside a checkout.
 
         Git records in its index when the files that it wrote were written, once it has written all of them, and holds `index.lock`
         until then.
@@ -71,7 +72,7 @@ class WorkingFiles:
                 return GitVersion((checkout.top / path).read_bytes())
             known, blob = checkout.indexed(path), checkout.blob_of(path, ours)
             if known is None or known.written_at <= at or known.blob == blob:
-                return None
+                return GitVersion(b"", replaced=False)
             merged = checkout.merged_since(at - CLOCKS_APART)
             knew = not merged or checkout.has_commit_with(path, blob, since=at - LONGEST_AGO)
             return GitVersion(checkout.in_working_tree(path), unknowingly=not knew)

@@ -35,7 +35,7 @@ from knowledge.writing.model import ActDone, ActWork, PageAct, Rehearsed
 
 T = TypeVar("T")
 LeftByGit = Callable[[str, bytes, datetime], GitVersion | None]
-"""Returns what Git has left of a page since the server wrote these bytes at that time; None if it has not replaced the page."""
+"""Returns what Git has left of a page since the server wrote these bytes at that time; None outside a checkout."""
 
 log = logging.getLogger(__name__)
 
@@ -259,8 +259,10 @@ class Transaction:
             left = await anyio.to_thread.run_sync(self._left_by_git, path, stale.newest, stale.at)
         if left is None:
             return None if stale.intended else (stale.read, stale.newest)
-        # States of other branches are in the history too, so only what our own write changed is compared.
-        before = stale.read if stale.before is None else stale.before
+        # States of other branches are in the history too, so only what our own write changed is compared. It may have made the page.
+        before = stale.before or b""
+        if not left.replaced:
+            return None if stale.intended else (stale.read if stale.by_acts else before, stale.newest)
         if left.unknowingly:
             return before, stale.newest
         if stale.intended or self._rejoin(before, left.raw, stale.newest) != left.raw:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 
 from knowledge.history.ports import Ledger, Revision
 
@@ -36,7 +37,8 @@ Lines = frozenset[bytes | tuple[bytes, int]]
 class Stale:
     """A save that was made without our newest write (`newest`, made at `at` from `before`), from the state `read`.
 
-    `intended`: it is exactly that state, and long enough after our write to be a person who takes it back.
+    `intended`: it is exactly that state, and long enough after our write to be a person who takes it back. `by_acts`: only acts of the
+    server lie between `read` and `newest`.
     """
 
     read: bytes
@@ -44,6 +46,7 @@ class Stale:
     at: datetime
     before: bytes | None = None
     intended: bool = False
+    by_acts: bool = True
 
 
 def lines_of(raw: bytes) -> Lines:
@@ -118,7 +121,12 @@ class Lineage:
         if _builds_on(raw, before, newest):
             return None
         based_on = None if ours.before is None else await self._ledger.content(path, ours.before)
-        return Stale(before, newest, ours.at, based_on, intended=before == raw and apart_s > SAME_S)
+        since = list(takewhile(lambda line: line.revision != read, (line for line in history if line.id <= ours.id)))
+        return Stale(
+            *(before, newest, ours.at, based_on),
+            intended=before == raw and apart_s > SAME_S,
+            by_acts=all(line.how == "written" for line in since),
+        )
 
     async def made_from(self, path: str, save: bytes, before: str | None) -> bytes | None:
         """Return the state that a late save was made from; `before` is the last known revision of its file."""
