@@ -15,6 +15,7 @@ from knowledge.history.audit.chain import fields_of
 from mcp_server.app.factories.act_commits import commits_of
 from mcp_server.app.settings.settings import Settings
 from tests.support.git.repositories import PAGES, PERSON, Repository, made, repository
+from tests.support.hosts.reviewers import reviewing
 from tests.support.hosts.writers import Writer, writing
 
 __all__ = ["repository"]
@@ -291,3 +292,18 @@ async def several(host: Writer, number: int) -> None:
     path = f"by-{number}.md"
     for turn in range(5):
         await host.merge(path, f"# By {number}\n\n" + "".join(f"Line {n}.\n\n" for n in range(turn + 1)), section="*")
+
+
+async def test_an_approved_proposal_is_a_commit_that_names_it_and_who_approved_it(repository: Repository) -> None:
+    settings = Settings(
+        kb=repository.folder, state_dir=repository.folder.parent / "state", open_browser=False, git="commit"
+    )
+    async with writing(settings, level=2) as host, reviewing(settings) as person:
+        proposed = await host.merge(PLAN, LATER, base_revision=await host.revision(PLAN))
+        assert repository.subjects() == ["Begin"]
+        ended = await person.approve(proposed["proposal"]["id"])
+        assert ended.state == "executed"
+    trailers = repository.trailers()
+    assert (trailers["Forge-Host"], trailers["Forge-Proposal"]) == ("writer", ended.id)
+    assert trailers["Forge-Approved-By"].startswith("ann")
+    assert (repository.subjects(), repository.status) == ([f"Edit {PLAN}", "Begin"], [])
