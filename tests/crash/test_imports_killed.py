@@ -24,7 +24,7 @@ def killed_after(ann: ImportingPerson, source: Path, pages: int) -> None:
     """Start the import and kill it once so many pages are there."""
     with ann.start("import", "memory-jsonl", str(source), "--yes") as process:
         until = time.monotonic() + PATIENCE_S
-        while len(contents(ann.kb)) < pages and process.poll() is None:
+        while len(list(ann.kb.glob("*.md"))) < pages and process.poll() is None:
             assert time.monotonic() < until, process.communicate()
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
