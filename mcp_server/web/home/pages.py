@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from knowledge.errors import size_in_words
 from knowledge.history.timeline.timeline import Change
+from knowledge.pages.paths import INDEX_NAME
 from knowledge.search.maps.page_health import STALE_AFTER, PageHealth
 from knowledge.trust.ports import TrustChange
 from mcp_server.presenters.change import author, effect
@@ -62,8 +63,10 @@ async def home(request: PageRequest) -> Response:
     flags = await services.state.ledger.flags(None, limit=MOST_FLAGS + 1)
     hosts = await services.state.enrolments()
     histories = await _histories(request)
+    introduction = await services.index.document(INDEX_NAME)
     values = {
         "here": HOME,
+        "name": introduction.title if introduction else "",
         "proposals": [proposal for proposal in found if proposal.expires_at > now],
         "journeys": (await waiting_journeys(request))[:MOST_LISTED],
         "runs": (await asking_runs(request))[:MOST_LISTED],

@@ -51,6 +51,14 @@ async def test_the_site_has_the_name_of_the_knowledge_base_for_those_who_are_log
     assert "<title>Trust · kb</title>" in await visitor.look("/trust")
 
 
+async def test_home_is_headed_by_the_title_that_the_folder_gives_itself(place: Place) -> None:
+    visitor = await place.visitor()
+    assert "<h1><bdi>kb</bdi></h1>" in await visitor.look("/")
+    write(place.settings.kb, {"_index.md": "---\ntitle: Team notes\nsummary: All of it.\n---\n# Team notes\n"})
+    await count(place)
+    assert "<h1><bdi>Team notes</bdi></h1>" in await visitor.look("/")
+
+
 async def count(place: Place) -> None:
     """Index the pages, so that the figures have them."""
     await place.app.services.freshen_index(PATIENCE_S)
