@@ -108,7 +108,7 @@ async def _moved_in_an_editor(place: Place) -> str:
     allowed = await let_in(place.settings, "other", 3)
     async with open_app(allowed, indexing=False) as app, Client(app.server) as client:
         await client.call_tool("kb_merge", {"path": "moving.md", "content": "# Moving\n\nA page.\n"})
-        await client.call_tool("kb_merge", {"path": "links.md", "content": "# Links\n\nTo [it](moving.md).\n"})
+        await client.call_tool("kb_merge", {"path": "to-moving.md", "content": "# To it\n\nTo [it](moving.md).\n"})
     (place.settings.kb / "moving.md").rename(place.settings.kb / "moved.md")
     await place.app.services.outside_changes.record()
     (move,) = await place.app.services.followed_moves.recent(most=1)
