@@ -1,4 +1,4 @@
-"""How quickly Home and Find answer over HTTP in a large knowledge base, as a person's browser asks them.
+"""How quickly Home, pages and Find answer over HTTP in a large knowledge base, as a person's browser asks them.
 
 python -m tests.benchmarks.site_speed DIR --pages 10000
 
@@ -8,6 +8,7 @@ python -m tests.benchmarks.site_speed DIR --pages 10000
 from __future__ import annotations
 
 import argparse
+import random
 import resource
 import sys
 import time
@@ -27,11 +28,14 @@ from mcp_server.web.access.login_links import login_link
 from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.address import address
 from mcp_server.web.server import show
+from mcp_server.web.text.site_addresses import edit_address, folder_address, graph_address, page_address
 from tests.benchmarks.corpus import load, write
 from tests.support.web.review_pages import TRUSTING_NOBODY, forms
 
 CHUNKS_A_PAGE = 8.46
 QUESTIONS = 40
+READ = 200
+"""Pages that are opened, each for the first time."""
 PAUSE_S = 0.08
 """Between two letters, as `find.js` waits; the next one is sent when the last one is answered."""
 LONG_S = 3600.0
@@ -57,14 +61,28 @@ async def measure(folder: Path, pages: int) -> None:
             print("Home, first view:", f"{await ask('/'):.0f} ms")
             print("Home, counted:", f"{await ask('/health?show=orphans'):.0f} ms")
             await _printed("Home", [partial(ask, "/")] * 20)
+            paths = random.Random(2).sample(await app.services.index.paths(limit=2 * pages), READ)
+            await _printed("a page, first view", [partial(ask, page_address(path)) for path in paths])
+            await _printed("its form to edit", [partial(ask, edit_address(path)) for path in paths[:QUESTIONS]])
+            await _printed("its links as a graph", [partial(ask, graph_address(path)) for path in paths[:QUESTIONS]])
+            lists = ["/pages", folder_address(paths[0].rpartition("/")[0]), "/recent", "/tags", "/history"]
+            await _printed(
+                "lists: pages, a folder, changed last, tags, history", [partial(ask, one) for one in lists] * 3
+            )
+            print("memory before the first search:", _memory(), "MB, with this client")
             await _printed("Find, whole page with reasons", [partial(ask, _address(q)) for q in questions])
             await _printed("Find, results alone", [partial(ask, _address(q, part="results")) for q in questions])
             letters = [q[:n] for q in questions[: QUESTIONS // 2] for n in range(2, len(q) + 1, 2)]
             await _printed(
                 "Find, as somebody types", [partial(ask, _address(q, part="results")) for q in letters], PAUSE_S
             )
-        print("memory, at most:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, "MB, with this client")
+        print("memory, at most:", _memory(), "MB, with this client")
         tasks.cancel_scope.cancel()
+
+
+def _memory() -> int:
+    """Return the most memory that this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def _address(question: str, **more: str) -> str:

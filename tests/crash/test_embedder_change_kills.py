@@ -109,7 +109,7 @@ async def whose(index: SqliteIndexStore) -> IndexIdentity:
     return space.identity
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [*POINTS[:2], *(pytest.param(at, marks=pytest.mark.external) for at in POINTS[2:])])
 async def test_killed_anywhere_it_has_old_or_new_vectors_and_continues_where_it_was(home: Path, point: str) -> None:
     index = await SqliteIndexStore.open(home / "index.db")
     searcher = Searcher(index)

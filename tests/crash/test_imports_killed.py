@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.knowledge_bases.importing_person import (
     ImportingPerson,
     contents,
@@ -31,6 +33,7 @@ def killed_after(ann: ImportingPerson, source: Path, pages: int) -> None:
         process.communicate()
 
 
+@pytest.mark.external
 def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
     ann, chance = importing_person(tmp_path / "ann"), random.Random(5)  # noqa: S311 - seeded, not secret
     source = ann.folder / "memory.jsonl"

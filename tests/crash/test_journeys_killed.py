@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY = 10, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
+FEW, MANY = 4, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
 WITHIN_S = 600
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")

@@ -32,6 +32,7 @@ class PatientSite(Site):
         return [sys.executable, "-m", "tests.crash.objector", "serve", *more]
 
 
+@pytest.mark.external
 async def test_a_text_that_was_sent_back_passes_on_the_server_after_the_killed_one(tmp_path: Path) -> None:
     model = Model()
     model.will(ITEMS, finding(doubting("auditor")), finding(lambda _: "contradicts"))

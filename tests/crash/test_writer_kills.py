@@ -16,7 +16,7 @@ import pytest
 from tests.crash.writing import ANYWHERE, STAGES, TARGETS
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY = 12, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
+FEW, MANY = 6, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
 INSIDE_EACH = 20
 WITHIN_S = 600
 

@@ -81,10 +81,20 @@ async def map_of_page(
         record.title,
         tagged_summary(record.summary, record.tags),
         around,
-        f"a page and not a directory: it links to the first {linked} of these, and the other {len(around) - linked} link to it; "
-        f"kb_read({record.path!r}) has its text",
+        f"{_neighbours(linked, len(around) - linked)}; kb_read({record.path!r}) has its text",
     )
     return replace(view, modified=when(record.stamp.mtime_ns))
+
+
+def _neighbours(linked: int, linking: int) -> str:
+    """Return how the listed pages and a page are linked: it links to the first `linked` of them, and the rest link to it."""
+    if not linked and not linking:
+        return "a page and not a directory, without links in either direction"
+    if not linking:
+        return "a page and not a directory: it links to these"
+    if not linked:
+        return "a page and not a directory: these link to it"
+    return f"a page and not a directory: it links to the first {linked} of these, and the other {linking} link to it"
 
 
 def _gathered(path: str, title: str, summary: str, records: Sequence[DocumentRecord], note: str) -> MapView:

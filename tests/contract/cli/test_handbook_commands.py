@@ -97,6 +97,7 @@ def test_backup_and_restore(home: Home) -> None:
         assert found == set(PAGES)
 
 
+@pytest.mark.external
 def test_a_lost_machine_is_restored_from_the_two_files(home: Home, tmp_path: Path) -> None:
     page = commands("back-up-and-restore.md")
     for command in page[:3]:

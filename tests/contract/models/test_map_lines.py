@@ -177,7 +177,7 @@ async def test_without_the_setting_nothing_is_made_and_nothing_that_was_made_is_
         await place.maker.round()
     async with making(tmp_path, helps=False) as place:
         _, root = await place.map("")
-        assert root["hives"].startswith("3 documents")
+        assert root["hives"].startswith("Queens, Said, Told. ")
         assert not place.model.asked
 
 
@@ -185,7 +185,7 @@ async def test_an_unreachable_model_leaves_maps_unchanged_and_is_asked_again_lat
     away = Trouble(401, "authentication_error")
     async with making(tmp_path, away, by_path, by_path) as place:
         assert await place.maker.round() == Round(0, "away")
-        assert (await place.map(""))[1]["hives"].startswith("3 documents")
+        assert (await place.map(""))[1]["hives"].startswith("Queens, Said, Told. ")
         assert await place.maker.round() == Round(2)
 
 

@@ -68,6 +68,7 @@ async def test_another_call_is_answered_meanwhile_and_cancelling_stops_the_work(
         assert (await host.call("kb_read", path="small.md"))["title"] == "Small"
 
 
+@pytest.mark.external
 async def test_a_merge_beyond_its_budget_is_refused_and_says_what_to_do(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

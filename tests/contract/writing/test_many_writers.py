@@ -14,7 +14,7 @@ from tests.support.writing.obsidian_window import patched
 
 async def test_edits_of_several_hosts_and_saves_of_an_editor_are_all_kept(tmp_path: Path) -> None:
     """Nothing acknowledged is lost, nothing disjoint refused, every save can be restored."""
-    played = await play(tmp_path, Load(hosts=3, edits=6, saves=18, seed=secrets.randbelow(10**6)))
+    played = await play(tmp_path, Load(hosts=3, edits=4, saves=12, seed=secrets.randbelow(10**6)))
     print(played.in_words())  # noqa: T201 - the seed, should it fail
     assert played.lost == []
     assert played.doubled == []
@@ -22,8 +22,8 @@ async def test_edits_of_several_hosts_and_saves_of_an_editor_are_all_kept(tmp_pa
     assert played.unrecoverable == []
     assert played.wrong_overlaps == []
     assert played.audit == ""
-    assert len(played.acknowledged) == 18
-    assert len(played.saves) == 18
+    assert len(played.acknowledged) == 12
+    assert len(played.saves) == 12
 
 
 async def test_a_window_of_obsidian_beside_three_hosts_loses_nothing_and_costs_nobody_a_word(tmp_path: Path) -> None:

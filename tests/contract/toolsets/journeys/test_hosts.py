@@ -133,7 +133,8 @@ async def cut_short(host: SdkHost, journey: str) -> None:
         host.kill()
 
 
-@pytest.mark.parametrize("third", [by_hand, pytest.param(by_inspector, marks=pytest.mark.external)])
+@pytest.mark.external
+@pytest.mark.parametrize("third", [by_hand, by_inspector])
 async def test_a_journey_continues_in_other_processes_transports_and_libraries(
     site: Site, third: Third, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
