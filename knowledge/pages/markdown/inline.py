@@ -42,8 +42,11 @@ _BLOCK_MARK = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)"
 _RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
 
-def plain(text: str) -> str:
-    """Return `text` without its markup: the labels of links, the descriptions of images, no emphasis, code without backticks."""
+def plain(text: str, *, keep_html: bool = False) -> str:
+    """Return `text` without its markup: the labels of links, the descriptions of images, no emphasis, code without backticks.
+
+    With `keep_html` elements stay as they are written.
+    """
     if not _MARKUP.search(text):
         return " ".join(text.split())
     # Code and escaped characters are set aside first, so that what looks like markup in them stays.
@@ -67,7 +70,7 @@ def plain(text: str) -> str:
         text = _WIKI.sub(lambda found: found[2][1:] if found[2] else found[1], text)
         text = _FOOTNOTE.sub("", text)
         text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
-    if "<" in text:
+    if "<" in text and not keep_html:
         text = _TAG_PAIR.sub("", _AUTOLINK.sub(r"\1", text))
     if "*" in text or "~~" in text or "==" in text:
         text = _STRONG.sub("", text)
@@ -77,11 +80,11 @@ def plain(text: str) -> str:
     return " ".join(_KEPT.sub(lambda found: kept[int(found[1])], text).split())
 
 
-def plain_blocks(text: str) -> str:
+def plain_blocks(text: str, *, keep_html: bool = False) -> str:
     """Return several blocks as one line of words, also without the marks of headings, quotes, items, tables and fences."""
     lines = [_BLOCK_MARK.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
     joined = " ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)
-    return plain(joined.replace("![[", "[["))
+    return plain(joined.replace("![[", "[["), keep_html=keep_html)
 
 
 def code_spans(text: str) -> list[tuple[int, int, int]]:

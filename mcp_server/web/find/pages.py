@@ -134,9 +134,12 @@ def _shown(passages: FoundPassages | None, address: str) -> Mapping[str, Any]:
 
 
 def _without_heading(text: str) -> str:
-    """Return the passage as words without Markdown. Its headings are left out, unless it has nothing else: they stand above it."""
+    """Return the passage as words without Markdown. Its headings are left out, unless it has nothing else: they are shown above it.
+
+    HTML stays visible: a person who looks for what a hostile page says must find it.
+    """
     below = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
-    return plain_blocks(below) or plain_blocks(text)
+    return plain_blocks(below, keep_html=True) or plain_blocks(text, keep_html=True)
 
 
 def _section(hit: Hit) -> str:
