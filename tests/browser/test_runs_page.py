@@ -163,7 +163,7 @@ async def test_hostile_goals_steps_and_questions_are_shown_and_do_nothing(tmp_pa
                 assert not looks["hidden"], (number, path)
                 assert looks["width"] <= 0, (number, path)
             if payload in MARKUP:
-                await expect(person.page.locator("label")).to_contain_text(payload)
+                await expect(person.page.locator("main label")).to_contain_text(payload)
             if number in (0, 20):
                 await person.go(one)
                 await person.picture(f"run-hostile-{number}", whole=payload not in LONG)
