@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,28 @@ from tests.support.state.postgres import fragile_postgres, postgres, schema
 __all__ = ["fragile_postgres", "postgres", "schema"]
 
 TESTS = Path(__file__).parent
+IN_MEMORY, ENOUGH_BYTES = Path("/dev/shm"), 12 * 10**9  # noqa: S108 - a private folder in it; a run leaves 5 GB
 MARKED_BY_FOLDER = {"unit", "contract", "crash", "browser"}
 
 # How long an example takes says more about the machine than about the code. A change is judged by the same examples as the one before;
 # FORGE_TEST_RANDOM=1 looks for new ones.
 settings.register_profile("untimed", deadline=None, derandomize=os.environ.get("FORGE_TEST_RANDOM") != "1")
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the folders of the tests in memory where there is enough: waiting for the disk is a quarter of the run.
+
+    `--basetemp` names another place. What happens when the machine loses power is not tested, so nothing depends on a real disk.
+    """
+    if config.option.basetemp or not IN_MEMORY.is_dir() or not os.access(IN_MEMORY, os.W_OK):
+        return
+    if shutil.disk_usage(IN_MEMORY).free < ENOUGH_BYTES:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="knowledge-forge-tests-", dir=IN_MEMORY))
+    config.option.basetemp = str(folder / "pytest")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.hookimpl(tryfirst=True)
