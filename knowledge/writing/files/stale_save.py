@@ -72,8 +72,8 @@ def distance(one: Lines, other: Lines) -> int:
 def _builds_on(save: bytes, before: bytes, newest: bytes) -> bool:
     """Return whether each line that our write added, and that the save lacks, is in a longer line of the save.
 
-    Somebody has seen our line then and added to it: a few words, the id of a block, or the check mark of a task. Whoever has not seen
-    it and wrote the same words has lost none of ours.
+    Then somebody saw our line and added to it: a few words, the id of a block, or the check mark of a task. Somebody who wrote the
+    same words without seeing ours has lost none of them.
     """
     old, new, saved = (set(raw.splitlines()) for raw in (before, newest, save))
     lacking = [core for line in new - old - saved if (core := _core(line))]

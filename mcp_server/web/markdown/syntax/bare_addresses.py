@@ -43,7 +43,7 @@ def _web(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-i
     return _push(state, written, written, end)
 
 
-def _www(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _www(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if (
         silent
         or state.linkLevel
@@ -56,7 +56,7 @@ def _www(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     return bool(end) and _push(state, written, f"http://{written}", end)
 
 
-def _mail(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _mail(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if silent or state.linkLevel or state.src[state.pos] != "@":
         return False
     local = _LOCAL.search(state.pending, max(0, len(state.pending) - _LONGEST_LOCAL))

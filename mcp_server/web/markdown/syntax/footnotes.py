@@ -57,7 +57,7 @@ def add_footnotes(parser: MarkdownIt) -> None:
     parser.inline.ruler.before("link", "inline_footnote", _inline)
 
 
-def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 - markdown-it calls all of these so
+def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if state.level or state.is_code_block(start):
         return False
     found = _DEFINITION.match(state.src, state.bMarks[start] + state.tShift[start], state.eMarks[start])
@@ -84,7 +84,7 @@ def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool: 
     return True
 
 
-def _reference(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _reference(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if not state.src.startswith("[^", state.pos):
         return False
     found = _REFERENCE.match(state.src, state.pos, state.posMax)
@@ -98,7 +98,7 @@ def _reference(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     return True
 
 
-def _inline(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _inline(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if not state.src.startswith("^[", state.pos) or state.linkLevel:
         return False
     start = state.pos + 2

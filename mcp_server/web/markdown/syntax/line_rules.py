@@ -35,7 +35,7 @@ def add_line_rules(parser: MarkdownIt) -> None:
     parser.inline.ruler2.push("embedded_page", _embedded_pages)
 
 
-def _wiki(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it calls all of these so
+def _wiki(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if not state.src.startswith(("[[", "![["), state.pos):
         return False
     found = _WIKI.match(state.src, state.pos, state.posMax)
@@ -52,7 +52,7 @@ def _wiki(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-
     return True
 
 
-def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if state.src[state.pos] != "#" or (state.pos and not state.src[state.pos - 1].isspace()) or state.linkLevel:
         return False
     found = _TAG.match(state.src, state.pos, state.posMax)
@@ -66,7 +66,7 @@ def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     return True
 
 
-def _comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001, ARG001
+def _comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001, ARG001 - markdown-it's signature
     if not state.src.startswith("%%", state.pos):
         return False
     found = _COMMENT.match(state.src, state.pos, state.posMax)
@@ -76,7 +76,7 @@ def _comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001, ARG001
     return True
 
 
-def _math(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _math(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     if state.src[state.pos] != "$":
         return False
     found = _MATH.match(state.src, state.pos, state.posMax)
@@ -88,7 +88,7 @@ def _math(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     return True
 
 
-def _word_underscore(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _word_underscore(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     """Take an underscore inside a word. It is never emphasis, and as text it stays part of an e-mail address."""
     pos = state.pos
     if (
@@ -104,7 +104,7 @@ def _word_underscore(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     return True
 
 
-def _highlight(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+def _highlight(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     """Take the marks `==`; the ones that belong together are found later, as with emphasis."""
     if silent or not state.src.startswith("==", state.pos):
         return False

@@ -49,7 +49,7 @@ def _comment(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # 
     return True
 
 
-def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
+def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's signature
     first = state.bMarks[start] + state.tShift[start]
     if not state.src.startswith("$$", first) or state.is_code_block(start):
         return False
