@@ -47,9 +47,15 @@ def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_
     last = imported(ann, "memory-jsonl", source)
     assert set(statuses(last).values()) <= {"new", "same"}
     assert len(contents(ann.kb)) == PAGES
+    calls = set()
     for path, raw in contents(ann.kb).items():
         (line,) = json.loads(ann.here("history", path, "--json").stdout)
-        assert (line["call"], b"is number" in raw) == (f"import/{last['import']}", True), path
+        calls.add(line["call"])
+        assert b"is number" in raw, path
+    # One number although several runs wrote; the last run has the next one if a run was killed only after its last page.
+    source_key = last["import"].rpartition("-")[0]
+    assert len(calls) == 1
+    assert calls.pop().startswith(f"import/{source_key}-")
     assert not list(ann.kb.glob(".forge-*"))
     assert "all intact" in ann.here("audit", "verify").stdout
     assert set(statuses(imported(ann, "memory-jsonl", source)).values()) == {"same"}
