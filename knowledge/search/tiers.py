@@ -27,7 +27,7 @@ from knowledge.search.maps.gathered import map_of_page, map_of_tag, with_tags
 from knowledge.search.maps.linked_pages import linked_pages
 from knowledge.search.maps.other_files import OtherFiles
 from knowledge.search.maps.parts import fitted
-from knowledge.search.maps.walk import BATCH, After, MapPlace, MapWalk, after_place, cursor_of, place_in
+from knowledge.search.maps.walk import BATCH, After, MapPlace, MapWalk, after_place, before, cursor_of, place_in
 from knowledge.state.ports import IndexStore
 from knowledge.tokens import count_tokens
 
@@ -113,16 +113,20 @@ class Tiers:
         tags: dict[str, Sequence[str]] = {}
         return with_tags(await self._mapped(path, depth, cursor, tags=tags), tags)
 
-    async def folder(self, path: str = "", *, cursor: str | None = None) -> MapView:
+    async def folder(self, path: str = "", *, cursor: str | None = None, first: str = "") -> MapView:
         """Return the directory at `path` with its next `BATCH` children, as a person browses it: no summary is shortened.
+
+        They begin with the child at the path `first` if one is given.
 
         Raises:
             InvalidPath, NoSuchPath: there is no such directory.
             BadCursor: `cursor` belongs to another directory.
         """
         view, complete = await self._described(path, indexed=True)
-        place = place_in(cursor, view.path, 1) if cursor else None
-        children = await self._children(view.path, after_place(place, view.path), complete=complete)
+        after = after_place(place_in(cursor, view.path, 1) if cursor else None, view.path)
+        if first:
+            after = After(None, before(first)) if is_markdown(first) else After(before(first))
+        children = await self._children(view.path, after, complete=complete)
         more = len(children) == BATCH
         last = MapPlace(children[-1].kind, children[-1].path) if more else None
         return replace(

@@ -56,6 +56,7 @@ STATIC = {
     "find.js": "text/javascript",
     "home.css": "text/css",
     "home.js": "text/javascript",
+    "pages.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 
@@ -142,7 +143,7 @@ def page_routes() -> list[Route]:
         Route("/trust/freeze", acts(trust_records.freeze, "/trust"), methods=["POST"]),
         Route("/trust/places", acts(trust_records.trust_place, "/trust"), methods=["POST"]),
         Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
-        Route("/pages", reads(lists.folder)),
+        Route("/pages", reads(lists.tree)),
         Route("/recent", reads(lists.recent)),
         Route("/tags", reads(lists.tags)),
         Route("/page", reads(reading.page)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -50,6 +51,12 @@ def after_place(place: MapPlace | None, directory: str) -> After:
     if place is None or place.kind == "opened" or parent(place.path) != directory:
         return After()
     return After(place.path) if place.kind == "directory" else After(None, place.path)
+
+
+def before(path: str) -> str:
+    """Return a text that is lower than `path`, and higher than every lower path without a character at the end of Unicode."""
+    last = ord(path[-1]) - 1
+    return path[:-1] + chr(last if not 0xD800 <= last <= 0xDFFF else 0xD7FF) + chr(sys.maxunicode)
 
 
 class MapWalk:

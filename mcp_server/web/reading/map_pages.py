@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from starlette.responses import Response
 
 from knowledge.errors import BadCursor, InvalidPath, NoSuchPath
+from knowledge.pages.paths import clean_path, is_markdown, parent
 from knowledge.state.ports import DocumentRecord
 from mcp_server.web.page_context import NotFound, PageRequest
+from mcp_server.web.reading.map_tree import MapTree, below
 from mcp_server.web.reading.page_view import folders_above
 from mcp_server.web.reading.pages import ADDRESSES
 
@@ -28,26 +30,30 @@ class RecentPage:
     by: str
 
 
-async def folder(request: PageRequest) -> Response:
-    """Show a folder of the map: its subfolders and pages with titles, summaries and counts, part by part."""
-    path, cursor = request.query.get("path", ""), request.query.get("cursor")
+async def tree(request: PageRequest) -> Response:
+    """Show the map as a tree with the way to a folder or page open, or with `part=list` the next part of one folder's list."""
+    path, cursor = request.query.get("path", "").strip("/"), request.query.get("cursor")
+    page = path if is_markdown(path) else ""
+    folder = parent(page) if page else path
+    reader = MapTree(request.services)
     try:
-        view = await request.services.tiers.folder(path, cursor=cursor)
+        if request.query.get("part") == "list":
+            return await request.show(
+                "pages_list.html", {"folder": await reader.part(folder, cursor=cursor), **ADDRESSES}
+            )
+        top = await reader.whole(folder, page=page, cursor=cursor)
     except (InvalidPath, NoSuchPath) as error:
-        raise NotFound("No such folder", f"There is no folder {path!r} in this knowledge base.", MAP) from error
+        raise NotFound("No such folder", f"There is no folder {folder!r} in this knowledge base.", MAP) from error
     except BadCursor as error:
         raise NotFound("This part of the list can't be shown", str(error), MAP) from error
     progress = await request.services.index.progress()
-    entries = view.children
     values = {
         "here": MAP,
-        "view": view,
-        "above": folders_above(view.path),
-        "subfolders": [entry for entry in entries if entry.kind == "directory"],
-        "documents": [entry for entry in entries if entry.kind == "document"],
-        "continued": cursor is not None,
+        "top": top,
+        "shown": next(one for one in below(top) if one.path == clean_path(folder)),
+        "page": page,
+        "above": folders_above(folder),
         "unindexed": max(0, progress.total - progress.done),
-        "own_page": await request.services.index.document(f"{view.path}/_index.md".lstrip("/")),
         **ADDRESSES,
     }
     return await request.show("pages.html", values)

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mcp_server.web.reading import map_pages, page_text
-from mcp_server.web.text.site_addresses import page_address, tag_address
+from mcp_server.web.reading import map_pages, map_tree, page_text
+from mcp_server.web.text.site_addresses import folder_address, page_address, tag_address
 from tests.support.hosts.writers import writing
 from tests.support.web.review_pages import ME, PAGE, Place, kept
 
@@ -249,6 +249,59 @@ async def test_a_folder_of_many_pages_is_listed_part_by_part_each_page_once(plac
         following = re.search(r'rel="next" href="([^"]+)"', html)
         address = following[1].replace("&amp;", "&") if following else ""
     assert found == names
+
+
+def tree_of(html: str) -> str:
+    return html[html.index('<ul class="tree">') :]
+
+
+async def test_the_map_of_a_small_knowledge_base_is_whole_and_a_page_is_marked_at_its_place(place: Place) -> None:
+    (place.settings.kb / "guides/deep/er").mkdir(parents=True)
+    (place.settings.kb / "guides/deep/er/leaf.md").write_text("# Leaf\n\nText.\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    tree = tree_of(await visitor.look("/pages"))
+    assert page_address("guides/deep/er/leaf.md") in tree, "everything is there before a folder is opened"
+    assert " open" not in tree
+    assert "data-unread" not in tree
+    tree = tree_of(await visitor.look(folder_address("guides/deep/er/leaf.md")))
+    assert re.findall(r'data-folder="([^"]+)" open', tree) == ["guides", "guides/deep", "guides/deep/er"]
+    assert re.findall(r'href="([^"]+)" aria-current="true"', tree) == [page_address("guides/deep/er/leaf.md")]
+    html = await visitor.look(page_address("guides/deep/er/leaf.md"))
+    assert f'<a href="{folder_address("guides/deep/er/leaf.md")}#here">Pages</a>' in html
+    tree = tree_of(await visitor.look(folder_address("guides/deep")))
+    assert re.findall(r'data-folder="([^"]+)" open', tree) == ["guides", "guides/deep"]
+    assert re.findall(r'id="here">\s*<summary aria-current="true"><bdi>([^<]+)', tree) == ["Deep"]
+
+
+async def test_in_a_large_map_a_folder_is_read_when_it_is_opened_and_any_place_can_be_shown(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(map_tree, "MOST_PAGES", 0)
+    for number in range(90):
+        folder = place.settings.kb / "many" / f"{number:02}"
+        folder.mkdir(parents=True)
+        (folder / "page.md").write_text(f"# Page {number}\n\nText.\n", encoding="utf-8")
+        (place.settings.kb / "guides" / f"{number:02}.md").write_text(f"# Guide {number}\n\nText.\n", encoding="utf-8")
+    (place.settings.kb / "many/_index.md").write_text("# Many\n\nThey are many.\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    tree = tree_of(await visitor.look("/pages"))
+    assert '<a href="/pages?path=many#here" data-unread>Open <bdi>Many</bdi></a>' in tree
+    assert "Page 1" not in tree
+    part = await visitor.look("/pages?path=many&part=list")
+    assert "<html" not in part
+    assert "They are many." in tree
+    assert page_address("many/_index.md") in part
+    assert len(re.findall("data-folder=", part)) == 60
+    tree = tree_of(await visitor.look(folder_address("many/89")))
+    assert re.findall(r'data-folder="([^"]+)" open', tree) == ["many", "many/89"]
+    assert page_address("many/89/page.md") in tree
+    assert "Back to the beginning of <bdi>Many</bdi>" in tree
+    tree = tree_of(await visitor.look(folder_address("guides/80.md")))
+    assert re.findall(r'href="([^"]+)" aria-current="true"', tree) == [page_address("guides/80.md")]
+    assert page_address("guides/79.md") not in tree
+    assert page_address("guides/81.md") in tree
 
 
 async def test_tags_are_listed_with_counts_and_lead_to_their_pages(
