@@ -121,6 +121,7 @@ async def open_app(
     extend: Callable[[ForgeServer], None] | None = None,
     indexing: bool = True,
     announcing: bool = True,
+    lean: bool = False,
     agents: Catalogue | None = None,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
 ) -> AsyncIterator[App]:
@@ -132,6 +133,7 @@ async def open_app(
         extend: Adds prompts and resources before a client connects.
         indexing: This process takes its turn at keeping the index.
         announcing: Show the review page as soon as something needs approval, not only when `review.wanted` is called.
+        lean: Keep little in memory, at some cost to each search.
         agents: The agents that journeys may follow; by default this program's and the team's.
         sleep: Waits before a service is asked again.
     """
@@ -142,6 +144,7 @@ async def open_app(
             on_progress=_progress("indexed %d of %d pages"),
             on_renewal=_progress("%d of %d passages have their new vectors"),
             indexing=indexing,
+            lean=lean,
             # A lambda, because `model` and `tasks` exist only below; the first search calls it.
             load_opinion=lambda: opinion_of(settings.provider, model, tasks),
         ) as base,

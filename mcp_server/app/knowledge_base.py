@@ -222,13 +222,15 @@ async def open_base(
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_renewal: Callable[[Progress], None] = lambda _: None,
     indexing: bool = False,
+    lean: bool = False,
     load_opinion: Callable[[], RouteAdviser | None] = lambda: None,
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base of these settings, and close everything afterwards.
 
     `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the current
-    embedder. With `indexing` this process will index, so a first search may wait a moment for that. `load_opinion` returns
-    the second opinion on questions whose route is unclear; the first search calls it first.
+    embedder. With `indexing` this process will index, so a first search may wait a moment for that. A `lean` process keeps
+    little in memory: searches read vectors from the index. `load_opinion` returns the second opinion on questions whose
+    route is unclear; the first search calls it first.
 
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
@@ -243,7 +245,7 @@ async def open_base(
         if index.rebuilt:
             logger.warning("the index was damaged (%s); it is being rebuilt", index.rebuilt)
         keyword = Once(lambda: keywords.keyword_engine(folder / KEYWORD_FOLDER))
-        vectors = Once(lambda: finders.vector_engine())  # noqa: PLW0108 - a late name is resolved when it is called
+        vectors = Once(lambda: finders.vector_engine(lean=lean))
         qdrant = Once(lambda: servers.qdrant_index(settings, folder))
         meilisearch = Once(lambda: servers.meilisearch_index(settings, folder, index))
         graphs = Once(

@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def opened_app(settings: Settings, *, announcing: bool = False, indexing: bool = False) -> AsyncIterator[App]:
+async def opened_app(
+    settings: Settings, *, announcing: bool = False, indexing: bool = False, lean: bool = False
+) -> AsyncIterator[App]:
     """Yield all parts of the server for one command.
 
-    With `announcing` the review page is served once something waits; with `indexing` the index follows the files. An error
-    inside is raised as itself, not in a group.
+    With `announcing` the review page is served once something waits; with `indexing` the index follows the files; `lean`
+    keeps little in memory. An error inside is raised as itself, not in a group.
     """
     # The only import of the composition root by a command that answers and ends: it takes 0.6 s, which a list, a mistyped
     # option or --help does not need.
     from mcp_server.app.composition import open_app
 
     try:
-        async with open_app(settings, indexing=indexing, announcing=announcing) as app:
+        async with open_app(settings, indexing=indexing, announcing=announcing, lean=lean) as app:
             yield app
     except BaseExceptionGroup as group:
         # A task group wraps even a single error, and no caller could catch a refusal by its class.

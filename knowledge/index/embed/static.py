@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+import json
 import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,6 @@ from pathlib import Path
 import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from knowledge.errors import EmbedderUnavailable
@@ -30,6 +30,8 @@ AT_ONCE_CHARACTERS = 1_000
 """A text of at most this length is embedded in less time than a thread takes to wake."""
 GROUP_WORDS = 2_048
 """Words whose vectors are added up together: few enough to stay in the processor's cache."""
+LONGEST_HEADER = 100_000
+"""Bytes of the header of the weights' file that are read; it has about a hundred."""
 _NO_WORD = ""
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
@@ -141,7 +143,7 @@ class _Lexicon:
             raise EmbedderUnavailable("wordllama", "it is not installed")
         folder = Path(package.submodule_search_locations[0])
         try:
-            (self._tokens,) = load_file(folder / _WEIGHTS).values()
+            self._tokens = mapped_table(folder / _WEIGHTS)
             self._tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
         except (OSError, ValueError) as error:
             raise EmbedderUnavailable(str(folder), str(error)) from error
@@ -212,6 +214,25 @@ class _Lexicon:
         weights = [general_weight(max(of_word)) if of_word else 0.0 for of_word in tokens]
         vectors *= np.array(weights, np.float32)[:, np.newaxis]
         self._vectors[first:needed] = vectors
+
+
+def mapped_table(file: Path) -> NDArray[np.float16]:
+    """Return the one table of a safetensors file, mapped: processes share it, and only rows in use take memory.
+
+    Source: the README of safetensors, "Format": the length of a header, the header in JSON, the numbers.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: it is damaged, or does not have one table of half-precision numbers.
+    """
+    with file.open("rb") as weights:
+        size = int.from_bytes(weights.read(8), "little")
+        header = json.loads(weights.read(min(size, LONGEST_HEADER)))
+    tables = [table for name, table in header.items() if name != "__metadata__"]
+    if len(tables) != 1 or tables[0]["dtype"] != "F16":
+        raise ValueError(f"{file.name} has other tables than one of half-precision numbers")
+    begin, _ = tables[0]["data_offsets"]
+    return np.asarray(np.memmap(file, "<f2", "r", 8 + size + begin, tuple(tables[0]["shape"])))
 
 
 class _Places(dict[str, int]):

@@ -26,7 +26,7 @@ RESCORED = 500
 """Chunks that are scored by their vectors, the costliest step. With no more chunks than this, the search is exact."""
 BATCH = 50_000
 MEMORY_BYTES = 64 << 20
-"""Limit for half-precision vectors in memory: 131,072 chunks of 256 numbers. If there are more, all stay in the store."""
+"""Usual limit for half-precision vectors in memory: 131,072 chunks of 256 numbers. If there are more, all stay in the store."""
 READ_AT_ONCE = 5_000
 """Vectors that are read without a pause for other tasks: about 6 ms."""
 AT_ONCE_ROWS = 20_000
@@ -95,9 +95,10 @@ def _empty(at: IndexPosition, capacity: int = 1024, dimensions: int = 0) -> _Tab
 
 
 class CodesVectorIndex:
-    """Keeps 49 bytes a chunk in memory, and vectors up to `MEMORY_BYTES`; the first search reads them, later ones read what is new."""
+    """Keeps 49 bytes a chunk in memory, and vectors up to `memory_bytes`; the first search reads them, later ones read what is new."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._memory_bytes = memory_bytes
         self._lock = anyio.Lock()
         self._table = _empty(NOWHERE)
 
@@ -152,7 +153,9 @@ class CodesVectorIndex:
     async def _current(self, store: IndexStore, dimensions: int) -> _Table:
         """Return the table at the store's position; concurrent searches wait for one that loads it."""
         target = (await store.space()).position
-        if self._table.at == target and (self._table.has_vectors(dimensions) or _too_large(self._table, dimensions)):
+        if self._table.at == target and (
+            self._table.has_vectors(dimensions) or self._too_large(self._table, dimensions)
+        ):
             return self._table
         async with self._lock:
             while self._table.at.generation != target.generation or self._table.at.seq < target.seq:
@@ -162,20 +165,20 @@ class CodesVectorIndex:
                     break
                 self._table = await anyio.to_thread.run_sync(_moved, table, delta.codes, delta.removed, delta.upto)
                 target = IndexPosition(delta.upto.generation, target.seq)  # the store may have started over
-            self._table = await _with_vectors(store, self._table, dimensions)
+            if self._too_large(self._table, dimensions):
+                self._table = replace(self._table, vectors=np.zeros((0, 0), np.float16), loaded=0)
+            else:
+                self._table = await _with_vectors(store, self._table, dimensions)
         return self._table
 
-
-def _too_large(table: _Table, dimensions: int) -> bool:
-    return table.size * dimensions * 2 > MEMORY_BYTES
+    def _too_large(self, table: _Table, dimensions: int) -> bool:
+        return table.size * dimensions * 2 > self._memory_bytes
 
 
 async def _with_vectors(store: IndexStore, table: _Table, dimensions: int) -> _Table:
-    """Return `table` with the vectors of all its rows; without any if they are too many."""
+    """Return `table` with the vectors of all its rows."""
     if table.has_vectors(dimensions):
         return table
-    if _too_large(table, dimensions):
-        return replace(table, vectors=np.zeros((0, 0), np.float16), loaded=0)
     fits = table.vectors.shape == (len(table.seqs), dimensions)
     vectors = table.vectors if fits else np.zeros((len(table.seqs), dimensions), np.float16)
     for start in range(table.loaded if fits else 0, table.size, READ_AT_ONCE):

@@ -348,9 +348,11 @@ class _Joining:
         if not usable:
             return
         stored = np.frombuffer(b"".join(halves[i] for i in usable), "<f2").reshape(len(usable), -1).astype(np.float32)
-        lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored)) * float(np.linalg.norm(vector))
-        products = np.einsum("ij,j->i", stored, vector)
-        near = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        # As the vector engine does it: an answer must not depend on where the vectors are.
+        lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored))
+        unit = (vector / (float(np.linalg.norm(vector)) or 1.0)).astype(np.float32)
+        near = np.einsum("ij,j->i", stored, unit)
+        np.divide(near, lengths, out=near, where=lengths > 0)
         cosines.update(zip((missing[i] for i in usable), near.tolist(), strict=True))
 
 

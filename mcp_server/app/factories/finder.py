@@ -67,9 +67,9 @@ def own_engines(keyword: KeywordIndex, vectors: VectorIndex, questions: Embedder
     return Engines(keyword, vectors, questions)
 
 
-def vector_engine() -> VectorIndex:
-    """Return the embedded vector search."""
-    return CodesVectorIndex()
+def vector_engine(*, lean: bool = False) -> VectorIndex:
+    """Return the embedded vector search; a `lean` one reads vectors from the store instead of keeping them in memory."""
+    return CodesVectorIndex(memory_bytes=0) if lean else CodesVectorIndex()
 
 
 def use_recorder(folder: Path, kept: timedelta) -> UseRecorder:

@@ -8,6 +8,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
+from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.environment import has_display
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
@@ -30,6 +31,7 @@ def serve_page(settings: Settings) -> int:
     Raises:
         PageUnavailable: no process serves it, and this one can't.
     """
+    return_freed_memory()
     try:
         found = anyio.run(_serve_page, settings)
     except KeyboardInterrupt:
@@ -42,7 +44,10 @@ def serve_page(settings: Settings) -> int:
 
 async def _serve_page(settings: Settings) -> bool:
     """Return True once a link to the page is printed or the page was served, and False if no process can serve the page."""
-    async with opened_app(settings, announcing=True, indexing=True) as app, anyio.create_task_group() as tasks:
+    async with (
+        opened_app(settings, announcing=True, indexing=True, lean=True) as app,
+        anyio.create_task_group() as tasks,
+    ):
         state, known = app.services.state, anyio.Event()
         elsewhere = await address(state) is not None
         if not elsewhere:

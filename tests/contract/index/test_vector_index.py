@@ -141,17 +141,15 @@ async def test_vectors_in_memory_say_the_same_as_those_in_the_store_and_as_on_an
     store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors = some(60)
-    held, read = CodesVectorIndex(), CodesVectorIndex()
+    held, read = CodesVectorIndex(), CodesVectorIndex(memory_bytes=0)
     for number in range(3):
         await store.apply([embedded(f"{number}.md", vectors[20 * number : 20 * number + 20])], fence=1)
         hits = await held.search(store, vectors[5], limit=60)
         with monkeypatch.context() as large:
             large.setattr("knowledge.index.engines.codes.AT_ONCE_ROWS", 0)
             assert await held.search(store, vectors[5], limit=60) == hits
-        with monkeypatch.context() as none:
-            none.setattr("knowledge.index.engines.codes.MEMORY_BYTES", 0)
-            assert await read.search(store, vectors[5], limit=60) == hits
-            assert read.cosines(vectors[5], [1]) == {}
+        assert await read.search(store, vectors[5], limit=60) == hits
+        assert read.cosines(vectors[5], [1]) == {}
         assert held.cosines(vectors[5], [hit.seq for hit in hits] + [999]) == {hit.seq: hit.score for hit in hits}
     await store.apply([Remove("1.md")], fence=1)
     assert len(await held.search(store, vectors[5], limit=60)) == 40
