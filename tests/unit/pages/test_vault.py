@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
+from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +12,7 @@ from knowledge.pages import vault as vault_module
 from knowledge.pages.vault import Vault, revision_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -177,34 +178,48 @@ def test_links_in_a_circle_end(root: Path) -> None:
             vault.read(path)
 
 
-def test_a_folder_swapped_for_a_link_while_reading_leaks_nothing(root: Path, tmp_path: Path) -> None:
-    """Checking a path before opening it would lose this race."""
-    put(root, "real/doc.md", "inside")
-    put(tmp_path, "outside/doc.md", "secret")
-    (root / "there").mkdir()
+MOST_CALLS = 24
+
+
+@pytest.mark.skipif(not vault_module.HAS_OPENAT, reason="the system has no openat")
+def test_a_folder_swapped_for_a_link_at_any_moment_of_a_read_leaks_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two are swapped before any one or two of the system calls of a read. Checking a path before opening it would leak."""
     put(root, "there/doc.md", "inside")
+    put(tmp_path, "outside/doc.md", "secret")
+    (root / "other").symlink_to("../outside", target_is_directory=True)
     vault = Vault.open(root)
-    done = threading.Event()
+    calls, moments = 0, frozenset[int]()
 
     def swap() -> None:
-        while not done.is_set():
-            (root / "there").rename(root / "away")
-            (root / "there").symlink_to("../outside", target_is_directory=True)
-            (root / "there").unlink()
-            (root / "away").rename(root / "there")
+        for old, new in (("there", "away"), ("other", "there"), ("away", "other")):
+            (root / old).rename(root / new)
 
-    thread = threading.Thread(target=swap)
-    thread.start()
+    def watched(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **named: object) -> object:
+            nonlocal calls
+            if calls in moments:
+                swap()
+            calls += 1
+            return real(*args, **named)
+
+        return call
+
+    for name in ("open", "lstat", "stat", "readlink"):
+        monkeypatch.setattr(os, name, watched(getattr(os, name)))
     seen = set()
-    try:
-        for _ in range(3_000):
-            try:
-                seen.add(vault.read("there/doc.md").raw)
-            except (NoSuchPath, InvalidPath):
-                seen.add(b"refused")
-    finally:
-        done.set()
-        thread.join()
+    pairs = [frozenset(pair) for pair in combinations_with_replacement(range(MOST_CALLS), 2)]
+    for begins_as_link, chosen in product((False, True), (frozenset(), *pairs)):
+        moments = frozenset()
+        if (root / "there").is_symlink() != begins_as_link:
+            swap()
+        calls, moments = 0, chosen
+        try:
+            seen.add(vault.read("there/doc.md").raw)
+        except (NoSuchPath, InvalidPath):
+            seen.add(b"refused")
+        assert calls <= MOST_CALLS, "it makes more calls now: raise MOST_CALLS"
     assert seen == {b"inside", b"refused"}
 
 
