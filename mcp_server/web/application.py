@@ -80,7 +80,14 @@ def running_page(
 ) -> RunningPage:
     """Return the page of the knowledge base, ready to be served at `port` by the lease's `holder`."""
     page_context = PageContext(
-        services, approvals, Live(services.state), settings.kb.name, port, holder, settings.public_url
+        services,
+        approvals,
+        Live(services.state),
+        settings.kb.name,
+        port,
+        holder,
+        settings.public_url,
+        settings.editor_link and settings.editor_link.within(settings.kb),
     )
     opener = open_browser if settings.open_browser and has_display() else None
     config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)

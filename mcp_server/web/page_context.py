@@ -24,6 +24,7 @@ from agents.loop.store.ports import RunStore
 from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
 from knowledge.trust.ports import TrustRecords
+from mcp_server.app.settings.editor_link import EditorLink
 from mcp_server.approvals.approvers import AdminAct, Approvals, Approver, CannotDecide
 from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
@@ -31,6 +32,7 @@ from mcp_server.presenters.proposal import given, sentence_of, state_of
 from mcp_server.presenters.run import status_of
 from mcp_server.presenters.typed_time import typed_or_picked
 from mcp_server.runs.locations import runs_in
+from mcp_server.web.access.guard import own_hosts
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.find.people_search import PeopleSearch
 from mcp_server.web.home.figures import HomeFigures
@@ -97,7 +99,7 @@ Form = Mapping[str, str]
 class PageContext:
     """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`.
 
-    `public_url` is where a proxy shows it to other machines.
+    `public_url` is where a proxy shows it to other machines. `editor` opens a page's file on this one.
     """
 
     services: WebServices
@@ -107,10 +109,11 @@ class PageContext:
     port: int
     holder: str
     public_url: str | None = None
+    editor: EditorLink | None = None
 
     def is_local(self, request: Request) -> bool:
         """Return whether the request came under one of the names of this machine."""
-        return request.headers.get("host", "").endswith(f":{self.port}")
+        return request.headers.get("host", "") in own_hosts(self.port)
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -261,6 +264,11 @@ class PageRequest:
     def now(self) -> datetime:
         """The current time."""
         return self.page.services.now()
+
+    @property
+    def editor(self) -> EditorLink | None:
+        """How a file is opened in the person's editor; None if that is off, or the person may be at another machine."""
+        return self.page.editor if self.page.is_local(self.http) else None
 
     def number(self, name: str) -> int | None:
         """Return the number in the address under that name; None if it is missing or does not fit a database's integer."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from knowledge.state.quota.bounds import Quotas
 from mcp_server.app.settings import values
 from mcp_server.app.settings.access import ModelAccess
+from mcp_server.app.settings.editor_link import EDITORS, EditorLink, editor_link
 from mcp_server.app.settings.services import (
     SERVICE_VARIABLES,
     TOOLSETS,
@@ -511,6 +512,16 @@ class Settings:
             "Zulip link to it."
         ),
         shown="none: notices have no link, and the page answers on this machine only",
+    )
+    editor_link: EditorLink | None = setting(
+        "FORGE_EDITOR_LINK",
+        editor_link,
+        (
+            "Shows a link on each page of the site, on this machine only, that opens its file in your editor: "
+            f"{', '.join(f'`{name}`' for name in EDITORS)}, or a link of your own with `{{path}}` and `{{line}}`, such as "
+            "`vscode-insiders://file{path}:{line}`."
+        ),
+        shown="off",
     )
     trusted_places: tuple[str, ...] = setting(
         "FORGE_TRUSTED_PLACES",

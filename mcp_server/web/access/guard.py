@@ -34,12 +34,17 @@ _STRANGE_SITES = ("cross-site", "same-site")
 """To a browser other ports of localhost are the same site, but they belong to other programs."""
 
 
+def own_hosts(port: int) -> list[str]:
+    """Return how a request names this page if it comes from this machine."""
+    return [f"{name}:{port}" for name in NAMES]
+
+
 class Guard:
     """Refuse requests under another name or from another page, and put the safety headers on every answer."""
 
     def __init__(self, app: ASGIApp, port: int, public_url: str | None = None) -> None:
         self._app = app
-        self._origins = {f"{name}:{port}": f"http://{name}:{port}" for name in NAMES}
+        self._origins = {host: f"http://{host}" for host in own_hosts(port)}
         """The origin of pages under each accepted name."""
         if public_url is not None:
             parts = urlsplit(public_url)

@@ -80,6 +80,7 @@ async def page(request: PageRequest) -> Response:
         "contradictions": contradictions,
         "as_source": as_source,
         "saved": await _saved(request, path),
+        "editor": request.editor,
         **ADDRESSES,
     }
     part = part_from(document, request.number("line") or 1, with_front=as_source)

@@ -7,14 +7,15 @@ import re
 from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
+from mcp_server.app.settings.editor_link import editor_link
 from mcp_server.web.reading import map_pages, map_tree, page_text
 from mcp_server.web.text.site_addresses import folder_address, page_address, tag_address
 from tests.support.hosts.writers import writing
-from tests.support.web.review_pages import ME, PAGE, Place, kept
+from tests.support.web.review_pages import ME, PAGE, Place, kept, shown
 
 TEA = (
     "# Tea\n\nIt takes four minutes.\n\nThe pot is blue. See [[Deploying the payment service]] and [more](coffee.md).\n"
@@ -331,3 +332,24 @@ async def test_the_pages_that_changed_last_come_first_with_who_changed_them(plac
     await place.indexed()
     text = said(await (await place.visitor()).look("/recent"))
     assert re.search(rf"Long page in .* long\.md Tea just now tea\.md , by {ME}@laptop", text)
+
+
+async def test_a_page_opens_in_the_chosen_editor_on_this_machine_only(tmp_path: Path) -> None:
+    async with shown(tmp_path, editor_link=editor_link("vscode"), public_url="https://forge.example.com") as configured:
+        name = 'te"a <b>.md'
+        (configured.settings.kb / name).write_text("# Tea\n\nFour minutes.\n", encoding="utf-8")
+        visitor = await configured.visitor()
+        html = await visitor.look(page_address(name))
+        (address,) = re.findall(r'href="(vscode:[^"]+)"', html)
+        assert unescape(address) == f"vscode://file{quote(str(configured.settings.kb))}/te%22a%20%3Cb%3E.md:1"
+        assert "“Open in VS Code” opens the file on this machine." in said(html)
+        (cookie,) = visitor.http.cookies.jar
+        public = {"host": "forge.example.com", "cookie": f"{cookie.name}={cookie.value}"}
+        elsewhere = await visitor.http.get(page_address(name), headers=public)
+        assert elsewhere.status_code == 200
+        assert "Open in VS Code" not in elsewhere.text
+
+
+async def test_without_the_setting_no_page_offers_an_editor(place: Place) -> None:
+    html = await (await place.visitor()).look(page_address(PAGE))
+    assert "Open in" not in html
