@@ -10,7 +10,16 @@ from typing import Final
 from knowledge.history.audit.chain import canonical
 from knowledge.history.ports import Actor, HistoryEntry, TrustMove
 from knowledge.history.timestamps import aware
-from knowledge.trust.ports import Channel, JoinedAsker, Note, Proposal, ProposalVerdict, TrustChange, TrustRecord
+from knowledge.trust.ports import (
+    BearerToken,
+    Channel,
+    JoinedAsker,
+    Note,
+    Proposal,
+    ProposalVerdict,
+    TrustChange,
+    TrustRecord,
+)
 
 PLACES: Final[Mapping[Channel, str]] = {
     "host": "in the host",
@@ -107,6 +116,25 @@ def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> 
 def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> HistoryEntry:
     """Return the record of whether answers to forms of the host with that secret count as a person's decisions."""
     return _noted(note, {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed})
+
+
+def token_noted(token: BearerToken, note: Note) -> HistoryEntry:
+    """Return the record of a bearer token that a person created or revoked. It names the token's id, never the token."""
+    about = {
+        "token": token.id,
+        "name": token.name,
+        "digest": token.digest.hex(),
+        "ceiling": token.ceiling,
+        "toolsets": None if token.toolsets is None else list(token.toolsets),
+        "expires_at": None if token.expires_at is None else aware(token.expires_at).isoformat(),
+    }
+    return HistoryEntry(
+        at=aware(note.at),
+        actor=_actor(note.by, note.act, about),
+        decision=f"{token.name} {token.id}",
+        intent=note.reason,
+        outcome="trust",
+    )
 
 
 def place_noted(place: str, note: Note) -> HistoryEntry:

@@ -207,6 +207,25 @@ class TrustedPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class BearerToken:
+    """A token that a person created for somebody on another machine. `digest` is the SHA-256 of the whole token; nothing else is kept.
+
+    It allows acts up to level `ceiling`, with the tools of `toolsets` (None for all), whatever trust its `name` has earned.
+    `expires_at` is None for a token without an end.
+    """
+
+    id: str
+    name: str
+    digest: bytes
+    ceiling: int
+    toolsets: tuple[str, ...] | None
+    by: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """The caller's part of an audit record: who acts, the kind of act (`proposal.decide`, `trust.grant`), and the reason."""
 
@@ -393,6 +412,26 @@ class TrustRecords(Protocol):
         A no always takes effect. A yes has no effect, and False is returned, if it holds already or if a decision later than `note.at`
         is recorded: a yes that is carried out late does not undo a no.
         """
+        ...
+
+    async def add_token(self, token: BearerToken, *, note: Note) -> None:
+        """Register a bearer token and put that on the chain.
+
+        Raises:
+            ValueError: one with that id is registered already.
+        """
+        ...
+
+    async def token(self, token_id: str) -> BearerToken | None:
+        """Return the token with that id, also if it has expired or was revoked; None if there is none."""
+        ...
+
+    async def tokens(self) -> Sequence[BearerToken]:
+        """Return all tokens, also those that have expired or were revoked, by name and age."""
+        ...
+
+    async def revoke_token(self, token_id: str, *, note: Note) -> bool:
+        """Make the token invalid from `note.at` on and put that on the chain; False if there is none, or it was revoked before."""
         ...
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:

@@ -5,6 +5,7 @@ For the order of locks see `knowledge.trust.sql`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,7 @@ from knowledge.trust.audit_entries import (
     forms_noted,
     passkey_noted,
     place_noted,
+    token_noted,
     trust_updated,
 )
 from knowledge.trust.codec import (
@@ -27,6 +29,7 @@ from knowledge.trust.codec import (
     storable_passkey,
 )
 from knowledge.trust.ports import (
+    BearerToken,
     Note,
     Passkey,
     Purpose,
@@ -75,6 +78,14 @@ WHERE NOT excluded.allowed
 OR (excluded.decided_at > known.decided_at AND (known.secret_digest <> excluded.secret_digest OR NOT known.allowed))
 RETURNING 1
 """
+_BEARER = """
+SELECT id, name, secret_digest, ceiling, toolsets, created_by, created_at, expires_at, revoked_at FROM forge.token
+"""
+_ADD_BEARER = """
+INSERT INTO forge.token (id, name, secret_digest, ceiling, toolsets, created_by, created_at, expires_at, revoked_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING RETURNING 1
+"""
+_REVOKE_BEARER = "UPDATE forge.token SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL RETURNING 1"
 _KEEP = """
 INSERT INTO forge.secret (digest, purpose, value, expires_at) VALUES (%s, %s, %s, %s)
 ON CONFLICT (digest, purpose) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
@@ -157,6 +168,30 @@ class SqlTrustRegistry:
         row = (host, secret_digest, allowed, aware(note.at))
         return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
 
+    async def add_token(self, token: BearerToken, *, note: Note) -> None:
+        """Register a bearer token and put that on the chain."""
+        t = token
+        toolsets = None if t.toolsets is None else json.dumps(list(t.toolsets))
+        expires_at = None if t.expires_at is None else aware(t.expires_at)
+        row = (t.id, t.name, t.digest, t.ceiling, toolsets, storable(t.by), aware(t.created_at), expires_at, None)
+        if not await self._noted(_ADD_BEARER, row, token_noted(token, note)):
+            raise ValueError(f"the token {t.id} is registered already")
+
+    async def token(self, token_id: str) -> BearerToken | None:
+        """Return the token with that id, or None."""
+        rows = await self._tables.read(f"{_BEARER} WHERE id = %s", (token_id,))
+        return bearer_token(rows[0]) if rows else None
+
+    async def tokens(self) -> Sequence[BearerToken]:
+        """Return all tokens, by name and age."""
+        return [bearer_token(row) for row in await self._tables.read(f"{_BEARER} ORDER BY name, created_at, id")]
+
+    async def revoke_token(self, token_id: str, *, note: Note) -> bool:
+        """Make the token invalid and put that on the chain; False if that changes nothing."""
+        found = await self.token(token_id)
+        at = aware(note.at)
+        return found is not None and await self._noted(_REVOKE_BEARER, (at, token_id), token_noted(found, note))
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep the value of a secret, under its digest, until then."""
         await self._tables.write((_KEEP, (digest, purpose, value, aware(expires_at))))
@@ -184,6 +219,13 @@ class SqlTrustRegistry:
     async def trusted_places(self) -> Sequence[TrustedPlace]:
         """Return all trusted places, by place."""
         return [TrustedPlace(*with_moments(row, 2)) for row in await self._tables.read(_TRUSTED_PLACES)]
+
+
+def bearer_token(row: Sequence[Any]) -> BearerToken:
+    """Return the token in a row of `_BEARER`."""
+    id_, name, digest, ceiling, toolsets, by, created_at, expires_at, revoked_at = with_moments(row, 6, 7, 8)
+    chosen = None if toolsets is None else tuple(json.loads(toolsets))
+    return BearerToken(id_, name, bytes(digest), ceiling, chosen, by, created_at, expires_at, revoked_at)
 
 
 def trust_record(row: Sequence[Any]) -> TrustRecord:

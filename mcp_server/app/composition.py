@@ -33,8 +33,9 @@ from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import Proposing
 from mcp_server.connectors.evidence_sources import EvidenceSources
 from mcp_server.gate.dispatch import Gate
-from mcp_server.gate.host_registration import TOKENLESS, Callers, Principal, digest, os_user
+from mcp_server.gate.host_registration import TOKENLESS, Principal, digest, os_user
 from mcp_server.gate.taint import Taints
+from mcp_server.gate.trust.callers import Callers
 from mcp_server.late_module import LateModule
 from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
 from mcp_server.protocol.completions import add_completions
@@ -44,7 +45,7 @@ from mcp_server.protocol.server import INSTRUCTIONS, NAME, ForgeServer, GatedToo
 from mcp_server.protocol.tasks.sdk_hooks import Seams
 from mcp_server.toolsets.registry import chosen, declared
 from mcp_server.toolsets.spec import AnySpec
-from mcp_server.transport.tokens import bearer
+from mcp_server.transport.tokens import bearer, user_of
 
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
@@ -210,7 +211,7 @@ async def open_app(
         gate = Gate(specs, services, proposing)
         executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
         approvals = Decisions(executor, proposing)
-        callers = Callers(base.state, os_user())
+        callers = Callers(base.state, os_user(), utc_now)
         # The SDK's bus serves clients of the 2026 protocol, and the sessions those of 2025.
         bus, sessions = InMemorySubscriptionBus(), SessionSubscribers()
         seams = Seams(gate, _identifier(settings, callers), approvals, services)
@@ -328,6 +329,9 @@ def _request_state(settings: Settings, key: bytes) -> RequestStateSecurity:
     def caller_of(ctx: ServerRequestContext[Any, Any]) -> str:
         if ctx.request is None:
             return digest(settings.enrolment or "").hex()
+        # Not the token: a client may renew it between a question and the answer.
+        if (principal := user_of(ctx.request.scope)) is not None:
+            return principal
         token = bearer(ctx.request.headers)
         return TOKENLESS if token is None else digest(token).hex()
 

@@ -26,7 +26,14 @@ LOWEST_SIGNED = 4
 """From this level on a passkey is required if one is registered: a program of the same account can imitate anything else."""
 
 AdminAct = Literal[
-    "trust.grant", "trust.thaw", "host.enrol", "host.forms", "passkey.add", "passkey.remove", "place.trust"
+    "trust.grant",
+    "trust.thaw",
+    "host.enrol",
+    "host.forms",
+    "token.create",
+    "passkey.add",
+    "passkey.remove",
+    "place.trust",
 ]
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
@@ -187,6 +194,10 @@ class Approvals(Protocol):
 
     async def freeze(self, principal: str, person: Approver, reason: str) -> None:
         """Set the principal's score to 0 until a person thaws it. Removing trust needs no signature."""
+        ...
+
+    async def revoke_token(self, token_id: str, person: Approver) -> bool:
+        """Make a bearer token invalid; False if it wasn't valid before. Removing trust needs no signature."""
         ...
 
     async def forbid_forms(self, host: str, person: Approver) -> None:

@@ -283,6 +283,12 @@ class Decisions:
         """Remove all trust from the principal until a person thaws it."""
         await freeze(self._services.state, principal, by=person.name, now=self._services.now(), reason=reason)
 
+    async def revoke_token(self, token_id: str, person: Approver) -> bool:
+        """Make a bearer token invalid; False if there is none with that id, or it was revoked before."""
+        return await self._trust.revoke_token(
+            token_id, note=Note(person.name, "token.revoke", token_id, self._services.now())
+        )
+
     async def forbid_forms(self, host: str, person: Approver) -> None:
         """Stop counting forms that the host shows."""
         state, now = self._services.state, self._services.now()

@@ -25,7 +25,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.host_registration import REMEMBERED_S, Principal
 from mcp_server.gate.journey_hook import SHOWN_ARGUMENTS, SUBJECT_ARGUMENTS, JourneyHook, subject_of
-from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
+from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide, limited
 from mcp_server.gate.taint import origin_of, tainted_texts
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.ports import GateServices
@@ -122,6 +122,9 @@ class Gate:
         spec = self._specs.get(name)
         if spec is None:
             raise UnknownTool(name, list(self._specs))
+        reach = call.principal.reach
+        if reach is not None and not reach.allows(spec.toolset):
+            return CallFailed(f"{name} is refused: {reach.why} (toolset {spec.toolset})")
         call = replace(call, began=self._clock())
         token = CALLER.set(call.principal.id)
         try:
@@ -302,7 +305,8 @@ class Gate:
         settling, against = left
         if settling.preview is None:
             raise TypeError(f"{spec.name} made no preview")
-        held = (await self._grant(call.principal, Trust.READ, began=call.began)).level
+        grant = await self._grant(call.principal, Trust.READ, began=call.began)
+        held = limited(grant, call.principal.reach, spec.toolset).level
         why = "The new text contradicts existing text. Approving replaces it"
         arguments = {**asked.model_dump(mode="json"), AGAINST: list(against)}
         shown = with_plain_answer(spec, settling.preview)
@@ -324,7 +328,10 @@ class Gate:
         `began` is when the call in question began (`Call.began`); without it the trust record is read again.
         """
         try:
-            return decide(await self._grant(principal, needed, began=began), what, needed, taint=taint, person=person)
+            grant = await self._grant(principal, needed, began=began)
+            spec = self._specs.get(what)
+            grant = limited(grant, principal.reach, spec.toolset if spec else None)
+            return decide(grant, what, needed, taint=taint, person=person)
         except Exception:
             logger.exception("cannot decide on %s", what)
             return Refuse(f"{what} is {CLOSED}")

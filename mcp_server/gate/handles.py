@@ -31,12 +31,12 @@ class GuessableHandle(KnowledgeError):
 
 
 class NotYours(KnowledgeError):
-    """An unregistered host tried to decide on a journey that another host started."""
+    """An unregistered host, or somebody who signed in, tried to decide on a journey that another principal started."""
 
     def __init__(self, journey: str, began: str) -> None:
         self.journey, self.began = journey, began
         super().__init__(
-            f"journey {journey} was started by {began}: an unregistered host can continue it but cannot decide on it. "
+            f"journey {journey} was started by {began}: you can continue it but cannot decide on it. "
             "A person decides on the review page, in a terminal (knowledge-forge journeys), or in a registered host"
         )
 
@@ -55,9 +55,9 @@ def require_may_decide(who: Principal, journey: str, began: str) -> None:
     """Check that the caller may relay a decision about a journey that the principal `began` started.
 
     Raises:
-        NotYours: another principal started it, and the caller is not registered.
+        NotYours: another principal started it, and the caller is not a registered host on this machine.
     """
-    if not (who.enrolled or who.is_person) and began != who.id:
+    if began != who.id and (who.signed_in or not (who.enrolled or who.is_person)):
         raise NotYours(journey, began)
 
 

@@ -7,23 +7,28 @@ import hashlib
 import os
 import re
 import secrets
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from knowledge.errors import KnowledgeError, StorageError
+from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
+from mcp_server.gate.policy import Limits, Reach, Trust
 
 UNENROLLED = "unenrolled"
 """Every host on this machine that sends no secret. The operating system's user started it."""
 TOKENLESS = "unenrolled:http"
 """Every caller over HTTP that sends no token. The colon keeps the name free: no registered host can have it."""
+SIGNED_IN = ":http"
+"""The end of the host part of everybody who is known by a token over HTTP, after the name of the issuer."""
+TOKEN_HOLDER = f"token{SIGNED_IN}"
+"""In the place of a host: whoever holds a bearer token that a person created here."""
 UNREGISTERED = frozenset({UNENROLLED, TOKENLESS})
 TERMINAL = "terminal"
 """In the place of a host: the person who typed a command at a terminal, without any host."""
 PERSONS = frozenset({TERMINAL, "page"})
 """Names that stand for a person in one of the channels in which they decide. No host can be registered under them."""
+ALONE = Limits((Reach(Trust.PROPOSE),), "without its token the server only proposes for it")
+"""What the server may do for somebody who signed in, when no request with a token is at hand."""
 REMEMBERED_S = 60.0
 """How long a caller's last known identity and grant are enough for reading while the state database is unreachable."""
 _HOST_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -51,6 +56,13 @@ class UnknownSecret(KnowledgeError):
         )
 
 
+class RefusedToken(UnknownSecret):
+    """A bearer token that proves nothing; the message says why and what to do, and never repeats the token."""
+
+    def __init__(self, why: str) -> None:
+        super(UnknownSecret, self).__init__(why)
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Identifies the caller: a person's account and the host that acts for it.
@@ -61,11 +73,13 @@ class Principal:
         client: Tells callers over HTTP without a token apart, "" if nothing does: a hash of their session, or of the name that
             their client gives itself. It is no part of the identity: a caller can change it at will, so trust, untrusted reading,
             limits and rights go by `id`. Only advice and the recognition of a repeated call go by it.
+        limits: How far the credential of this request reaches, None if it sets no limit. It is no part of the identity either.
     """
 
     user: str
     host: str
     client: str = field(default="", compare=False)
+    limits: Limits | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
@@ -76,6 +90,16 @@ class Principal:
     def enrolled(self) -> bool:
         """Whether a person registered this host."""
         return self.host not in UNREGISTERED and not self.is_person
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether this is somebody on any machine, known by a bearer token or by a sign-in server."""
+        return self.host.endswith(SIGNED_IN) and self.host not in UNREGISTERED
+
+    @property
+    def reach(self) -> Limits | None:
+        """How far it may go: as its credential says; without one at hand, as in a run that goes on alone, only to propose."""
+        return ALONE if self.limits is None and self.signed_in else self.limits
 
     @property
     def is_person(self) -> bool:
@@ -127,41 +151,6 @@ async def enrol(state: StateStore, host: str, *, now: datetime) -> str:
 async def forms_count(state: StateStore, who: Principal) -> bool:
     """Return whether a form that this host shows may approve something: its person registered it and allowed forms."""
     return who.enrolled and any(host.forms and host.host == who.host for host in await state.enrolments())
-
-
-class Callers:
-    """Identifies callers by their secrets. While the database is unreachable, an identification stays valid for a minute.
-
-    This raises no caller's trust: the gate looks up the caller's grant, and remembers it for at most the same minute.
-    """
-
-    def __init__(self, state: StateStore, user: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._state, self._user, self._clock = state, user, clock
-        self._known: dict[bytes, tuple[Principal, float]] = {}
-
-    async def named(self, secret: str | None, *, without: str = UNENROLLED) -> Principal:
-        """Return the caller that sent `secret`; without a secret it is the host `without`.
-
-        Raises:
-            UnknownSecret: it belongs to no registered host.
-            StorageError: the database is unreachable, and the caller was not identified within the last minute.
-        """
-        if secret is None:
-            return Principal(self._user, without)
-        key = digest(secret)
-        try:
-            principal = await identify(self._state, self._user, secret)
-        except UnknownSecret:
-            # Otherwise a secret that was replaced would count again as soon as the database is unreachable.
-            self._known.pop(key, None)
-            raise
-        except StorageError:
-            known, at = self._known.get(key, (None, 0.0))
-            if known is None or self._clock() - at > REMEMBERED_S:
-                raise
-            return known
-        self._known[key] = (principal, self._clock())
-        return principal
 
 
 async def identify(state: StateStore, user: str, secret: str | None, *, without: str = UNENROLLED) -> Principal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 
@@ -32,13 +32,51 @@ _MEANINGS = {
 }
 
 
+ALWAYS = "trust"
+"""The toolset that every credential reaches: a caller may ask about itself and its own proposals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a token, or one of its scopes, allows: acts up to level `ceiling` with the tools of `toolsets`, None for all."""
+
+    ceiling: Trust
+    toolsets: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a caller's credential reaches, whatever its trust. It only takes away: no credential raises trust.
+
+    `why` ends the sentence that refuses a call because of it. `scoped`: a client can ask its sign-in server for more scopes.
+    """
+
+    reaches: tuple[Reach, ...]
+    why: str
+    scoped: bool = False
+
+    def ceiling(self, toolset: str | None = None) -> Trust:
+        """Return the highest level for tools of that toolset; without one, for any. Level 0 also means that it is out of reach."""
+        reached = [
+            one.ceiling
+            for one in self.reaches
+            if toolset in (None, ALWAYS) or one.toolsets is None or toolset in one.toolsets
+        ]
+        return max(reached, default=Trust.NONE)
+
+    def allows(self, toolset: str) -> bool:
+        """Return whether tools of that toolset are within reach at all."""
+        return toolset == ALWAYS or self.ceiling(toolset) > Trust.NONE
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The trust that a principal has at this moment."""
+    """The trust that a principal has at this moment. `limit` says why it is less than the principal's own, "" if it is not."""
 
     principal: str
     score: float
     frozen: bool
+    limit: str = ""
 
     @property
     def level(self) -> Trust:
@@ -94,18 +132,31 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: s
         )
     held = grant.level
     if level < Trust.PROPOSE or held < Trust.PROPOSE:
-        lacking = _lacking(grant.principal, level, held)
-        return Refuse(f"{tool} is refused: {lacking}; a person can raise it with `knowledge-forge trust grant`")
-    why = waiting(tool, grant.principal, level, held) if held < level else f"{tool} needs a person's approval"
+        lacking = _lacking(grant.principal, level, held, grant.limit)
+        how = "" if grant.limit else "; a person can raise it with `knowledge-forge trust grant`"
+        return Refuse(f"{tool} is refused: {lacking}{how}")
+    why = (
+        waiting(tool, grant.principal, level, held, grant.limit)
+        if held < level
+        else f"{tool} needs a person's approval"
+    )
     if taint:
         why = f"{why}. {taint}, so this act needs level {int(level)}"
     return Propose(f"{why}. {person}" if person else why, level, held)
 
 
-def waiting(tool: str, principal: str, needed: Trust, held: Trust) -> str:
+def limited(grant: Grant, limits: Limits | None, toolset: str | None = None) -> Grant:
+    """Return the grant that remains for tools of that toolset with a credential that has these limits."""
+    if limits is None or grant.level <= limits.ceiling(toolset):
+        return grant
+    return replace(grant, score=float(limits.ceiling(toolset)), limit=limits.why)
+
+
+def waiting(tool: str, principal: str, needed: Trust, held: Trust, limit: str = "") -> str:
     """Return why a call of `tool` needs approval, in one plain sentence."""
-    return f"{tool} needs a person's approval: {_lacking(principal, needed, held)}"
+    return f"{tool} needs a person's approval: {_lacking(principal, needed, held, limit)}"
 
 
-def _lacking(principal: str, needed: Trust, held: Trust) -> str:
-    return f"it needs trust level {int(needed)} ({needed.meaning}) and {principal} has level {int(held)}"
+def _lacking(principal: str, needed: Trust, held: Trust, limit: str) -> str:
+    because = f", because {limit}" if limit else ""
+    return f"it needs trust level {int(needed)} ({needed.meaning}) and {principal} has level {int(held)}{because}"

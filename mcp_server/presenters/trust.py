@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.state.ports import StateStore
-from mcp_server.gate.host_registration import UNENROLLED, Principal
+from mcp_server.gate.host_registration import TOKEN_HOLDER, UNENROLLED, Principal
 from mcp_server.gate.trust.scores import grant_of, is_person, trust_record_of
 
 
@@ -55,7 +55,8 @@ async def trust_summary(state: StateStore, name: str, *, now: datetime) -> Trust
 
 
 async def known_principals(state: StateStore, user: str) -> list[str]:
-    """Return, by name, the principals with a trust record, and those of `user`'s hosts that have none yet."""
+    """Return, by name, the principals with a trust record, and those of tokens and `user`'s hosts that have none yet."""
     hosts = [*(one.host for one in await state.enrolments()), UNENROLLED]
+    holders = (Principal(token.name, TOKEN_HOLDER).id for token in await state.trust.tokens())
     recorded = (record.principal for record in await state.trust_records())
-    return sorted({*(Principal(user, host).id for host in hosts), *recorded})
+    return sorted({*(Principal(user, host).id for host in hosts), *holders, *recorded})

@@ -1,4 +1,4 @@
-"""The gate's two hooks in the SDK: an extension around tool calls, and a middleware around every other request."""
+"""The gate's hook in the SDK around tool calls: an extension."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -34,7 +34,7 @@ from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import calls_of, principal_of
 from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import closed, has_room, until
-from mcp_server.gate.caller import Call, caller
+from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.dispatch import CLOSED, CallAnswered, CallFailed, Gate, Outcome, UnknownTool
 from mcp_server.gate.host_registration import Principal, UnknownSecret
@@ -68,9 +68,6 @@ NOT_YOURS = "this answer belongs to none of your calls"
 OTHER_CALL = "this answer belongs to another call"
 
 Identify = Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]
-
-_UNGATED = frozenset({"initialize", "server/discover", "ping", "tools/list", "tools/call", "logging/setLevel"})
-"""Methods that reveal nothing about the knowledge base, and `tools/call`, which has its own gate."""
 
 
 class GateExtension(Extension):
@@ -361,29 +358,3 @@ def as_result(outcome: Outcome) -> CallToolResult:
         text = json.dumps(outcome.content, ensure_ascii=False, separators=(",", ":"))
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=outcome.content)
     return CallToolResult(content=[TextContent(type="text", text=outcome.why)], is_error=True)
-
-
-def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
-    """Return a middleware that refuses resources, prompts and completions to callers that may not read."""
-
-    async def middleware(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        # A message without an id is a notification, which gets no answer.
-        if ctx.request_id is None or ctx.method in _UNGATED:
-            return await call_next(ctx)
-        try:
-            who = await identify(ctx)
-        except UnknownSecret as error:
-            raise MCPError(REFUSED, f"{ctx.method} is refused: {error}") from error
-        except StorageError as error:
-            logger.exception("cannot identify the caller of %s", ctx.method)
-            raise MCPError(REFUSED, f"{ctx.method} is {CLOSED}") from error
-        decision = await gate.decide(ctx.method, Trust.READ, who)
-        if isinstance(decision, Refuse):
-            raise MCPError(REFUSED, decision.why)
-        token = caller.set(who)
-        try:
-            return await call_next(ctx)
-        finally:
-            caller.reset(token)
-
-    return middleware

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -16,6 +17,9 @@ from mcp_server.gate.host_registration import Principal, UnknownSecret
 
 logger = logging.getLogger("knowledge_forge")
 
+IN_ADDRESS = (
+    "send the token in the `Authorization` header: addresses end up in logs and histories, so replace this token"
+)
 Named = Callable[[str], Awaitable[Principal]]
 """From a token to its principal; raises UnknownSecret for a token that belongs to nobody."""
 
@@ -29,10 +33,22 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and len(given) == 1 else ""
 
 
-class KnownTokens:
-    """Passes on requests without `Authorization` and those of a registered host; all others are answered with 401.
+def refusal(why: str) -> JSONResponse:
+    """Return the answer to a request with a token that proves nothing."""
+    problem = {"error": "invalid_token", "error_description": why}
+    return JSONResponse(problem, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
 
-    The host is set as the request's user: the SDK keeps a session to the user that opened it.
+
+def user_of(scope: Mapping[str, Any]) -> str | None:
+    """Return the id of the principal whose token `KnownTokens` found in the request, None if there was none."""
+    user = scope.get("user")
+    return user.access_token.client_id if isinstance(user, AuthenticatedUser) else None
+
+
+class KnownTokens:
+    """Passes on requests without `Authorization` and those with a valid credential; all others are answered with 401.
+
+    The principal is set as the request's user: the SDK keeps a session to the user that opened it.
     """
 
     def __init__(self, app: ASGIApp, *, named: Named) -> None:
@@ -40,18 +56,22 @@ class KnownTokens:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "http" and (token := bearer(Headers(scope=scope))) is not None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if b"access_token=" in scope["query_string"].lower():
+            await refusal(IN_ADDRESS)(scope, receive, send)
+            return
+        if (token := bearer(Headers(scope=scope))) is not None:
             try:
-                host = (await self._named(token)).host
+                principal = (await self._named(token)).id
             except UnknownSecret as error:
-                problem = {"error": "invalid_token", "error_description": str(error)}
-                refused = JSONResponse(problem, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
-                await refused(scope, receive, send)
+                await refusal(str(error))(scope, receive, send)
                 return
             except StorageError:  # the gate checks again, and refuses with a sentence that gives the reason
                 logger.warning("cannot look up a bearer token now", exc_info=True)
             else:
                 # Without the token, because a session would remember it.
-                access = AccessToken(token="", client_id=host, scopes=[])
+                access = AccessToken(token="", client_id=principal, scopes=[])
                 scope = {**scope, "user": AuthenticatedUser(access)}
         await self._app(scope, receive, send)

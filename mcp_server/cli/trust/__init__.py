@@ -1,1 +1,1 @@
-"""Verbs about trust: trust, enroll, audit."""
+"""Verbs about trust: trust, enroll, token, audit."""

@@ -18,7 +18,7 @@ from mcp_server.cli.terminal.console import print_table
 from mcp_server.cli.terminal.options import WronglyAsked, add_actions, nonempty
 from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.cli.trust.acts import act
-from mcp_server.gate.host_registration import PERSONS, UNENROLLED, UNREGISTERED, Principal, os_user
+from mcp_server.gate.host_registration import PERSONS, TOKEN_HOLDER, UNENROLLED, UNREGISTERED, Principal, os_user
 from mcp_server.gate.trust.admin import checked_place
 from mcp_server.gate.trust.scores import ANY_HOST
 from mcp_server.presenters.trust import known_principals, principal_named, trust_summary
@@ -55,7 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "name",
             metavar="NAME",
             type=nonempty,
-            help=f"a registered host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
+            help=f"a registered host, the name of a token, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
         )
     forms, places = actions["forms"], actions["places"]
     actions["grant"].add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
@@ -80,7 +80,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print("nothing recorded")
     without_forms = [
-        principal_named(str(row["principal"])) for row in rows if args.action == "list" and not row["forms"]
+        principal
+        for row in rows
+        if args.action == "list"
+        and not row["forms"]
+        and not (principal := principal_named(str(row["principal"]))).signed_in
     ]
     if any(principal.enrolled and principal.host != ANY_HOST for principal in without_forms):
         say("a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on")
@@ -139,7 +143,7 @@ async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
         changes = await state.history(_principal(args.name), limit=100)
         # A host without changes is no mistake; a name that no host has is one, and raises.
         if not changes:
-            await _known(state, args.name)
+            changes = await state.history(await _known(state, args.name), limit=100)
     return [
         {
             "at": c.at.isoformat(timespec="seconds"),
@@ -179,6 +183,11 @@ async def _known(state: StateStore, name: str) -> str:
     principal = _principal(name)
     host = principal_named(principal).host
     hosts = [one.host for one in await state.enrolments()]
+    holders = {one.name: Principal(one.name, TOKEN_HOLDER).id for one in await state.trust.tokens()}
+    if principal in holders.values():
+        return principal
+    if name in holders and name not in hosts:
+        return holders[name]
     if host not in (*hosts, *UNREGISTERED, *PERSONS, ANY_HOST) and await state.trust_record(principal) is None:
         raise UnknownHost(host, hosts)
     return principal

@@ -19,6 +19,7 @@ from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.host_registration import Principal, checked_host_name
 from mcp_server.gate.trust.scores import grant, granted, thaw
+from mcp_server.gate.trust.tokens import token_of, token_principal
 from mcp_server.ports import HasState
 from mcp_server.toolsets.spec import CallPreview
 
@@ -27,6 +28,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "trust.thaw": ("principal",),
     "host.enrol": ("host", "secret_digest", "forms"),
     "host.forms": ("host", "secret_digest"),
+    "token.create": ("name", "id", "secret_digest", "ceiling", "toolsets", "expires_at"),
     "passkey.add": ("id", "public_key", "sign_count", "name"),
     "passkey.remove": ("id",),
     "place.trust": ("place",),
@@ -67,6 +69,8 @@ async def shown(services: HasState, act: AdminAct, arguments: Mapping[str, Any])
         checked_host_name(str(arguments["host"]))
     if act == "host.forms":
         _require_enrolled(await services.state.enrolments(), arguments)
+    if act == "token.create":
+        token_of(arguments, by="", now=services.now())
     if act == "place.trust":
         checked_place(str(arguments["place"]))
     effect = hashlib.sha256(canonical([act, dict(arguments)])).hexdigest()
@@ -79,6 +83,8 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
         "trust.thaw": "lift the freeze of {principal}",
         "host.enrol": "register the host {host} with a new secret" + (FORMS if arguments.get("forms") else ""),
         "host.forms": "let forms that the host {host} shows approve acts up to level 3",
+        "token.create": "create a bearer token for {name}, up to level {ceiling}, "
+        + ("without an end" if arguments.get("expires_at") is None else "valid until {expires_at:.16}"),
         "passkey.add": "add the passkey {name}",
         "passkey.remove": "remove the passkey {name}",
         "place.trust": "trust {place}: text from there no longer raises the level of what a host does after reading it",
@@ -109,8 +115,8 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
     if proposal.tool == "host.forms":
         await _allow_forms(state, arguments, verdict)
         return {"host": arguments["host"], "forms": True}
-    if proposal.tool == "passkey.add":
-        return await _add_passkey(state, arguments, by=by, now=now)
+    if (add := {"token.create": _create_token, "passkey.add": _add_passkey}.get(proposal.tool)) is not None:
+        return await add(state, arguments, by=by, now=now)
     if proposal.tool == "passkey.remove":
         removed = await state.trust.remove_passkey(
             unpacked(arguments["id"]), note=Note(by, "passkey.remove", arguments["id"], now)
@@ -120,6 +126,13 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
         place = checked_place(arguments["place"])
         return {"place": place, "new": await state.trust.trust_place(place, note=Note(by, "place.trust", place, now))}
     raise CannotDecide(f"unknown act {proposal.tool}")
+
+
+async def _create_token(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:
+    token = token_of(arguments, by=by, now=now)
+    if await state.trust.token(token.id) is None:
+        await state.trust.add_token(token, note=Note(by, "token.create", token.id, now))
+    return {"id": token.id, "principal": token_principal(token).id}
 
 
 async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.inspection import records_of
 from knowledge.state.ports import Enrolment, StateStore
-from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated
-from knowledge.trust.ports import Note, Passkey, Proposal, State, TrustChange, TrustedPlace, TrustRecord
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, token_noted, trust_updated
+from knowledge.trust.ports import BearerToken, Note, Passkey, Proposal, State, TrustChange, TrustedPlace, TrustRecord
 from mcp_server.approvals.proposals import hash_of
 
 STRETCH = 500  # proposals listed at a time
@@ -28,13 +28,14 @@ class Unaccounted:
 
 @dataclass(slots=True)
 class _Recorded:
-    """The newest audit record of each trust record, passkey, trusted place and host's forms, and each proposal's decision."""
+    """The newest audit record of each trust record, passkey, trusted place, token and host's forms, and each proposal's decision."""
 
     trust_records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     decisions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     forms: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     places: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    tokens: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Add the next record of the chain."""
@@ -47,6 +48,8 @@ class _Recorded:
             self.forms[str(record.get("decision"))] = record
         elif act in ("place.trust", "place.distrust"):
             self.places[str(record.get("arguments_hash"))] = record
+        elif act in ("token.create", "token.revoke"):
+            self.tokens[str(record.get("arguments_hash"))] = record
         elif act == "proposal.decide":
             self.decisions[str(record.get("proposal"))] = record
 
@@ -66,6 +69,7 @@ async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
     found += [problem for one in await state.trust_records() for problem in _trust_record(one, recorded)]
     found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, recorded)]
     found += [problem for one in await state.trust.trusted_places() for problem in _place(one, recorded)]
+    found += [problem for one in await state.trust.tokens() for problem in _token(one, recorded)]
     hosts = await state.enrolments()
     found += [problem for one in hosts for problem in (*_enrolment(one, enrolled), *_forms(one, recorded))]
     return found
@@ -135,6 +139,15 @@ def _place(place: TrustedPlace, recorded: _Recorded) -> Iterator[Unaccounted]:
     record = recorded.places.get(entry.actor.arguments_hash)
     if record is None or record.get("tool") != "place.trust":
         yield Unaccounted(f"the place {place.place}", "is trusted, but no audit record says that a person trusts it")
+
+
+def _token(token: BearerToken, recorded: _Recorded) -> Iterator[Unaccounted]:
+    entry = token_noted(token, Note(token.by, "token.create", "", token.created_at))
+    record, what = recorded.tokens.get(entry.actor.arguments_hash), f"the token {token.id} of {token.name}"
+    if record is None:
+        yield Unaccounted(what, f"has no audit record that explains it: knowledge-forge token revoke {token.id}")
+    elif record.get("tool") == "token.revoke" and token.revoked_at is None:
+        yield Unaccounted(what, f"is valid, but was revoked (audit record {record.get('seq')}): revoke it again")
 
 
 def _enrolment(enrolment: Enrolment, enrolled: set[tuple[str, str]]) -> Iterator[Unaccounted]:

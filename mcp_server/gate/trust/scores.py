@@ -81,7 +81,9 @@ async def trust_record_of(state: StateStore, principal: Principal, *, now: datet
     if principal.host == TOKENLESS:
         # A person may have lowered or frozen `unenrolled` when it still included callers over HTTP. That must still apply to them.
         other = await state.trust_record(f"{principal.user}@{UNENROLLED}")
-    elif principal.enrolled:
+    elif (
+        principal.enrolled and not principal.signed_in
+    ):  # somebody else may have this account's name at a sign-in server
         other = await state.trust_record(f"{principal.user}@{ANY_HOST}")
     else:
         other = None

@@ -14,7 +14,8 @@ from mcp.server.subscriptions import SubscriptionBus
 from mcp_server.approvals.approvers import Approvals
 from mcp_server.gate.dispatch import Gate
 from mcp_server.ports import ProtocolServices
-from mcp_server.protocol.gate_extension import GateExtension, Identify, refusing
+from mcp_server.protocol.gate_extension import GateExtension, Identify
+from mcp_server.protocol.reach.requests import refusing
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.tasks.extension import TasksExtension
 from mcp_server.protocol.tasks.states import ProtocolTasks

@@ -103,6 +103,7 @@ async def plan_run(services: RunServices, call: Call, arguments: RunArguments) -
         if unknown := [name for name in arguments.toolsets if name not in toolsets]:
             wrong = one_line(unknown[0], MOST_NAME)
             raise WrongRun(f"there is no toolset {wrong!r} for runs here; use {_list(toolsets)}")
+        _require_named_toolsets(call, arguments, toolsets)
         plan = RunPlan(
             Header(
                 id=f"r-{secrets.token_hex(10)}",
@@ -158,6 +159,16 @@ def require_short(name: str, text: str) -> None:
             f"{name!r} has {len(text):,} characters; at most {MOST_CHARACTERS[name]:,} are allowed. "
             "Put the rest in a page and name that page"
         )
+
+
+def _require_named_toolsets(call: Call, arguments: RunArguments, toolsets: Sequence[str]) -> None:
+    """Check that a run of a caller whose credential reaches only some toolsets names them: it goes on when no token is at hand."""
+    reach = call.principal.reach
+    if reach is None or all(reach.allows(name) for name in toolsets):
+        return
+    allowed = [name for name in toolsets if reach.allows(name)]
+    if not arguments.toolsets or not set(arguments.toolsets) <= set(allowed):
+        raise WrongRun(f"{reach.why}; name in 'toolsets' only {_list(allowed)}")
 
 
 def _toolsets_for_runs(services: RunServices) -> tuple[str, ...]:

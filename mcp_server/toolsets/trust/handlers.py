@@ -13,7 +13,7 @@ from mcp_server.approvals.summary import summary
 from mcp_server.approvals.views.askers import own_proposal
 from mcp_server.approvals.wait import closed, has_room
 from mcp_server.gate.caller import Call
-from mcp_server.gate.policy import Trust
+from mcp_server.gate.policy import Trust, limited
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.ports import TrustServices
 from mcp_server.toolsets.trust.schemas import (
@@ -50,12 +50,13 @@ class OthersAsk(KnowledgeError):
 async def status(services: TrustServices, call: Call, _arguments: NoArguments) -> TrustStatus:
     """Return the caller's own trust record."""
     trust_record = await trust_record_of(services.state, call.principal, now=services.now())
-    grant = grant_of(trust_record)
+    reach = call.principal.reach
+    grant = limited(grant_of(trust_record), reach)
     return TrustStatus(
         principal=call.principal.id,
         score=round(grant.score, 2),
         level=int(grant.level),
-        cap=trust_record.ceiling,
+        cap=trust_record.ceiling if reach is None else min(trust_record.ceiling, float(reach.ceiling())),
         frozen=trust_record.frozen,
         needs={spec.name: int(spec.needs) for spec in services.tools()},
         pending=await _pending(services, call),
@@ -115,6 +116,7 @@ async def _pending(services: TrustServices, call: Call) -> list[Pending]:
 
 async def _answer(services: TrustServices, call: Call, proposal: Proposal) -> ProposalStatus:
     """Return the proposal; its diffs and result, which quote pages, only to a caller that may read by now."""
-    grant = grant_of(await trust_record_of(services.state, call.principal, now=services.now()))
+    record = await trust_record_of(services.state, call.principal, now=services.now())
+    grant = limited(grant_of(record), call.principal.reach)
     shown = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)
     return ProposalStatus(shown, await _pending(services, call))

@@ -78,6 +78,9 @@ VERBS: dict[str, list[list[str]]] = {
     "trust thaw": [["writer", "--reason", ACTS], [ACTS]],
     "trust history": [["writer"], ["writer", "--json"], [ACTS]],
     "trust places": [["list"], ["add", f"plane:{ACTS}"], ["add", f"kb:{ACTS}"], ["remove", ACTS]],
+    "token create": [[ACTS], ["writer", "--allow-toolsets", ACTS], ["writer", "--expires", ACTS]],
+    "token list": [[], ["--json"]],
+    "token revoke": [[ACTS]],
     "review": [
         ["--list"],
         ["--list", "--json"],

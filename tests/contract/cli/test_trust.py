@@ -335,3 +335,52 @@ def test_audit_verify_names_state_that_was_edited_by_hand(ann: Person, statement
     assert "all intact" in told.stdout, "the chain itself holds"
     assert says.format(me=ME) in told.stdout
     assert not json.loads(ann.here("audit", "verify", "--json").stdout)["sound"]
+
+
+def test_a_token_is_printed_once_listed_by_its_id_and_revoked_by_id_or_name(ann: Person) -> None:
+    made = ann.here("token", "create", "bob", "--level", "2", "--allow-toolsets", "knowledge,runs", "--expires", "30")
+    secret = made.stdout.strip()
+    assert re.fullmatch(r"kf_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", secret)
+    assert "bob@token:http" in made.stderr
+    other = json.loads(ann.here("token", "create", "bob", "--expires", "never", "--json").stdout)
+    (first, second) = rows_of_tokens(ann)
+    assert (first["id"], first["level"], first["toolsets"]) == (secret[3:15], 2, ["knowledge", "runs"])
+    assert (second["id"], second["expires"], second["state"]) == (other["id"], None, "valid")
+    shown = ann.here("token", "list").stdout + ann.here("audit", "export").stdout
+    assert secret[3:15] in shown
+    assert secret[16:] not in shown
+    assert ann.here("token", "revoke", other["id"]).returncode == 0
+    assert [row["state"] for row in rows_of_tokens(ann)] == ["valid", "revoked"]
+    assert ann.here("token", "revoke", "bob").returncode == 0
+    assert [row["state"] for row in rows_of_tokens(ann)] == ["revoked", "revoked"]
+    again = ann.run("token", "revoke", "bob")
+    assert (again.returncode, "no valid token has the id or name 'bob'" in again.stderr) == (1, True)
+    assert ann.here("audit", "verify").returncode == 0
+
+
+def test_trust_is_granted_to_the_holder_of_a_token_by_name(ann: Person) -> None:
+    assert ann.here("token", "create", "bob").returncode == 0
+    (granted,) = rows(ann, "grant", "bob", "3")
+    assert (granted["principal"], granted["level"]) == ("bob@token:http", 3)
+    assert [row["reason"] for row in rows(ann, "history", "bob")] == ["granted level 3"]
+
+
+def rows_of_tokens(ann: Person) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ann.here("token", "list", "--json").stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["create", "Big Name"], 1, "cannot be the name of a token"),
+        (["create", "bob", "--level", "6"], 2, "1 to 5"),
+        (["create", "bob", "--expires", "0"], 2, "number of days"),
+        (["create", "bob", "--allow-toolsets", "kitchen"], 2, "no toolset"),
+        (["create", "bob", "--allow-toolsets", ","], 2, "no toolset"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused_in_one_sentence(ann: Person, words: list[str], code: int, says: str) -> None:
+    refused = ann.run("token", *words)
+    assert (refused.returncode, says in refused.stderr, refused.stdout) == (code, True, "")
+    assert rows_of_tokens(ann) == []

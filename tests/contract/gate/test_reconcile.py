@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Proposal, TrustRecord, TrustUpdate
+from knowledge.trust.ports import BearerToken, Proposal, TrustRecord, TrustUpdate
 from mcp_server.approvals.proposals import hash_of
 from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.trust.reconcile import unaccounted
@@ -50,6 +50,17 @@ async def test_state_without_a_decision_is_named(store: StateStore) -> None:
     await store.enrol("cursor", DIGEST, at=NOW)
     (found,) = await unaccounted(store)
     assert (found.what, "register it again" in found.reason) == ("the host cursor", True)
+
+
+async def test_a_token_that_no_record_explains_is_named_and_one_that_was_revoked_and_is_back(store: StateStore) -> None:
+    token = BearerToken("00112233aabb", "ann", DIGEST, 3, ("knowledge",), "ann", NOW)
+    await store.trust.add_token(token, note=note(act="token.create", about=token.id))
+    assert list(await unaccounted(store)) == []
+    assert await store.trust.revoke_token(token.id, note=note(act="token.revoke", about=token.id))
+    assert list(await unaccounted(store)) == []
+    await store.trust.add_token(replace(token, id="ffeeddccbbaa"), note=note(act="something.else"))
+    (found,) = await unaccounted(store)
+    assert (found.what, "token revoke ffeeddccbbaa" in found.reason) == ("the token ffeeddccbbaa of ann", True)
 
 
 async def test_a_passkey_that_was_removed_and_is_back_is_named(store: StateStore) -> None:

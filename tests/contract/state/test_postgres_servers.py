@@ -25,7 +25,8 @@ from mcp_server.__main__ import main
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.gate.host_registration import REMEMBERED_S, Callers, Principal, UnknownSecret, enrol, os_user
+from mcp_server.gate.host_registration import REMEMBERED_S, Principal, UnknownSecret, enrol, os_user
+from mcp_server.gate.trust.callers import Callers
 from mcp_server.gate.trust.scores import grant
 from tests.support.knowledge_bases.folders import write
 from tests.support.state.postgres import PASSWORD, PostgresServer
@@ -241,7 +242,7 @@ async def test_a_caller_of_more_than_a_minute_ago_is_a_stranger_during_an_outage
 ) -> None:
     now = 1000.0
     async with open_state(site.settings()) as state:
-        callers = Callers(state, "ann", lambda: now)
+        callers = Callers(state, "ann", utc_now, lambda: now)
         secret = await enrol(state, "cursor", now=utc_now())
         assert (await callers.named(secret)).host == "cursor"
         with pytest.raises(UnknownSecret):

@@ -14,7 +14,7 @@ import pytest
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.trust.codec import MOST_PASSAGES
-from knowledge.trust.ports import AskerLine, JoinedAsker, Proposal, TrustChange, TrustRecord, TrustRecords
+from knowledge.trust.ports import AskerLine, BearerToken, JoinedAsker, Proposal, TrustChange, TrustRecord, TrustRecords
 from tests.support.state.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes
 from tests.support.state.ledgers import DAY, MINUTE, NOW, change, entry, intent, revision
 from tests.support.state.stores import bodies
@@ -832,6 +832,43 @@ async def test_a_place_is_trusted_once_and_untrusted_once_each_on_the_chain(stor
     assert await sound(store)
 
 
+def bearer(id_: str = "00112233aabb", **more: Any) -> BearerToken:
+    fields: dict[str, Any] = {
+        "name": "ann",
+        "digest": b"d" * 32,
+        "ceiling": 3,
+        "toolsets": None,
+        "by": ODD,
+        "created_at": NOW,
+    }
+    return BearerToken(id_, **{**fields, **more})
+
+
+async def test_a_token_is_created_and_revoked_once_each_on_the_chain(store: StateStore) -> None:
+    trust = store.trust
+    limited = bearer("ffeeddccbbaa", name="alf", toolsets=("knowledge", "runs"), expires_at=NOW + DAY, by="ann")
+    await trust.add_token(bearer(), note=note("token.create"))
+    await trust.add_token(limited, note=note("token.create"))
+    with pytest.raises(ValueError, match="registered already"):
+        await trust.add_token(bearer(name="eve", digest=b"e" * 32), note=note("token.create"))
+    assert [one.id for one in await trust.tokens()] == ["ffeeddccbbaa", "00112233aabb"]
+    assert await trust.token("ffeeddccbbaa") == limited
+    assert await trust.token("000000000000") is None
+    assert await trust.revoke_token("00112233aabb", note=note("token.revoke", at=NOW + SECOND))
+    assert not await trust.revoke_token("00112233aabb", note=note("token.revoke"))
+    assert not await trust.revoke_token("000000000000", note=note("token.revoke"))
+    found = await trust.token("00112233aabb")
+    assert found is not None
+    assert (found.revoked_at, found.digest) == (NOW + SECOND, b"d" * 32)
+    acts = [(body["tool"], body["decision"]) for body in await bodies(store)]
+    assert acts == [
+        ("token.create", "ann 00112233aabb"),
+        ("token.create", "alf ffeeddccbbaa"),
+        ("token.revoke", "ann 00112233aabb"),
+    ]
+    assert await sound(store)
+
+
 async def test_passages_are_remembered_for_their_reader_for_a_day(trust: TrustRecords) -> None:
     one, two, three = b"\x00" * 8, b"\xff" * 8, b"three..."
     await trust.note_passages(ADA, {one: "plane:KB-1", two: ODD}, at=NOW)
@@ -880,6 +917,10 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(store: StateSt
         trust.taints(ADA, "", since=naive),
         trust.trust_place("plane", note=note(at=naive)),
         trust.distrust_place("plane", note=note(at=naive)),
+        trust.add_token(bearer(), note=note(at=naive)),
+        trust.add_token(bearer(created_at=naive), note=note()),
+        trust.add_token(bearer(expires_at=naive), note=note()),
+        trust.revoke_token("00112233aabb", note=note(at=naive)),
         trust.note_passages(ADA, {b"p": "plane"}, at=naive),
         trust.passages(ADA, [b"p"], since=naive),
     ):

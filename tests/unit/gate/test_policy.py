@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.gate.policy import Allow, Grant, Propose, Refuse, Trust, decide
+from mcp_server.gate.policy import ALWAYS, Allow, Grant, Limits, Propose, Reach, Refuse, Trust, decide, limited
 
 levels = st.sampled_from(list(Trust))
 scores = st.floats(0, 5)
@@ -70,3 +70,33 @@ def test_a_frozen_caller_learns_that_and_who_can_unfreeze_it() -> None:
     assert isinstance(decision, Refuse)
     assert "ann@cursor is frozen until a person unfreezes it" in decision.why
     assert "knowledge-forge trust thaw" in decision.why
+
+
+toolsets = st.sampled_from(["knowledge", "runs", "plane", ALWAYS])
+reaches = st.lists(st.builds(Reach, levels, st.none() | st.frozensets(toolsets)), max_size=4).map(tuple)
+
+
+@given(st.floats(0, 5), reaches, toolsets, st.booleans())
+def test_a_credential_only_takes_away(score: float, reached: tuple[Reach, ...], toolset: str, frozen: bool) -> None:  # noqa: FBT001 - hypothesis passes by name
+    """Decision 106: a token or scope never raises trust, and never allows more than its own ceiling."""
+    grant, limits = Grant("ann@token:http", score, frozen), Limits(reached, "its token allows no more")
+    left = limited(grant, limits, toolset)
+    assert left.level == min(grant.level, limits.ceiling(toolset))
+    assert left.frozen == frozen
+    assert limited(grant, None, toolset) == grant
+
+
+def test_a_credential_reaches_the_tools_of_its_toolsets_and_always_questions_about_itself() -> None:
+    limits = Limits(
+        (Reach(Trust.EDIT, frozenset({"knowledge"})), Reach(Trust.READ, frozenset({"runs"}))), "its token ends"
+    )
+    assert [limits.ceiling(one) for one in ("knowledge", "runs", "plane", ALWAYS, None)] == [3, 1, 0, 3, 3]
+    assert [limits.allows(one) for one in ("knowledge", "runs", "plane", ALWAYS)] == [True, True, False, True]
+
+
+def test_a_refusal_because_of_a_token_names_the_token_and_not_a_grant_that_would_not_help() -> None:
+    limits = Limits((Reach(Trust.READ),), "its token allows no more")
+    decision = decide(limited(Grant("ann@token:http", 3.5, frozen=False), limits), "kb_merge", Trust.EDIT)
+    assert isinstance(decision, Refuse)
+    assert "has level 1, because its token allows no more" in decision.why
+    assert "trust grant" not in decision.why

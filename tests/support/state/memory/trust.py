@@ -20,6 +20,7 @@ from knowledge.trust.audit_entries import (
     left,
     passkey_noted,
     place_noted,
+    token_noted,
     trust_updated,
     withdrawn,
 )
@@ -46,6 +47,7 @@ from knowledge.trust.codec import (
 from knowledge.trust.ports import (
     LONGEST_CLAIM_S,
     AskerLine,
+    BearerToken,
     JoinedAsker,
     Joins,
     Note,
@@ -91,6 +93,7 @@ class MemoryTrust:
         self._taint: dict[tuple[str, str, str], datetime] = {}
         self._used = Used()
         self._kept: dict[str, int] = {}
+        self._tokens: dict[str, BearerToken] = {}
         self._places: dict[str, TrustedPlace] = {}
         self._read: dict[str, dict[bytes, tuple[datetime, str]]] = {}
 
@@ -386,6 +389,32 @@ class MemoryTrust:
             if who == principal and counts:
                 found[origin] = max(at, found.get(origin, at))
         return found
+
+    async def add_token(self, token: BearerToken, *, note: Note) -> None:
+        """Register a bearer token."""
+        aware(note.at), aware(token.created_at), token.expires_at and aware(token.expires_at)
+        if token.id in self._tokens:
+            raise ValueError(f"the token {token.id} is registered already")
+        self._tokens[token.id] = replace(token, by=storable(token.by))
+        self._append(token_noted(token, note))
+
+    async def token(self, token_id: str) -> BearerToken | None:
+        """Return the token with that id, or None."""
+        return self._tokens.get(token_id)
+
+    async def tokens(self) -> Sequence[BearerToken]:
+        """Return all tokens, by name and age."""
+        return sorted(self._tokens.values(), key=lambda one: (one.name, one.created_at, one.id))
+
+    async def revoke_token(self, token_id: str, *, note: Note) -> bool:
+        """Make the token invalid; False if that changes nothing."""
+        aware(note.at)
+        found = self._tokens.get(token_id)
+        if found is None or found.revoked_at is not None:
+            return False
+        self._append(token_noted(found, note))
+        self._tokens[token_id] = replace(found, revoked_at=note.at)
+        return True
 
     async def trust_place(self, place: str, *, note: Note) -> bool:
         """Record that a person trusts the place."""

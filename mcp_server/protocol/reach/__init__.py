@@ -1,0 +1,1 @@
+"""How far requests other than tool calls reach."""
