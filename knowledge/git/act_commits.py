@@ -28,35 +28,35 @@ from knowledge.git.checkout import (
     CommitWaits,
     Fate,
     FateFacts,
+    IndexedFile,
     TreeEntry,
     fate_of,
 )
-from knowledge.git.commit_message import (
-    ActOnPages,
-    ChangedPath,
-    act_of,
-    author_of,
-    message_of,
-    outside_message,
-)
+from knowledge.git.commit_message import ActOnPages, ChangedPath, author_of, message_of, outside_message
 from knowledge.git.commit_records import ActCommit, CommitRecords
+from knowledge.git.pending_acts import count_acts, pending_acts
 from knowledge.git.program import NoGit
-from knowledge.history.acts import FOLLOW
-from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import Ledger
 from knowledge.pages.vault import revision_of
 from knowledge.state.ports import StateStore
 
 LEASE = "git"
 LEASE_S = 60.0
-AT_ONCE = 200
-"""Audit records that are read at once."""
+PAGES_AT_ONCE = 200
+"""Pages of an act whose states are looked at together."""
+QUIET_S = 10.0
+"""An import without a record of its end counts as ended if it wrote nothing for so long."""
+IMPORT_LOOK_S = 1.0
 NEAR = 50
 """Lines of a page's history in which a committed text is looked for."""
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.5, 10.0
 """The waits between two looks whether the repository can be committed to; each is twice the one before."""
 BETWEEN_S = 0.05
 LAST_S = 5.0
+MOST_NAMED = 50
+"""Acts of an import whose commit by somebody else is looked for; each takes a run of git."""
+
+IMPORTING = "an import is writing pages, which will be one commit"
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,9 @@ class ActCommits:
             if left.made:
                 look_s = FIRST_LOOK_S
             told = reason
-            if left.acts:
+            if reason == IMPORTING:
+                await anyio.sleep(IMPORT_LOOK_S)
+            elif left.acts:
                 with anyio.move_on_after(look_s):
                     await self._state.changed(seen)
                 look_s = min(2 * look_s, LONGEST_LOOK_S)
@@ -144,19 +146,24 @@ class ActCommits:
             await anyio.sleep(BETWEEN_S)
 
     async def pending(self) -> Sequence[ActOnPages]:
-        """Return the acts without a commit, oldest first, at most `AT_ONCE`."""
+        """Return the acts that can be committed, oldest first: the first ones, and those of one import as one.
+
+        Raises:
+            CommitWaits: the only one is of an import that is still writing.
+        """
         position = await self._records.position()
         if position is None:
             return ()
-        after = max(position, self._passed)
-        while True:
-            records = await self._ledger.records(after=after, limit=AT_ONCE)
-            acts = [act for record in records if (act := act_of(record.seq, fields_of(record))) is not None]
-            acts = [act for act in acts if act.tool != FOLLOW]
-            if acts or len(records) < AT_ONCE:
-                self._passed = after if acts or not records else records[-1].seq
-                return acts
-            after = records[-1].seq
+        found = await pending_acts(self._ledger, max(position, self._passed))
+        self._passed = max(self._passed, found.passed)
+        if not found.may_grow:
+            return found.acts
+        *others, last = found.acts
+        if others:
+            return others
+        if (self._now() - last.at).total_seconds() < QUIET_S:
+            raise CommitWaits(IMPORTING)
+        return [last]
 
     async def last(self) -> None:
         """Commit what a process that ends has pending, if that takes a few seconds at most; another process does the rest."""
@@ -168,12 +175,8 @@ class ActCommits:
 
     async def count_pending(self) -> int:
         """Return how many acts have no commit."""
-        count, after = 0, await self._records.position()
-        while after is not None and (records := await self._ledger.records(after=after, limit=AT_ONCE)):
-            acts = [act_of(record.seq, fields_of(record)) for record in records]
-            count += sum(act is not None and act.tool != FOLLOW for act in acts)
-            after = records[-1].seq
-        return count
+        position = await self._records.position()
+        return 0 if position is None else await count_acts(self._ledger, position)
 
     async def commit_pending(self) -> CommitsLeft:
         """Commit what is pending, as far as possible; return what is left."""
@@ -183,27 +186,33 @@ class ActCommits:
     async def _commit_in_turn(self) -> CommitsLeft:
         made = 0
         while True:
-            acts = await self.pending()
-            if not acts and await self._records.prepared() is None:
-                return CommitsLeft(made=made)
-            now = self._now()
-            if await self._state.acquire_lease(LEASE, self._holder, now=now, ttl_s=LEASE_S) is None:
-                return CommitsLeft(len(acts), made=made)
+            acts, done = list[ActOnPages](), 0
             try:
-                await self._finish_prepared()
-                checkout = await anyio.to_thread.run_sync(self._checkout)
-                # Another process may have committed some of them until it released the lease.
-                acts = await self.pending()
-                for act in acts:
-                    made += await self._commit(checkout, act)
-                    await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=LEASE_S)
+                acts += await self.pending()
+                if not acts and not await self._records.prepared():
+                    return CommitsLeft(made=made)
+                if not await self._is_in_turn():
+                    return CommitsLeft(len(acts), made=made)
+                try:
+                    await self._finish_prepared()
+                    checkout = await anyio.to_thread.run_sync(self._checkout)
+                    # Another process may have committed some of them until it released the lease.
+                    acts[:] = await self.pending()
+                    for act in acts:
+                        made += await self._commit(checkout, act)
+                        done += 1
+                        await self._is_in_turn()
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._state.release_lease(LEASE, self._holder)
             except NoGit as error:
                 return CommitsLeft(len(acts), CommitWaits(str(error), "install it"), made)
             except CommitWaits as error:
-                return CommitsLeft(len(await self.pending()), error, made)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._state.release_lease(LEASE, self._holder)
+                return CommitsLeft(max(len(acts) - done, 1), error, made)
+
+    async def _is_in_turn(self) -> bool:
+        """Take the lease, or keep it; return whether this process has it."""
+        return await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=LEASE_S) is not None
 
     async def hindrance(self) -> CommitWaits | None:
         """Return what would keep an act from being committed now, None if nothing would."""
@@ -229,16 +238,16 @@ class ActCommits:
     async def _finish_prepared(self) -> None:
         """Finish or forget the commit of a process that was killed while making it."""
         prepared = await self._records.prepared()
-        if prepared is None:
+        if not prepared:
             return
         checkout = await anyio.to_thread.run_sync(self._checkout)
-        recover = partial(checkout.recover, prepared.base, prepared.commit, prepared.index_sum)
+        recover = partial(checkout.recover, prepared[0].base, prepared[0].commit, prepared[0].index_sum)
         is_there = await anyio.to_thread.run_sync(recover)
         await anyio.to_thread.run_sync(checkout.remove_leftovers, time.time() - LEFTOVER_S)
         if is_there:
-            await self._put(replace(prepared, outcome="made"))
+            await self._put(*(replace(one, outcome="made") for one in prepared))
         else:
-            await self._records.forget(prepared.record)
+            await self._records.forget()
 
     async def _commit(self, checkout: Checkout, act: ActOnPages) -> bool:
         """Commit the act, or record why it needs no commit; return whether there is a commit.
@@ -247,42 +256,50 @@ class ActCommits:
             CommitWaits: it can't be committed now.
         """
         branch = await anyio.to_thread.run_sync(checkout.branch)
-        states = [found for change in act.changes if (found := await self._states(checkout, act, change)) is not None]
-        if lost := [one.change.path for one in states if one.is_lost]:
-            await self._skip(act, f"the text of {lost[0]} after this change is no longer kept")
-            return False
-        if not states:
-            await self._skip(act, "its pages are not in this repository")
-            return False
-        plan = await anyio.to_thread.run_sync(_planned, checkout, branch, states)
+        plan = _CommitPlan()
+        pages = [(one, change) for one in act.recorded for change in one.changes]
+        for start in range(0, len(pages), PAGES_AT_ONCE):
+            some = pages[start : start + PAGES_AT_ONCE]
+            found = [found for one, change in some if (found := await self._states(checkout, one, change)) is not None]
+            lost = [one.change.path for one in found if one.is_lost]
+            if lost and not act.import_id:
+                reason = f"the text of {lost[0]} after this change is no longer kept"
+                await self._put(ActCommit(act.record, "skipped", reason=reason))
+                return False
+            # The other files of an import make sense without this one.
+            states = [one for one in found if not one.is_lost]
+            await anyio.to_thread.run_sync(plan.add, checkout, branch, states)
+            await self._is_in_turn()
+        without = await anyio.to_thread.run_sync(plan.without_commit, checkout, act)
         if not plan.files:
-            reason = plan.reason
-            is_contained = "there" in plan.fates
-            commit = await anyio.to_thread.run_sync(checkout.last_commit_of, states[-1].inner) if is_contained else ""
-            await self._put(ActCommit(act.record, "contained" if is_contained else "skipped", commit, reason=reason))
+            await self._put(*without)
             return False
         person = await anyio.to_thread.run_sync(checkout.person)
         parts = [CommitPart(plan.files, message_of(act), author_of(act, person), act.at)]
         if plan.outside:
             message = outside_message(list(plan.outside), act.record)
             parts.insert(0, CommitPart(plan.outside, message, person, act.at))
-        await self._publish(checkout, branch, act, parts)
+        left = {one.record for one in without}
+        await self._publish(checkout, branch, [one.record for one in act.recorded if one.record not in left], parts)
+        await self._put(*without)
         return True
 
-    async def _publish(self, checkout: Checkout, branch: Branch, act: ActOnPages, parts: Sequence[CommitPart]) -> None:
+    async def _publish(
+        self, checkout: Checkout, branch: Branch, records: Sequence[int], parts: Sequence[CommitPart]
+    ) -> None:
         making = checkout.built(branch, parts)
         built: BuiltCommits = await anyio.to_thread.run_sync(making.__enter__)
         try:
-            prepared = ActCommit(act.record, "prepared", built.newest, branch.commit, built.index_sum)
-            # Recorded before the branch moves, so that the next process knows this commit as that of the act.
-            await self._put(prepared)
+            prepared = [ActCommit(one, "prepared", built.newest, branch.commit, built.index_sum) for one in records]
+            # Recorded before the branch moves, so that the next process knows this commit as that of the acts.
+            await self._put(*prepared)
             with anyio.CancelScope(shield=True):
                 try:
                     await anyio.to_thread.run_sync(checkout.publish, built)
                 except CommitWaits:
-                    await self._records.forget(act.record)
+                    await self._records.forget()
                     raise
-                await self._put(replace(prepared, outcome="made"))
+                await self._put(*(replace(one, outcome="made") for one in prepared))
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(making.__exit__, None, None, None)
@@ -300,10 +317,16 @@ class ActCommits:
             inner,
             act.at,
             await self._content(act, change, change.before),
-            await self._content(act, change, change.after),
+            await self._after(checkout, act, change, inner),
             newest.revision if newest else change.after,
             frozenset(line.revision for line in later if line.revision is not None),
         )
+
+    async def _after(self, checkout: Checkout, act: ActOnPages, change: ChangedPath, inner: str) -> bytes | None:
+        if change.is_kept:
+            return await self._content(act, change, change.after)
+        raw = await anyio.to_thread.run_sync(_read, checkout, inner)
+        return raw if raw is not None and revision_of(raw) == change.after else None
 
     async def _content(self, act: ActOnPages, change: ChangedPath, revision: str | None) -> bytes | None:
         if revision is None:
@@ -316,73 +339,112 @@ class ActCommits:
                 return raw
         return None
 
-    async def _skip(self, act: ActOnPages, reason: str) -> None:
-        await self._put(ActCommit(act.record, "skipped", reason=reason))
-
-    async def _put(self, commit: ActCommit) -> None:
-        await self._records.put(commit, at=self._now())
+    async def _put(self, *commits: ActCommit) -> None:
+        await self._records.put(*commits, at=self._now())
 
 
-@dataclass(frozen=True, slots=True)
 class _CommitPlan:
-    """The blobs of the act, those of edits made outside before it, and the fate of each page."""
+    """What of an act is to be committed: its blobs in `files`, and in `outside` those of edits made outside before it."""
 
-    files: Mapping[str, str | None]
-    outside: Mapping[str, str | None]
-    fates: frozenset[Fate | str]
+    def __init__(self) -> None:
+        self.files: dict[str, str | None] = {}
+        self.outside: dict[str, str | None] = {}
+        self._fates: dict[str, tuple[Fate | str, str]] = {}
+        """For each page in this repository, what becomes of it, and its path there."""
 
-    @property
-    def reason(self) -> str:
-        """Why there is nothing to commit."""
-        if "ignored" in self.fates:
-            return "the repository ignores its pages (.gitignore)"
-        if "overtaken" in self.fates:
-            return "the repository had another text of its pages before it could be committed"
-        return "the repository had its text already"
+    def add(self, checkout: Checkout, branch: Branch, states: Sequence[_PageStates]) -> None:
+        """Plan these pages, too."""
+        inner = [one.inner for one in states]
+        entries, indexed = checkout.entries(branch.commit, inner), checkout.indexed(inner)
+        ignored = checkout.ignored([path for path in inner if path not in entries])
+        blobs = _StateBlobs(checkout, states)
+        for one in states:
+            if one.inner in ignored:
+                self._fates[one.change.path] = "ignored", one.inner
+                continue
+            before, after = blobs.of(one, one.change.before, one.before), blobs.of(one, one.change.after, one.after)
+            fate = _fate(checkout, one, (entries.get(one.inner), indexed.get(one.inner)), (before, after), blobs)
+            self._fates[one.change.path] = fate, one.inner
+            if fate in ("commit", "after outside"):
+                self.files[one.inner] = after
+            if fate == "after outside":
+                self.outside[one.inner] = before
+
+    def without_commit(self, checkout: Checkout, act: ActOnPages) -> Sequence[ActCommit]:
+        """Return the outcome of each record of the act of which nothing is committed, and the reason."""
+        without: list[ActCommit] = []
+        for one in act.recorded:
+            fates = [self._fates[change.path] for change in one.changes if change.path in self._fates]
+            if not any(inner in self.files for _, inner in fates):
+                without.append(self._uncommitted(checkout, one.record, dict(fates), named=len(without) < MOST_NAMED))
+        return without
+
+    def _uncommitted(
+        self, checkout: Checkout, record: int, fates: Mapping[Fate | str, str], *, named: bool
+    ) -> ActCommit:
+        if not fates:
+            reason = "its pages are not in this repository, or their text is no longer kept"
+        elif "ignored" in fates:
+            reason = "the repository ignores its pages (.gitignore)"
+        elif "overtaken" in fates:
+            reason = "the repository had another text of its pages before it could be committed"
+        else:
+            reason = "the repository had its text already"
+        if "there" in fates:
+            commit = checkout.last_commit_of(fates["there"]) if named else ""
+            return ActCommit(record, "contained", commit, reason=reason)
+        return ActCommit(record, "skipped", reason=reason)
 
 
-def _planned(checkout: Checkout, branch: Branch, states: Sequence[_PageStates]) -> _CommitPlan:
-    """Return what of the act is to be committed."""
-    entries = checkout.entries(branch.commit, [one.inner for one in states])
-    ignored = checkout.ignored([one.inner for one in states if one.inner not in entries])
-    files: dict[str, str | None] = {}
-    outside: dict[str, str | None] = {}
-    fates: set[Fate | str] = set()
-    for one in states:
-        if one.inner in ignored:
-            fates.add("ignored")
-            continue
-        before, after = (
-            _blob(checkout, one, one.change.before, one.before),
-            _blob(checkout, one, one.change.after, one.after),
-        )
-        fate = _fate(checkout, one, entries.get(one.inner), before, after)
-        fates.add(fate)
-        if fate in ("commit", "after outside"):
-            files[one.inner] = after
-        if fate == "after outside":
-            outside[one.inner] = before
-    return _CommitPlan(files, outside, frozenset(fates))
+class _StateBlobs:
+    """The blobs of states of pages, stored in the repository. Files that have the state of an act are stored by one run of git."""
+
+    def __init__(self, checkout: Checkout, states: Sequence[_PageStates]) -> None:
+        self._checkout = checkout
+        self.on_disk = {one.inner: _read(checkout, one.inner) for one in states}
+        as_left = [one.inner for one in states if one.after is not None and one.after == self.on_disk[one.inner]]
+        stored = checkout.blobs_of_files(as_left) if len(as_left) > 1 else {}
+        # Only if they are still the same: an editor may have saved them meanwhile.
+        self._stored = {path: blob for path, blob in stored.items() if _read(checkout, path) == self.on_disk[path]}
+
+    def of(self, one: _PageStates, revision: str | None, raw: bytes | None) -> str | None:
+        """Return the blob of a state of the page; None where there was no page."""
+        if revision is None:
+            return None
+        if raw is None:
+            return UNKNOWN
+        if raw == self.on_disk[one.inner] and one.inner in self._stored:
+            return self._stored[one.inner]
+        return self._checkout.blob_of(one.inner, raw, store=True)
+
+    def of_disk(self, one: _PageStates) -> str | None:
+        """Return the blob that the file would have."""
+        raw = self.on_disk[one.inner]
+        if raw is None:
+            return None
+        return self._stored.get(one.inner) or self._checkout.blob_of(one.inner, raw)
 
 
-def _fate(checkout: Checkout, one: _PageStates, entry: TreeEntry | None, before: str | None, after: str | None) -> Fate:
-    head = entry.blob if entry else None
+def _read(checkout: Checkout, path: str) -> bytes | None:
     try:
-        disk: bytes | None = (checkout.top / one.inner).read_bytes()
+        return (checkout.top / path).read_bytes()
     except OSError:
-        disk = None
-    on_disk = None if disk is None else checkout.blob_of(one.inner, disk)
-    known = checkout.indexed(one.inner)
+        return None
+
+
+def _fate(
+    checkout: Checkout,
+    one: _PageStates,
+    git: tuple[TreeEntry | None, IndexedFile | None],
+    blobs: tuple[str | None, str | None],
+    known: _StateBlobs,
+) -> Fate:
+    entry, indexed = git
+    before, after = blobs
+    head, disk = entry.blob if entry else None, known.on_disk[one.inner]
     facts = FateFacts(
         by_act=(None if disk is None else revision_of(disk)) == one.by_act,
         later=head is not None and head not in (before, after) and revision_of(checkout.bytes_of(head)) in one.later,
-        replaced=known is not None and known.written_at > one.at and known.blob != after,
+        replaced=indexed is not None and indexed.written_at > one.at and indexed.blob != after,
     )
-    return fate_of(head, before, after, on_disk, facts)
-
-
-def _blob(checkout: Checkout, one: _PageStates, revision: str | None, raw: bytes | None) -> str | None:
-    """Return the blob of a state of the page, stored in the repository; None where there was no page."""
-    if revision is None:
-        return None
-    return UNKNOWN if raw is None else checkout.blob_of(one.inner, raw, store=True)
+    return fate_of(head, before, after, known.of_disk(one), facts)

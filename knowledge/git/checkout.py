@@ -38,9 +38,8 @@ FILE = "100644"
 LEFTOVER_S = 3600.0
 REST_S = 2.0
 """How long ago a pull or a merge must have begun: it fails if the branch moves before it ends."""
-_BLOB = re.compile(rb"\d+ ([0-9a-f]+) 0\t")
-_CTIME = re.compile(rb"^  ctime: (\d+):(\d+)$", re.MULTILINE)
-"""As `git ls-files --debug` prints it, whose form may change."""
+_INDEXED = re.compile(rb"\d+ ([0-9a-f]+) 0\t([^\0]+)\0  ctime: (\d+):(\d+)\n")
+"""As `git ls-files -z --debug` prints it, whose form may change."""
 
 
 class CommitWaits(KnowledgeError):
@@ -188,6 +187,15 @@ class Checkout:
         options = ["-w"] if store else []
         return self.git.run("hash-object", *options, "--stdin", f"--path={path}", stdin=raw).line
 
+    def blobs_of_files(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """Store the files of the working tree as blobs, as `git add` does, and return their ids; one that is gone has none."""
+        # Each name is a line, and one in quotes would be read as quoted.
+        there = [path for path in paths if "\n" not in path and path[0] != '"' and path[-1] != "\r"]
+        there = [path for path in there if (file := self.top / path).is_file() and not file.is_symlink()]
+        stdin = b"".join(os.fsencode(path) + b"\n" for path in there)
+        done = self.git.run("hash-object", "-w", "--stdin-paths", stdin=stdin, codes=(0, 128))
+        return {} if done.code else dict(zip(there, done.output.decode().split(), strict=True))
+
     def ignored(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those of the paths that the repository ignores."""
         if not paths:
@@ -203,14 +211,16 @@ class Checkout:
         listed = _split(self.git.run("ls-files", "-u", "-z").output)
         return frozenset(line.partition("\t")[2] for line in listed)
 
-    def indexed(self, path: str) -> IndexedFile | None:
-        """Return what the index has of the file; None if it has nothing, or says it in a form that this program does not know."""
-        told = self.git.run("ls-files", "--stage", "--debug", "--", path).output
-        blob, time = _BLOB.match(told), _CTIME.search(told)
-        if blob is None or time is None:
-            return None
-        at = datetime.fromtimestamp(int(time[1]), UTC) + timedelta(microseconds=int(time[2]) // 1_000)
-        return IndexedFile(blob[1].decode(), at)
+    def indexed(self, paths: Sequence[str]) -> Mapping[str, IndexedFile]:
+        """Return what the index has of these files; nothing for one that it has not, or describes in a form not known here."""
+        found: dict[str, IndexedFile] = {}
+        for some in _some_of(paths):
+            for blob, path, s, ns in _INDEXED.findall(
+                self.git.run("ls-files", "--stage", "--debug", "-z", "--", *some).output
+            ):
+                at = datetime.fromtimestamp(int(s), UTC) + timedelta(microseconds=int(ns) // 1_000)
+                found[os.fsdecode(path)] = IndexedFile(blob.decode(), at)
+        return found
 
     def last_commit_of(self, path: str) -> str:
         """Return the newest commit that changed the path, "" if none did."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from knowledge.history.acts import APPROVED_BY, PERSONS
+from knowledge.history.acts import APPROVED_BY, IMPORT, IMPORT_ATTACHMENT, IMPORT_TOOL, PERSONS
 from knowledge.pages.paths import ACTING
+from knowledge.pages.vault import REVISION_DIGITS
 
 LONGEST_SUBJECT = 100
 LONGEST_VALUE = 300
@@ -27,17 +28,21 @@ _NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class ChangedPath:
-    """A page of an act: revisions before and after, None where there is no page."""
+    """A page of an act: revisions before and after, None where there is no page.
+
+    The bytes of an attachment are not kept: they are only in its file.
+    """
 
     path: str
     before: str | None
     after: str | None
     moved_from: str | None = None
+    is_kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ActOnPages:
-    """An act on pages, as its audit record has it."""
+    """An act on pages, as its audit record has it; or the acts of one import, each of one file, in `parts`."""
 
     record: int
     at: datetime
@@ -50,6 +55,18 @@ class ActOnPages:
     outcome: str
     undoes: tuple[int, ...]
     changes: tuple[ChangedPath, ...]
+    call: str = ""
+    parts: tuple[ActOnPages, ...] = ()
+
+    @property
+    def recorded(self) -> tuple[ActOnPages, ...]:
+        """The acts as they are on record, oldest first."""
+        return self.parts or (self,)
+
+    @property
+    def import_id(self) -> str:
+        """The import that it belongs to, "" for other acts."""
+        return self.call.removeprefix(IMPORT) if self.tool == IMPORT_TOOL and self.call.startswith(IMPORT) else ""
 
     @property
     def by_person(self) -> bool:
@@ -65,7 +82,9 @@ def act_of(record: int, fields: Mapping[str, Any]) -> ActOnPages | None:
         for one in (changes if isinstance(changes, list) else [])
         if isinstance(one, dict) and "path" in one
     ]
-    changed = tuple(one for one in found if one.before != one.after or one.moved_from is not None)
+    changed = tuple(one for one in found if one.before != one.after or one.moved_from is not None) or _attachment(
+        fields
+    )
     try:
         at = datetime.fromisoformat(str(fields.get("at")))
     except ValueError:
@@ -77,8 +96,9 @@ def act_of(record: int, fields: Mapping[str, Any]) -> ActOnPages | None:
         for name in ("principal", "tool", "source", "proposal", "decision", "intent", "outcome")
     }
     undoes = fields.get("undoes")
+    call = str(fields.get("call") or "")
     taken_back = tuple(one for one in undoes if isinstance(one, int)) if isinstance(undoes, list) else ()
-    return ActOnPages(record, at, **words, undoes=taken_back, changes=changed)
+    return ActOnPages(record, at, **words, undoes=taken_back, changes=changed, call=call, parts=())
 
 
 def author_of(act: ActOnPages, person: tuple[str, str]) -> tuple[str, str]:
@@ -98,7 +118,7 @@ def message_of(act: ActOnPages) -> str:
     if len(lines) > 1:
         more = [f"and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
         paragraphs.append("\n".join(f"- {line}" for line in [*lines[:MOST_LISTED], *more]))
-    if act.intent:
+    if act.intent and not act.import_id:
         paragraphs.append(f"Reason: {one_line(act.intent)}")
     approved = act.decision.removeprefix(APPROVED_BY) if act.decision.startswith(APPROVED_BY) else ""
     trailers = {
@@ -107,7 +127,8 @@ def message_of(act: ActOnPages) -> str:
         "Forge-Source": act.source,
         "Forge-Proposal": act.proposal,
         "Forge-Approved-By": approved,
-        "Forge-Act": str(act.record),
+        "Forge-Import": act.import_id,
+        "Forge-Act": f"{act.parts[0].record}-{act.record}" if act.parts else str(act.record),
     }
     paragraphs.append("\n".join(f"{name}: {one_line(value)}" for name, value in trailers.items() if one_line(value)))
     return "\n\n".join(paragraphs) + "\n"
@@ -129,6 +150,11 @@ def subject_of(act: ActOnPages) -> str:
             subject = f"Restore {named}{others}"
         case "restore":
             subject = f"Restore text in {named} that an editor overwrote"
+        case "import" if act.parts:
+            attachments = sum(not change.is_kept for change in act.changes)
+            counts = [(len(act.changes) - attachments, "page"), (attachments, "attachment")]
+            named = " and ".join(f"{count:,} {noun}{'s'[: count != 1]}" for count, noun in counts if count)
+            subject = f"Import {named} from {one_line(act.source)}"
         case _:
             subject = _sentence(first) + others
     return subject if len(subject) <= LONGEST_SUBJECT else subject[: LONGEST_SUBJECT - 3] + "..."
@@ -148,6 +174,15 @@ def one_line(text: str, most: int = LONGEST_VALUE) -> str:
     """Return the text as one line of at most `most` characters, without characters that act on terminals."""
     line = " ".join(_ACTS.sub(" ", text).split())
     return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def _attachment(fields: Mapping[str, Any]) -> tuple[ChangedPath, ...]:
+    """Return the attachment that an import brought; attachments have no history, so their record names no change."""
+    path = str(fields.get("intent") or "")
+    if fields.get("tool") != IMPORT_TOOL or not path.startswith(IMPORT_ATTACHMENT) or fields.get("outcome") == "undone":
+        return ()
+    digest = str(fields.get("arguments_hash") or "")[:REVISION_DIGITS]
+    return (ChangedPath(path.removeprefix(IMPORT_ATTACHMENT), None, digest, is_kept=False),)
 
 
 def _pages(act: ActOnPages) -> Sequence[ChangedPath]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -29,13 +29,16 @@ VALUES (%s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (record) DO UPDATE SET outcome = excluded.outcome, commit_id = excluded.commit_id, base_id = excluded.base_id,
     index_sum = excluded.index_sum, reason = excluded.reason, made_at = excluded.made_at
 """
-_FORGET = "DELETE FROM forge.act_commit WHERE record = %s AND outcome = 'prepared'"
+_FORGET = "DELETE FROM forge.act_commit WHERE outcome = 'prepared'"
 _OF = f"SELECT {_COLUMNS} FROM forge.act_commit WHERE record = ANY(%s::bigint[])"  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)
 class ActCommit:
-    """The commit of an act. `base` is the commit before it, `index_sum` the SHA-256 of the index that belongs to it."""
+    """The commit of an act; those of one import share it.
+
+    `base` is the commit before it, `index_sum` the SHA-256 of the index that belongs to it.
+    """
 
     record: int
     outcome: CommitOutcome
@@ -60,19 +63,19 @@ class CommitRecords:
         found = (await self._tables.read(_POSITION))[0][0]
         return None if found is None else int(found)
 
-    async def prepared(self) -> ActCommit | None:
-        """Return the commit that was being made, None if there is none."""
-        rows = await self._tables.read(_PREPARED)
-        return ActCommit(*rows[0]) if rows else None
+    async def prepared(self) -> Sequence[ActCommit]:
+        """Return the commit that was being made, once for each of its acts, oldest first; empty if there is none."""
+        return [ActCommit(*row) for row in await self._tables.read(_PREPARED)]
 
-    async def put(self, commit: ActCommit, *, at: datetime) -> None:
-        """Store the commit, in place of an earlier one of the same act."""
-        row = (commit.record, commit.outcome, commit.commit, commit.base, commit.index_sum)
-        await self._tables.write((_PUT, (*row, storable(commit.reason), aware(at))))
+    async def put(self, *commits: ActCommit, at: datetime) -> None:
+        """Store the commits, in place of earlier ones of the same acts; all or none."""
+        rows = [(one.record, one.outcome, one.commit, one.base, one.index_sum, storable(one.reason)) for one in commits]
+        if rows:
+            await self._tables.write(*((_PUT, (*row, aware(at))) for row in rows))
 
-    async def forget(self, record: int) -> None:
-        """Forget a commit that was being made and is on no branch."""
-        await self._tables.write((_FORGET, (record,)))
+    async def forget(self) -> None:
+        """Forget the commit that was being made: it is on no branch."""
+        await self._tables.write((_FORGET, ()))
 
     async def of(self, records: Collection[int]) -> Mapping[int, ActCommit]:
         """Return the commits of these acts that exist or are known not to be needed, by record."""

@@ -70,7 +70,7 @@ class WorkingFiles:
             self._wait(checkout)
             if path in self._conflicts(checkout):
                 return GitVersion((checkout.top / path).read_bytes())
-            known, blob = checkout.indexed(path), checkout.blob_of(path, ours)
+            known, blob = checkout.indexed([path]).get(path), checkout.blob_of(path, ours)
             if known is None or known.written_at <= at or known.blob == blob:
                 return GitVersion(b"", replaced=False)
             merged = checkout.merged_since(at - CLOCKS_APART)

@@ -16,6 +16,12 @@ FOLLOW = "follow"
 """The tool of the act in which the server follows a page that somebody moved outside it."""
 IMPORT = "import/"
 """Prefix of `Actor.call` in the acts of an import, before its id."""
+IMPORT_TOOL = "import"
+IMPORT_FINISHED = "finish the import"
+"""The beginning of the intent of the record that ends an import."""
+IMPORT_ATTACHMENT = "import the attachment "
+"""The beginning of the intent of the record of an imported attachment; its path follows. The hash of its arguments is that of its
+bytes."""
 PERSONS = ("terminal", "page")
 """What stands in the place of a host in the principal of a person: `USER@terminal`, `USER@page`."""
 MOST_DIGITS = 18

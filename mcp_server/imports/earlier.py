@@ -11,14 +11,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from knowledge.history.acts import IMPORT
+from knowledge.history.acts import IMPORT, IMPORT_FINISHED, IMPORT_TOOL
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import AuditScan, Ledger
 from knowledge.pages.vault import REVISION_DIGITS
 
-TOOL = "import"
-FINISHED = "finish the import"
-ATTACHMENT = "import the attachment "
 BATCH = 1_000
 _KEY_DIGITS = 8
 
@@ -56,10 +53,10 @@ async def earlier_imports(ledger: Ledger, key: str) -> EarlierImports:
         for record in records:
             fields = fields_of(record)
             number = _number(fields.get("call"), key)
-            if number is None or fields.get("tool") != TOOL or fields.get("outcome") == "undone":
+            if number is None or fields.get("tool") != IMPORT_TOOL or fields.get("outcome") == "undone":
                 continue
             if number > newest:
-                newest, finished = number, str(fields.get("intent", "")).startswith(FINISHED)
+                newest, finished = number, str(fields.get("intent", "")).startswith(IMPORT_FINISHED)
             changes = fields.get("changes")
             if isinstance(changes, list) and changes:
                 brought = str(fields.get("arguments_hash"))[:REVISION_DIGITS]

@@ -11,7 +11,7 @@ from typing import Literal
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
-from knowledge.history.acts import IMPORT
+from knowledge.history.acts import IMPORT, IMPORT_TOOL
 from knowledge.history.ports import Actor, Ledger
 from knowledge.pages.vault import LARGEST_BYTES, Vault, revision_of
 from knowledge.writing.acts.import_act import ImportAnswer, ImportRequest
@@ -19,7 +19,7 @@ from knowledge.writing.files.file_set import FileSet, found_at
 from knowledge.writing.related.target_page import in_configuring_folder
 from knowledge.writing.undo.past_act import UNDO
 from knowledge.writing.writer import WritePlan, Writer
-from mcp_server.imports.earlier import TOOL, EarlierImports, EarlierPage
+from mcp_server.imports.earlier import EarlierImports, EarlierPage
 from mcp_server.imports.model import BadSource, Incoming, IncomingFile, IncomingPage, SkippedItem
 
 PageStatus = Literal["new", "changed", "same", "edited", "conflict", "skipped"]
@@ -108,7 +108,7 @@ class Importing:
 
     async def _rehearsed(self, page: IncomingPage, path: str, known: EarlierPage | None, id_: str) -> PlannedPage:
         path = await anyio.to_thread.run_sync(FileSet(self.vault).real, path)
-        actor = Actor(self.principal, TOOL, hashlib.sha256(page.raw).hexdigest(), f"{IMPORT}{id_}")
+        actor = Actor(self.principal, IMPORT_TOOL, hashlib.sha256(page.raw).hexdigest(), f"{IMPORT}{id_}")
         request = ImportRequest(
             actor,
             path,

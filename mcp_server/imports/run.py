@@ -11,11 +11,10 @@ from datetime import datetime
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
-from knowledge.history.acts import IMPORT
+from knowledge.history.acts import IMPORT, IMPORT_ATTACHMENT, IMPORT_FINISHED, IMPORT_TOOL
 from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.writing.files.exchange import temporary_name
 from knowledge.writing.files.file_set import FileSet, name_digest, named_errors, require_nameable
-from mcp_server.imports.earlier import ATTACHMENT, FINISHED, TOOL
 from mcp_server.imports.model import BadSource, IncomingFile, SkippedItem
 from mcp_server.imports.plan import Importing, ImportPlan, OnPage, PlannedFile, PlannedPage
 
@@ -45,7 +44,7 @@ async def carry_out(importing: Importing, plan: ImportPlan, now: Callable[[], da
     source = f"{plan.incoming.kind}:{plan.incoming.name}"
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing new"
     if counts or attachments:
-        intent = f"{FINISHED} {plan.id}: {told}, {attachments} attachments"
+        intent = f"{IMPORT_FINISHED} {plan.id}: {told}, {attachments} attachments"
         await importing.ledger.commit(_entry(importing, plan.id, now(), source, intent=intent))
     return Imported(plan.id, dict(counts), attachments, failed)
 
@@ -71,7 +70,7 @@ async def _copy(importing: Importing, id_: str, file: PlannedFile, at: datetime,
     except KnowledgeError as error:
         failed.append(SkippedItem(file.path, str(error)))
         return False
-    entry = _entry(importing, id_, at, file.file.origin, intent=f"{ATTACHMENT}{file.path}", digest=digest)
+    entry = _entry(importing, id_, at, file.file.origin, intent=f"{IMPORT_ATTACHMENT}{file.path}", digest=digest)
     await importing.ledger.commit(entry)
     return True
 
@@ -95,5 +94,7 @@ def _write_file(importing: Importing, file: IncomingFile, path: str) -> str:
 
 
 def _entry(importing: Importing, id_: str, at: datetime, source: str, *, intent: str, digest: str = "") -> HistoryEntry:
-    actor = Actor(importing.principal, TOOL, digest or hashlib.sha256(id_.encode()).hexdigest(), f"{IMPORT}{id_}")
+    actor = Actor(
+        importing.principal, IMPORT_TOOL, digest or hashlib.sha256(id_.encode()).hexdigest(), f"{IMPORT}{id_}"
+    )
     return HistoryEntry(at, actor, source=source, intent=intent)

@@ -18,11 +18,13 @@ from typing import Any
 import anyio
 
 from knowledge.git.act_commits import ActCommits, CommitsLeft
+from knowledge.git.checkout import Checkout
 from knowledge.git.commit_message import act_of
 from knowledge.git.commit_records import CommitRecords
 from knowledge.git.program import Git, GitRun
+from knowledge.history.acts import IMPORT, IMPORT_FINISHED, IMPORT_TOOL
 from knowledge.history.audit.chain import fields_of
-from knowledge.history.ports import Actor
+from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.pages.vault import Vault
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.files.file_set import FileSet
@@ -81,7 +83,11 @@ async def live(home: Path, number: int, death: Death) -> None:
             now=lambda: datetime.now(UTC),
             rejoin=rejoin,
         )
-        await acts.run(act(number))
+        for one in changes(number):
+            await acts.run(one)
+        if number % 2:
+            end = HistoryEntry(datetime.now(UTC), importer(number), source="notion:notes", intent=IMPORT_FINISHED)
+            await state.ledger.commit(end)
         with_steps(death)
         await commits.commit_pending()
         await check(repository, state)
@@ -89,11 +95,19 @@ async def live(home: Path, number: int, death: Death) -> None:
         await state.close()
 
 
-def act(number: int) -> PageAct[None]:
+def changes(number: int) -> list[PageAct[None]]:
+    """Return an act on all pages, or every other time an import: an act for each page, which become one commit."""
+
     async def work(contents: Contents) -> ActWork[None]:
         return ActWork({path: (raw or b"") + b"%d\n" % number for path, raw in contents.items()}, None)
 
-    return PageAct(HOST, PAGES, work)
+    if number % 2:
+        return [PageAct(importer(number), (path,), work) for path in PAGES]
+    return [PageAct(HOST, PAGES, work)]
+
+
+def importer(number: int) -> Actor:
+    return Actor("ada@writer", IMPORT_TOOL, "ab" * 32, f"{IMPORT}{number}")
 
 
 def state_of(repository: Repository) -> str:
@@ -108,7 +122,13 @@ async def check(repository: Repository, state: SqliteStateStore) -> None:
     """Check that each act is one commit, in order, and that the working tree is clean."""
     records = await state.ledger.records(limit=100_000)
     wanted = [record.seq for record in records if act_of(record.seq, fields_of(record)) is not None]
-    done = [int(line) for line in repository.log("%(trailers:key=Forge-Act,valueonly)") if line.strip()][::-1]
+    done: list[int] = []
+    for line in reversed(repository.log("%(trailers:key=Forge-Act,valueonly)")):
+        first, _, last = line.strip().partition("-")
+        done += range(int(first or 0), int(last or first or -1) + 1)
+    unmade = [number for number in wanted if number not in await CommitRecords(state.tables).of(wanted)]
+    if unmade:
+        raise Finding(f"no commit is on record for {unmade}")
     if done != wanted:
         raise Finding(f"committed {done}, wanted {wanted}")
     if repository.status or (repository.folder / ".git/index.lock").exists():
@@ -117,7 +137,9 @@ async def check(repository: Repository, state: SqliteStateStore) -> None:
 
 
 def with_steps(death: Death) -> None:
-    """Let this process die at its step: before and after each run of git, and before and after each record of a commit."""
+    """Let this process die at its step: before and after each run of git, each record of a commit, and each change of the index."""
+    lock: Callable[..., None] = Checkout._lock
+    replace: Callable[..., Path] = Path.replace
     run: Callable[..., GitRun] = Git.run
     put: Callable[..., Awaitable[None]] = CommitRecords.put
 
@@ -132,6 +154,17 @@ def with_steps(death: Death) -> None:
         await put(*given, **named)
         death.step()
 
+    def locked(checkout: Checkout, index: Path, place: Path) -> None:
+        lock(checkout, index, place)
+        death.step()
+
+    def replaced(file: Path, target: Path) -> Path:
+        found = replace(file, target)
+        death.step()
+        return found
+
+    Checkout._lock = locked  # type: ignore[method-assign,assignment]
+    Path.replace = replaced  # type: ignore[method-assign,assignment]
     Git.run = stepped  # type: ignore[method-assign]
     CommitRecords.put = recorded  # type: ignore[method-assign]
 

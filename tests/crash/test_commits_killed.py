@@ -18,7 +18,7 @@ WITHIN_S = 600
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
 
-@pytest.mark.parametrize("stride", [14, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_step_each_change_is_one_commit(
     stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,4 +31,4 @@ def test_killed_at_any_step_each_change_is_one_commit(
     print(f"\n{found.total()} deaths left: {dict(found)}")  # noqa: T201 - the histogram, with -s
     assert found["not committed"]
     if stride == 1:
-        assert set(found) == {"not committed", "not committed, locked", "committed, locked", "committed"}
+        assert set(found) == {"not committed", "not committed, locked", "committed"}

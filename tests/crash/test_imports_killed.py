@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.git.repositories import Repository, alone, made
+from tests.support.knowledge_bases.import_sources import memory_lines
 from tests.support.knowledge_bases.importing_person import (
     ImportingPerson,
     contents,
@@ -33,15 +35,23 @@ def killed_after(ann: ImportingPerson, source: Path, pages: int) -> None:
         process.communicate()
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def ann(
+    tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> ImportingPerson:
+    """Return a person with a repository, whose changes are committed, on each database."""
+    alone(monkeypatch, tmp_path)
+    folder = made(tmp_path / "ann" / "kb", {".gitignore": ".forge-*.tmp\n"}).folder.parent
+    on_server = request.param == "postgres"
+    url = {"FORGE_DATABASE_URL": request.getfixturevalue("postgres").url()} if on_server else {}
+    return importing_person(folder, more={"FORGE_GIT": "commit", "FORGE_DATABASE_SCHEMA": schema, **url})
+
+
 @pytest.mark.external
-def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    ann, chance = importing_person(tmp_path / "ann"), random.Random(5)  # noqa: S311 - seeded, not secret
+def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(ann: ImportingPerson) -> None:
+    chance = random.Random(5)  # noqa: S311 - seeded, not secret
     source = ann.folder / "memory.jsonl"
-    entities = [
-        {"type": "entity", "name": f"Person {n}", "entityType": "p", "observations": [f"is number {n}"]}
-        for n in range(PAGES)
-    ]
-    source.write_text("".join(json.dumps(one) + "\n" for one in entities))
+    source.write_text(memory_lines(PAGES))
     for pages in sorted(chance.sample(range(1, PAGES), 4)):
         killed_after(ann, source, pages)
     last = imported(ann, "memory-jsonl", source)
@@ -58,4 +68,10 @@ def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_
     assert calls.pop().startswith(f"import/{source_key}-")
     assert not list(ann.kb.glob(".forge-*"))
     assert "all intact" in ann.here("audit", "verify").stdout
+    repository = Repository(ann.kb)
+    assert repository.status == []
+    changes = [line for line in repository.git("log", "--format=", "--name-status").splitlines() if line]
+    assert sorted(changes) == sorted(f"A\t{path}" for path in (*contents(ann.kb), ".gitignore"))
+    # A commit for each process that wrote, at most: a process may be killed while it makes the one of its predecessor.
+    assert len(repository.subjects()) <= 1 + 5
     assert set(statuses(imported(ann, "memory-jsonl", source)).values()) == {"same"}

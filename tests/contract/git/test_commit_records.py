@@ -11,6 +11,7 @@ from knowledge.git.commit_records import ActCommit, CommitRecords
 from tests.support.state.ledgers import NOW, open_shared
 
 MADE = ActCommit(5, "made", "c" * 40, "b" * 40, "5" * 64)
+PREPARED = replace(MADE, outcome="prepared")
 
 
 @pytest.fixture
@@ -31,16 +32,27 @@ async def test_commits_begin_once(records: CommitRecords) -> None:
 
 async def test_a_commit_is_prepared_and_then_made_or_forgotten(records: CommitRecords) -> None:
     await records.begin(3, at=NOW)
-    await records.put(replace(MADE, outcome="prepared"), at=NOW)
-    assert await records.prepared() == replace(MADE, outcome="prepared")
+    await records.put(PREPARED, at=NOW)
+    assert await records.prepared() == [PREPARED]
     assert (await records.position(), await records.of([5])) == (3, {})
     await records.put(MADE, at=NOW)
-    assert (await records.prepared(), await records.position(), await records.of([5, 6])) == (None, 5, {5: MADE})
-    await records.forget(5)
+    assert (len(await records.prepared()), await records.position(), await records.of([5, 6])) == (0, 5, {5: MADE})
+    await records.forget()
     assert await records.of([5]) == {5: MADE}, "only a commit that was never made is forgotten"
-    await records.put(replace(MADE, record=6, outcome="prepared"), at=NOW)
-    await records.forget(6)
-    assert await records.prepared() is None
+    await records.put(replace(PREPARED, record=6), at=NOW)
+    await records.forget()
+    assert await records.prepared() == []
+
+
+async def test_the_acts_of_an_import_share_a_commit_and_are_settled_together(records: CommitRecords) -> None:
+    await records.begin(3, at=NOW)
+    acts = [replace(PREPARED, record=number) for number in range(4, 304)]
+    await records.put(*acts, at=NOW)
+    assert (await records.prepared(), await records.position()) == (acts, 3)
+    done = [replace(one, outcome="made") for one in acts]
+    await records.put(*done, at=NOW)
+    assert await records.of(range(4, 304)) == {one.record: one for one in done}
+    assert (await records.prepared(), await records.position()) == ([], 303)
 
 
 async def test_reasons_with_odd_characters_are_stored(records: CommitRecords) -> None:

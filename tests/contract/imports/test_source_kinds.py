@@ -7,14 +7,12 @@ in basicmachines-co/basic-memory.
 from __future__ import annotations
 
 import base64
-import io
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.support.knowledge_bases.folders import write
+from tests.support.knowledge_bases.import_sources import PICTURE, archive
 from tests.support.knowledge_bases.importing_person import (
     ImportingPerson,
     contents,
@@ -30,7 +28,6 @@ ROOT_ID, SUB_ID, DATABASE_ID = (
     "19accaea7a6c42b1b569ca637746ba4b",
 )
 ONE_ID, TWO_ID = "1938b3a6942442e4a95f993885c02a3b", "dfc61c3e91d4494ea7cb05d0dafb1bd2"
-PICTURE = b"\x89PNG\r\n\x1a\n picture"
 NOTION = {
     f"Root {ROOT_ID}.md": (
         f"# Root\n\n[Sub page](Root%20{ROOT_ID}/Sub%20page%20{SUB_ID}.md)\n\n![Picture](Root%20{ROOT_ID}/Picture.png)\n\n"
@@ -50,14 +47,6 @@ NOTION = {
 @pytest.fixture
 def ann(tmp_path: Path) -> ImportingPerson:
     return importing_person(tmp_path / "ann")
-
-
-def archive(files: Mapping[str, object], *, above: str = "") -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as writer:
-        for name, content in files.items():
-            writer.writestr(f"{above}{name}", content if isinstance(content, bytes) else str(content))
-    return packed.getvalue()
 
 
 def page(ann: ImportingPerson, path: str) -> str:

@@ -53,6 +53,32 @@ def test_the_trailers_name_host_source_proposal_approver_and_record() -> None:
     )
 
 
+def test_an_import_counts_its_pages_and_attachments_and_names_source_and_id() -> None:
+    page, picture = ChangedPath("a.md", None, "2"), ChangedPath("cup.png", None, "3", is_kept=False)
+    one = replace(ACT, tool="import", call="import/ab12-1", intent="import ab12-1", changes=(page,), record=6)
+    act = replace(one, record=7, source="obsidian:Notes", changes=(page, picture), parts=(one, replace(one, record=7)))
+    assert message_of(act) == (
+        "Import 1 page and 1 attachment from obsidian:Notes\n\n- Create a.md\n- Create cup.png\n\n"
+        "Forge-Host: claude-code\nForge-User: ann\nForge-Source: obsidian:Notes\nForge-Import: ab12-1\nForge-Act: 6-7\n"
+    )
+
+
+def test_an_imported_attachment_is_an_act_although_it_has_no_history() -> None:
+    fields = {
+        "at": AT.isoformat(),
+        "tool": "import",
+        "call": "import/ab12-1",
+        "changes": [],
+        "intent": "import the attachment a/cup.png",
+        "arguments_hash": "ab" * 32,
+    }
+    act = act_of(1, fields)
+    assert act is not None
+    assert act.changes == (ChangedPath("a/cup.png", None, "ab" * 8, is_kept=False),)
+    assert act_of(1, {**fields, "tool": "kb_merge"}) is None
+    assert act_of(1, {**fields, "outcome": "undone"}) is None
+
+
 def test_the_author_is_the_host_on_behalf_of_its_user_or_the_person() -> None:
     assert author_of(ACT, PERSON) == ("claude-code on behalf of ann", "claude-code@knowledge-forge.invalid")
     assert author_of(replace(ACT, principal="ann@page"), PERSON) == PERSON
