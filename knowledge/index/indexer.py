@@ -28,6 +28,7 @@ from knowledge.pages.vault import Vault, VaultProblem
 from knowledge.search.query.analysis import forget_words
 from knowledge.state.ports import IndexChange, IndexIdentity, IndexStore, Progress, Remove, Stamp, Touch
 from knowledge.task_groups import first_error
+from knowledge.telemetry.operations import recorded
 
 log = logging.getLogger(__name__)
 
@@ -244,6 +245,7 @@ class Indexer:
         # The store ignores case, paths do not.
         return [p for p in await self.index.paths(prefix=prefix, limit=EVERYTHING) if p.startswith(prefix)]
 
+    @recorded("index", says=lambda found: {"documents": len(found.changed)})
     async def _settle(
         self, found: Mapping[str, Stamp], known: Mapping[str, Known], *, fence: int, everything: bool
     ) -> Outcomes:

@@ -43,6 +43,7 @@ from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
+from knowledge.telemetry.operations import recorded
 
 LONGEST_COMPARED, MOST_PAGES = 1_500, 40
 """Limits of `pages_like`: characters of the text that are compared, and pages that are returned."""
@@ -100,6 +101,7 @@ class Finder:
         near = (word for words in question.corrections.values() for word in words)
         return tuple(dict.fromkeys((*question.content, *near, *question.completions)))
 
+    @recorded("search", says=lambda answer: {"hits": len(answer.hits), "verdict": answer.scent.level})
     async def search(
         self,
         query: str,

@@ -33,6 +33,7 @@ from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
+from knowledge.telemetry.operations import recorded
 from knowledge.writing.acts.import_act import ImportActs, ImportAnswer, ImportRequest
 from knowledge.writing.acts.merge_act import MergeActs
 from knowledge.writing.acts.merge_work import MergeOutcome, unwritten
@@ -271,6 +272,7 @@ class Writer:
         rehearsed, stakes, effect = await self._rehearsed(act, [], dry_run=False)
         return WritePlan(request, act, [], stakes, rehearsed, rehearsed.work.result, effect)
 
+    @recorded("plan")
     async def _rehearsed(
         self, act: PageAct[Any], names: Sequence[str], *, dry_run: bool
     ) -> tuple[Rehearsed[Any], Stakes, Effect | None]:
@@ -400,6 +402,7 @@ class Writer:
         judgement = await self._judge.judged(pairs) if pairs else PairJudgement()
         return replace(cited, request=replace(request, judgement=judgement))
 
+    @recorded("write")
     async def _run(self, plan: WritePlan[Any, Any], approval: Approval | None) -> tuple[ActDone[Any], Sequence[str]]:
         """Carry out the act, if its effect is still what was decided; check what it wrote, and undo it if that is wrong.
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import anyio
 import httpx
 
+from knowledge.telemetry.operations import Operation
 from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import ACCEPTED, bounding
 from mcp_server import VERSION
@@ -111,8 +112,15 @@ class Sender:
             ServiceLimited: 429, and `Retry-After` asks for more than a decent wait; or the allowance has no room for it.
             WrongAddress: it redirects to another host, or redirects a write.
         """
+        with Operation("request", elsewhere=True, service=self.place.service, method=request.method) as current:
+            reply = await self._sent(request, current)
+            current.note(status=reply.status)
+            return reply
+
+    async def _sent(self, request: ServiceRequest, current: Operation) -> ServiceReply:
         built, started, lost = self._build(request), self._monotonic(), False
         for number in range(1, self._bounds.tries + 1):
+            current.note(attempts=number)
             left_s = self._bounds.patience_s - (self._monotonic() - started)
             try:
                 return await self._try(request, built, left_s)

@@ -18,6 +18,7 @@ import anyio
 from knowledge.errors import KnowledgeError, OutcomeUnknown, UnmarksNow
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
+from knowledge.telemetry.operations import DONE, Operation
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.proposals import AGAINST, ProposalDraft, Proposing, with_plain_answer
 from mcp_server.approvals.summary import proposed, summary
@@ -122,11 +123,16 @@ class Gate:
         spec = self._specs.get(name)
         if spec is None:
             raise UnknownTool(name, list(self._specs))
+        with Operation("tool", tool=name, caller=call.principal.id) as current:
+            outcome = await self._answered(spec, arguments, replace(call, began=self._clock()))
+            current.note(outcome=_word_for(outcome))
+            return outcome
+
+    async def _answered(self, spec: AnySpec, arguments: dict[str, Any], call: Call) -> Outcome:
         reach = call.principal.reach
         if reach is not None and not reach.allows(spec.toolset):
-            return CallFailed(f"{name} is refused: {reach.why} (toolset {spec.toolset})")
-        call = replace(call, began=self._clock())
-        token = CALLER.set(call.principal.id)
+            return CallFailed(f"{spec.name} is refused: {reach.why} (toolset {spec.toolset})")
+        name, token = spec.name, CALLER.set(call.principal.id)
         try:
             asked = spec.parse(arguments)
             if journey := spec.journey_of(asked):
@@ -372,6 +378,13 @@ class Gate:
         if source is not None:
             quoted = "\n".join(line[1:] for line in diff.split("\n") if not line.startswith("+"))
             await self._services.taints.saw(call.principal.id, [(origin_of(path, source), quoted)])
+
+
+def _word_for(outcome: Outcome) -> str:
+    """Return the outcome of a call as operators see it."""
+    if isinstance(outcome, CallFailed):
+        return "unsure" if outcome.unsure else "failed"
+    return DONE if outcome.waits is None else "proposed"
 
 
 def _listed(origins: Sequence[str]) -> str:

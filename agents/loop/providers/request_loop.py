@@ -24,6 +24,7 @@ from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.failures import MENDABLE, RequestFailed, RequestFailure
 from agents.loop.providers.wire.reply_text import json_in, misfit, whole_characters
 from agents.loop.providers.wire.request import ECHO, ModelRefused, ProviderRequest, UnusableReply, Wire, Without
+from knowledge.telemetry.operations import recorded
 
 LONGEST_JSON = 200_000
 """The longest requested JSON: a few thousand characters are expected, and no other caller is served while they are checked."""
@@ -129,6 +130,7 @@ class ModelProvider:
             raise Malformed(self._name, why, usage)
         return JsonReply(value, usage, second.model, second.request)
 
+    @recorded("model", elsewhere=True)
     async def _answer(self, request: ModelRequest, shape: Shape | None) -> ModelReply:
         """Return the reply to the request, after as many tries as it takes and `RequestPatience` allows."""
         attempts, without = _Attempts(), self._without

@@ -33,6 +33,7 @@ from knowledge.errors import (
 from knowledge.history.timestamps import EARLIEST, LATEST, within_reach
 from knowledge.state.tables import Arguments
 from knowledge.state.transfer.marks import unusable
+from knowledge.telemetry.operations import recorded
 from knowledge.wire.addresses import shown_address
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # its warnings are about errors that our callers get
@@ -233,6 +234,7 @@ class Pool:
         self._closed = False
         self._quiet_until, self._trouble = 0.0, ""
 
+    @recorded("database", backend="postgresql")
     async def read(self, statement: bytes, arguments: Arguments = ()) -> list[tuple[Any, ...]]:
         """Return all rows. If the connection is lost, the read is repeated once on another."""
         with self._patience("reading"):
@@ -245,6 +247,7 @@ class Pool:
                             raise self.server.named(error) from None
         raise AssertionError("unreachable")
 
+    @recorded("database", backend="postgresql")
     async def write(self, *statements: Statement) -> list[tuple[Any, ...]]:
         """Run the statements in one transaction, sent in one batch, and return the rows of the last one.
 
@@ -261,6 +264,7 @@ class Pool:
                             cursor = await connection.execute(statement, arguments)
                     return await cursor.fetchall() if cursor.description else []
 
+    @recorded("database", backend="postgresql")
     async def act(self, statement: Statement) -> list[tuple[Any, ...]]:
         """Return all rows of one statement that writes, in its own transaction.
 
@@ -272,6 +276,7 @@ class Pool:
                 with self.server.translating(writing=True):
                     return await (await connection.execute(*statement)).fetchall()
 
+    @recorded("database", backend="postgresql")
     async def decide(self, begin: Statement, work: Callable[[Ask], Awaitable[T]]) -> T:
         """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
 

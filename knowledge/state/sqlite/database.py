@@ -25,6 +25,7 @@ from knowledge.errors import (
 )
 from knowledge.private_files import private_folder
 from knowledge.state.sqlite.process_lock import exclusively
+from knowledge.telemetry.operations import recorded
 
 T = TypeVar("T")
 Value = None | int | float | str | bytes
@@ -196,6 +197,7 @@ class Database:
         """Return the result of a long read, on another thread."""
         return await anyio.to_thread.run_sync(partial(self.read, work, use="bulk"))
 
+    @recorded("database", backend="sqlite")
     async def write(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
         """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
 

@@ -25,7 +25,7 @@ from knowledge.wire.addresses import without_secrets
 from mcp_server.app.settings.notes import model_notes, service_notes, unknown_variables, unlimited_services
 from mcp_server.app.settings.services import SERVICE_VARIABLES
 from mcp_server.app.settings.settings import BY_FIELD, VARIABLES, Settings, Variable, handbook
-from mcp_server.app.settings.values import LanguageModelName, key, path
+from mcp_server.app.settings.values import LOOPBACK, HttpAddress, LanguageModelName, key, path
 
 CONFIGURATION = "forge.toml"
 VENDOR_PREFIXES = ("ANTHROPIC_", "OPENAI_")
@@ -75,6 +75,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
         values["model_key"] = found
     _complete_zulip(values)
     _check_certificates(environ, values)
+    _check_metrics(values)
     counted = [v for v in VARIABLES if not v.name.startswith(VENDOR_PREFIXES) or v.name.startswith(_vendor(values))]
     values["file"] = file
     values["file_place"] = file or (None if environ.get("FORGE_CONFIG") else user_file())
@@ -189,6 +190,14 @@ def key_in(file: object, name: str) -> str | None:
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it holds no key"
         raise BadSetting(name, str(file), f"cannot be read as a key: {problem}") from None
+
+
+def _check_metrics(values: Mapping[str, object]) -> None:
+    """Require a token where other machines can ask for metrics."""
+    address = values.get("metrics")
+    if isinstance(address, HttpAddress) and address.host not in LOOPBACK and "metrics_token" not in values:
+        problem = "other machines can reach this address; set FORGE_METRICS_TOKEN too, or use 127.0.0.1"
+        raise BadSetting("FORGE_METRICS", str(address), problem)
 
 
 def _complete_zulip(values: dict[str, object]) -> None:

@@ -542,6 +542,36 @@ class Settings:
         ),
         default="off",
     )
+    traces: str | None = setting(
+        "FORGE_TRACES",
+        values.traces_url,
+        (
+            "Send traces to this OpenTelemetry collector (OTLP over HTTP), for example `http://localhost:4318`. They hold names "
+            "of tools and hosts, and no texts ([guide](../guides/monitoring.md))."
+        ),
+        shown="none: no traces",
+    )
+    metrics: HttpAddress | None = setting(
+        "FORGE_METRICS",
+        values.metrics_address,
+        (
+            "Serve metrics for Prometheus at HOST:PORT, for example `127.0.0.1:9464`. Another address than loopback needs "
+            "FORGE_METRICS_TOKEN."
+        ),
+        shown="none: no metrics",
+    )
+    metrics_token: str | None = setting(
+        "FORGE_METRICS_TOKEN",
+        values.metrics_token,
+        "The token that Prometheus sends (`authorization: credentials`), at least 16 characters.",
+        secret=True,
+    )
+    log_format: str = setting(
+        "FORGE_LOG_FORMAT",
+        values.one_of("text", "json"),
+        "How `serve` writes its log to stderr: `text`, or `json`, one object a line with the request's id.",
+        default="text",
+    )
     exclude: tuple[str, ...] = setting(
         "FORGE_EXCLUDE",
         values.names,

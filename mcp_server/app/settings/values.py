@@ -20,6 +20,8 @@ from knowledge.pages.claim_source import trusted_place
 from mcp_server.app.settings.services import TOOLSETS, WebhookTarget
 from mcp_server.connectors.zulip.mailbox import mailbox
 
+LAST_PORT = 65_535
+SHORTEST_TOKEN = 16
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -92,19 +94,38 @@ window_tokens = integer(256, 1_000_000)
 starts = integer(1, 100_000)
 
 
+def _host_and_port(text: str, hint: str) -> HttpAddress:
+    host, colon, port = text.strip().rpartition(":")
+    host = host.strip("[]")
+    if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= LAST_PORT:
+        raise ValueError(f"{text!r} is not HOST:PORT, for example {hint}")
+    return HttpAddress(host, int(port))
+
+
+def metrics_address(text: str) -> HttpAddress:
+    """Return the address at which metrics are served."""
+    return _host_and_port(text, "127.0.0.1:9464")
+
+
+def metrics_token(text: str) -> str:
+    """Return the token for metrics; an error does not repeat it."""
+    found = key(text)
+    if len(found) < SHORTEST_TOKEN:
+        raise ValueError(f"it has fewer than {SHORTEST_TOKEN} characters, so it could be guessed")
+    return found
+
+
 def http_address(text: str) -> HttpAddress | None:
     """Return the loopback address to listen at; None for `stdio`."""
     if text.strip() == "stdio":
         return None
-    host, colon, port = text.strip().rpartition(":")
-    host = host.strip("[]")
-    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321, nor stdio")
+    found = _host_and_port(text, "127.0.0.1:8321, nor stdio")
+    host = found.host
     if host not in LOOPBACK:
         raise ValueError(
             f"{host!r} is not this machine; without sign-in only loopback is served (127.0.0.1, localhost, ::1)"
         )
-    return HttpAddress(host, int(port))
+    return found
 
 
 def toolsets(text: str) -> tuple[str, ...]:
@@ -223,6 +244,7 @@ reranker_url = partial(
 meili_url = partial(server_url, example="http://localhost:7700 or https://HOST", key="FORGE_MEILI_KEY")
 anthropic_url = partial(server_url, example="https://api.anthropic.com", key="ANTHROPIC_API_KEY")
 openai_url = partial(server_url, example="http://localhost:11434/v1", key="OPENAI_API_KEY", query=True)
+traces_url = partial(server_url, example="http://localhost:4318", key="OTEL_EXPORTER_OTLP_HEADERS")
 qdrant_url = partial(server_url, example="http://localhost:6333 or https://HOST:6333", key="FORGE_QDRANT_KEY")
 
 

@@ -6,7 +6,7 @@ import argparse
 import gc
 import logging
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 import anyio
 
@@ -14,6 +14,8 @@ from knowledge.errors import StorageError
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.output import say
+from mcp_server.telemetry.log_lines import write_log
+from mcp_server.telemetry.monitors import monitored, require_packages
 
 YOUNG = 50_000
 """Number of new objects after which Python looks for reference cycles, of which there are hardly any. With Python's
@@ -31,6 +33,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Serve until the host disconnects."""
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
+    write_log(settings)
+    require_packages(settings)
     if settings.file is not None:
         logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
     if settings.http is None and sys.stdin is not None and sys.stdin.isatty():
@@ -46,7 +50,8 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
 async def _serve(settings: Settings) -> None:
     from mcp_server.app.composition import open_app  # 0.6 s, which --help and a mistyped option need not wait for
 
-    async with open_app(settings) as app:
+    async with open_app(settings) as app, AsyncExitStack() as stack:
+        await stack.enter_async_context(monitored(settings, app.server, app.services))
         gc.freeze()  # modules loaded by now stay, so the collector need not look through them again
         if settings.http is not None:
             from mcp_server.transport.http import serve_http  # a web server, which stdio does not need

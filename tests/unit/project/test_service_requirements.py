@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
 LOCK = ROOT / ".ci" / "requirements-service.txt"
-EXTRAS = ("meilisearch", "postgres", "qdrant")
+EXTRAS = ("meilisearch", "postgres", "qdrant", "telemetry")
 GUIDE = ROOT / "kb" / "guides" / "run-as-a-service.md"
 
 

@@ -19,6 +19,7 @@ import anyio.to_thread
 from knowledge.errors import EngineUnavailable
 from knowledge.extras import install_command
 from knowledge.index.engines.server_line import ServerFailure, ServerLine, warn_of_plain_key
+from knowledge.telemetry.operations import recorded
 from knowledge.wire.addresses import shown_address
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class MeilisearchLine(ServerLine):
         if session is not None:
             session.close()
 
+    @recorded("request", elsewhere=True, service="meilisearch")
     async def _send(self, request: Callable[[MeilisearchConnection], T], limit_s: float) -> T:
         # The library itself has no limit for headers that arrive byte by byte. The abandoned thread ends when they are complete.
         with anyio.fail_after(limit_s + GRACE_S):

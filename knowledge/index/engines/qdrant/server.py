@@ -14,6 +14,7 @@ from knowledge.errors import EngineUnavailable
 from knowledge.extras import install_command
 from knowledge.index.engines.qdrant.points import MARK, CollectionMark, parse_mark
 from knowledge.index.engines.server_line import ServerFailure, ServerLine, warn_of_plain_key
+from knowledge.telemetry.operations import recorded
 from knowledge.wire.addresses import shown_address
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ async def read_mark(client: AsyncQdrantClient, collection: str) -> CollectionMar
     return parse_mark(found[0].payload) if found else None
 
 
+@recorded("request", elsewhere=True, service="qdrant")
 async def _send(request: Callable[[AsyncQdrantClient], Awaitable[T]], client: AsyncQdrantClient, limit_s: float) -> T:
     with anyio.fail_after(limit_s):
         return await request(client)

@@ -1,0 +1,1 @@
+"""What operators can see of the server's work: spans and durations, never texts."""

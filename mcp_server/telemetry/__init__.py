@@ -1,0 +1,1 @@
+"""What the server tells monitoring systems about its work: traces, metrics and log lines."""
