@@ -55,7 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     searching.add_argument("--tool", metavar="TOOL", type=nonempty, help="only acts of this tool")
     searching.add_argument("--kind", choices=tuple(KINDS), help="only acts of this kind")
     searching.add_argument(
-        "--outcome", choices=OUTCOMES, metavar="OUTCOME", help="only acts that ended so, such as sent"
+        "--outcome", choices=OUTCOMES, metavar="OUTCOME", help="only acts with this outcome, such as sent"
     )
     searching.add_argument(
         "--until", metavar="TIME", type=times.until, help="only acts before then; a day counts whole"

@@ -85,7 +85,7 @@ async def _undo(args: argparse.Namespace, settings: Settings) -> int:
         acts = await _acts(app, args)
         if not acts:
             by = args.host or f"the import {args.imported}"
-            say(visible(f"{by} has changed nothing{' since then' if args.host else ''} that is not undone already"))
+            say(visible(f"no change of {by}{' since then' if args.host else ''} is left to undo"))
             return NOT_DONE
         person = Approver(os_user(), "terminal")
         take, take_at = _taken(args.take)

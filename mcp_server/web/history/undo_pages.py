@@ -87,9 +87,7 @@ async def rehearsal(request: PageRequest) -> Response:
     except ValueError as error:
         return await _asking(request, choice, str(error))
     if not acts:
-        return await _asking(
-            request, choice, f"{choice.host} has changed nothing since then that is not undone already."
-        )
+        return await _asking(request, choice, f"No change of {choice.host} since then is left to undo.")
     plan = await request.page.approvals.plan_undo(acts, request.person(), take=choice.take, take_at=choice.take_at)
     return await _shown(request, choice, plan)
 

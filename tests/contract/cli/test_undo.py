@@ -168,7 +168,7 @@ def test_all_that_a_host_did_is_undone_at_once_and_as_advisory_from_level_4_on(a
     assert pages(ann) == {**before, "other.md": "# Other\n"}
     assert newest(ann)["decision"] == f"approved by {ME} (terminal, advisory)"
     again = ann.here("undo", "--host", "wild", "--since", "today")
-    assert (again.returncode, again.stderr) == (1, "wild has changed nothing since then that is not undone already\n")
+    assert (again.returncode, again.stderr) == (1, "no change of wild since then is left to undo\n")
     with ann.at("undo", "tea.md", "--yes") as screen:
         assert screen.left() == 0
     assert pages(ann) == {**after, "other.md": "# Other\n"}
