@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-from mcp.server.context import ServerRequestContext
-from mcp.server.request_state import RequestStateSecurity
-from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import Progress
 from knowledge.trust.ports import Proposal
-from mcp_server import VERSION
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
@@ -33,34 +28,31 @@ from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import Proposing
 from mcp_server.connectors.evidence_sources import EvidenceSources
 from mcp_server.gate.dispatch import Gate
-from mcp_server.gate.host_registration import TOKENLESS, Principal, digest, os_user
+from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.taint import Taints
 from mcp_server.gate.trust.callers import Callers
 from mcp_server.late_module import LateModule
-from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
-from mcp_server.protocol.completions import add_completions
-from mcp_server.protocol.prompts import add_prompts
-from mcp_server.protocol.resources import add_resources
-from mcp_server.protocol.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
-from mcp_server.protocol.tasks.sdk_hooks import Seams
 from mcp_server.toolsets.registry import chosen, declared
 from mcp_server.toolsets.spec import AnySpec
-from mcp_server.transport.tokens import bearer, user_of
 
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
     from knowledge.pages import own_pages
     from knowledge.search.use.recorder import UseRecorder
-    from mcp_server.app.factories import act_commits, journey_store
+    from mcp_server.app.factories import act_commits, journey_store, protocol_server
     from mcp_server.app.factories import connectors as connector_factory
     from mcp_server.app.factories import finder as finders
+    from mcp_server.app.factories.protocol_server import ServedProtocol
     from mcp_server.app.factories.writer import Writing
     from mcp_server.app.freshness import fresh_index
     from mcp_server.connectors import outbox_dispatcher
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
+    from mcp_server.protocol.server import ForgeServer
 else:
+    # The SDK takes 29 MB and half a second, which a site or an act in a terminal does not need.
+    protocol_server = LateModule("mcp_server.app.factories.protocol_server")
     # Only where FORGE_GIT says so.
     act_commits = LateModule("mcp_server.app.factories.act_commits")
     own_pages = LateModule("knowledge.pages.own_pages")
@@ -73,10 +65,6 @@ else:
 
 logger = logging.getLogger("knowledge_forge")
 
-QUESTION_S = 3600.0
-"""How long a person has to answer a form."""
-CLIENT_DIGITS = 16
-"""Digits of the hash that tells callers without a token apart."""
 PROGRESS_S = 2.0  # between two lines of progress in the log
 
 
@@ -212,25 +200,33 @@ async def open_app(
         executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
         approvals = Decisions(executor, proposing)
         callers = Callers(base.state, os_user(), utc_now)
-        # The SDK's bus serves clients of the 2026 protocol, and the sessions those of 2025.
-        bus, sessions = InMemorySubscriptionBus(), SessionSubscribers()
-        seams = Seams(gate, _identifier(settings, callers), approvals, services)
         key = await anyio.to_thread.run_sync(sealing_key, base.state_dir / KEY_FILE)
+        server_loaded = anyio.Event()
 
         @cache
-        def server() -> ForgeServer:
-            built = _server(specs, seams, bus, _request_state(settings, key))
-            built.named = callers.named
-            if extend is not None:
-                extend(built)
-            sessions.serve(built)
-            return built
+        def served() -> ServedProtocol:
+            loaded: ServedProtocol = protocol_server.served_protocol(
+                settings,
+                specs,
+                gate=gate,
+                approvals=approvals,
+                services=services,
+                callers=callers,
+                key=key,
+                extend=extend,
+            )
+            server_loaded.set()
+            return loaded
+
+        async def announce_changes() -> None:
+            await server_loaded.wait()
+            await served().follow_changes()
 
         commits = act_commits.commits_of(base) if settings.git == "commit" else None
         if commits is not None:
             await commits.begin()
         tasks.start_soon(ledger.run)
-        tasks.start_soon(follow_changes, base.state, bus, sessions)
+        tasks.start_soon(announce_changes)
         tasks.start_soon(watch_after_writes)
         tasks.start_soon(review.run, services, approvals)
         Background(
@@ -248,7 +244,7 @@ async def open_app(
             commits=commits,
         ).start(tasks)
         try:
-            yield App(server, services, gate, base, approvals, review, callers)
+            yield App(lambda: served().server, services, gate, base, approvals, review, callers)
         finally:
             if commits is not None:
                 await commits.last()
@@ -281,86 +277,3 @@ def _progress(sentence: str) -> Callable[[Progress], None]:
             logger.info(sentence, progress.done, progress.total)
 
     return log
-
-
-def _server(
-    specs: Sequence[AnySpec], seams: Seams, bus: InMemorySubscriptionBus, security: RequestStateSecurity
-) -> ForgeServer:
-    with _without_rich():
-        server = ForgeServer(
-            name=NAME,
-            title="Knowledge Forge",
-            version=VERSION,
-            instructions=INSTRUCTIONS,
-            tools=[GatedTool.of(spec) for spec in specs],
-            extensions=seams.extensions,
-            middleware=seams.middleware,
-            subscriptions=bus,
-            request_state_security=security,
-            log_level="WARNING",
-        )
-    seams.listen(server, bus)
-    add_resources(server, seams.services)
-    add_prompts(server, seams.services)
-    add_completions(server, seams.services)
-    return server
-
-
-@contextmanager
-def _without_rich() -> Iterator[None]:
-    """Keep the SDK from importing rich (30 ms, 5 MB) for log lines, because `serve` has already set their format."""
-    loaded = sys.modules.get("rich.console")
-    sys.modules["rich.console"] = None  # type: ignore[assignment]  # how Python marks a module that can't be imported
-    try:
-        yield
-    finally:
-        if loaded is None:
-            del sys.modules["rich.console"]
-        else:
-            sys.modules["rich.console"] = loaded
-
-
-def _request_state(settings: Settings, key: bytes) -> RequestStateSecurity:
-    """Return how questions that a client carries are sealed.
-
-    Any process of this knowledge base can open them, but only for the same caller.
-    """
-
-    def caller_of(ctx: ServerRequestContext[Any, Any]) -> str:
-        if ctx.request is None:
-            return digest(settings.enrolment or "").hex()
-        # Not the token: a client may renew it between a question and the answer.
-        if (principal := user_of(ctx.request.scope)) is not None:
-            return principal
-        token = bearer(ctx.request.headers)
-        return TOKENLESS if token is None else digest(token).hex()
-
-    return RequestStateSecurity(keys=[key], ttl=QUESTION_S, bind_principal=caller_of)
-
-
-def _identifier(
-    settings: Settings, callers: Callers
-) -> Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]:
-    """Return how callers are identified: on stdio by this process's secret, over HTTP by the request's bearer token.
-
-    The database is asked each time, so a host whose secret was replaced is refused at once.
-    """
-
-    async def who(ctx: ServerRequestContext[Any, Any]) -> Principal:
-        if ctx.request is None:
-            return await callers.named(settings.enrolment)
-        principal = await callers.named(bearer(ctx.request.headers), without=TOKENLESS)
-        return replace(principal, client=_client_of(ctx, ctx.request.headers)) if principal.by_handle else principal
-
-    return who
-
-
-def _client_of(ctx: ServerRequestContext[Any, Any], headers: Mapping[str, str]) -> str:
-    """Return what tells callers over HTTP without a token apart: their session, or without sessions (2026) their client's name.
-
-    It is hashed, because it is stored, and anyone who has a session's id can send requests in that session.
-    """
-    told, params = headers.get("mcp-session-id"), ctx.session.client_params
-    if told is None and params is not None:
-        told = f"{params.client_info.name} {params.client_info.version}"
-    return digest(told).hex()[:CLIENT_DIGITS] if told else ""

@@ -28,6 +28,7 @@ from mcp_types import (
     Resource,
     SubscriptionsListenRequestParams,
     TextContent,
+    ToolAnnotations,
 )
 from pydantic import AnyUrl, BaseModel
 
@@ -65,7 +66,13 @@ class GatedTool(Tool):
             fn_metadata=FuncMetadata(arg_model=ArgModelBase, output_schema=spec.output_schema),
             is_async=True,
             context_kwarg=None,
-            annotations=spec.annotations,
+            annotations=ToolAnnotations(
+                title=spec.title,
+                read_only_hint=spec.read_only,
+                destructive_hint=spec.destructive,
+                idempotent_hint=spec.idempotent,
+                open_world_hint=spec.open_world,
+            ),
         )
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:  # noqa: ARG002, FBT001, FBT002 - the SDK's signature

@@ -10,7 +10,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from knowledge.errors import KnowledgeError
@@ -228,17 +227,6 @@ class ToolSpec(Generic[S_contra, A, R]):
     @cached_property
     def _adapter(self) -> TypeAdapter[R]:
         return TypeAdapter(self.result.load() if isinstance(self.result, LateName) else self.result)
-
-    @property
-    def annotations(self) -> ToolAnnotations:
-        """The title and all four hints."""
-        return ToolAnnotations(
-            title=self.title,
-            read_only_hint=self.read_only,
-            destructive_hint=self.destructive,
-            idempotent_hint=self.idempotent,
-            open_world_hint=self.open_world,
-        )
 
     def parse(self, arguments: dict[str, Any]) -> A:
         """Return the arguments, checked.

@@ -51,12 +51,13 @@ async def _serve(settings: Settings) -> None:
     from mcp_server.app.composition import open_app  # 0.6 s, which --help and a mistyped option need not wait for
 
     async with open_app(settings) as app, AsyncExitStack() as stack:
-        await stack.enter_async_context(monitored(settings, app.server, app.services))
+        server = app.server
+        await stack.enter_async_context(monitored(settings, server, app.services))
         gc.freeze()  # modules loaded by now stay, so the collector need not look through them again
         if settings.http is not None:
             from mcp_server.transport.http import serve_http  # a web server, which stdio does not need
 
-            await serve_http(app.server, settings.http)
+            await serve_http(server, settings.http)
             return
         from mcp_server.transport.stdio import serve_stdio
 
@@ -64,4 +65,4 @@ async def _serve(settings: Settings) -> None:
         # it cannot be checked: calls are refused until it can.
         with suppress(StorageError):
             await app.callers.named(settings.enrolment)
-        await serve_stdio(app.server)
+        await serve_stdio(server)

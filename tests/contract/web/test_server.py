@@ -109,6 +109,18 @@ def test_a_page_that_was_never_indexed_is_found_on_the_site(settings: Settings) 
         until(lambda: PAGE in unquote(person.get(f"{here}/find", params={"q": "previous colour"}).text))
 
 
+def test_a_site_loads_nothing_of_the_protocol_that_hosts_speak() -> None:
+    """The SDK takes 29 MB, and a person's site may stay open all day."""
+    loaded = (
+        "mcp_server.cli.review.web, mcp_server.app.composition, mcp_server.web.application, mcp_server.app.background"
+    )
+    script = (
+        f"import sys, {loaded}; print([name for name in sys.modules if name.partition('.')[0] in ('mcp', 'mcp_types')])"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert said.stdout.strip() == "[]"
+
+
 def test_ctrl_c_ends_it_immediately_and_nobody_is_listed_as_serving_it(settings: Settings) -> None:
     with page(settings) as (shown, link), httpx.stream("GET", link) as answer:
         assert answer.status_code == 200

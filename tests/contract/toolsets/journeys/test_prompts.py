@@ -141,7 +141,8 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
 
 def test_a_server_starts_without_the_journey_modules() -> None:
     """Every host pays for what is loaded at the start, whether it leads journeys or not."""
-    script = "import sys, mcp_server.app.composition; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
+    loaded = "mcp_server.app.composition, mcp_server.app.factories.protocol_server"
+    script = f"import sys, {loaded}; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert said.stdout.strip() == "[]"
 
