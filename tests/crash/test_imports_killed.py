@@ -1,4 +1,7 @@
-"""An import whose process is killed: each page is written completely or not at all, and the next run completes it."""
+"""Imports, and undos of imports, whose process is killed.
+
+Each page of an import is written completely or not at all, and the next run completes it; an undo is one act.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ from tests.support.knowledge_bases.importing_person import (
 )
 
 PAGES = 60
+MANY = 150
+"""Pages of an undo; of more than 64, those that it displaces are not held open."""
 PATIENCE_S = 60
 
 
@@ -75,3 +80,46 @@ def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(ann:
     # A commit for each process that wrote, at most: a process may be killed while it makes the one of its predecessor.
     assert len(repository.subjects()) <= 1 + 5
     assert set(statuses(imported(ann, "memory-jsonl", source)).values()) == {"same"}
+
+
+@pytest.mark.external
+def test_the_undo_of_an_import_that_is_killed_again_and_again_is_complete_or_has_not_begun(
+    ann: ImportingPerson,
+) -> None:
+    chance = random.Random(7)  # noqa: S311 - seeded, not secret
+    source = ann.folder / "memory.jsonl"
+    source.write_text(memory_lines(MANY))
+    done = imported(ann, "memory-jsonl", source)
+    pages = contents(ann.kb)
+    assert len(pages) == MANY
+    for left in chance.sample(range(1, MANY), 4):
+        undo_killed_at(ann, done["import"], left)
+        ann.here("history", "--limit", "1")  # as any command, it finishes what a dead process began
+        found = contents(ann.kb)
+        assert found in (pages, {})
+        if not found:
+            again = imported(ann, "memory-jsonl", source)
+            assert contents(ann.kb) == pages
+            done = again
+    with ann.themselves.at("undo", "--import", done["import"], "--yes") as terminal:
+        terminal.until(f"{MANY} changes undone on {MANY} pages")
+        assert terminal.left() == 0
+    assert contents(ann.kb) == {}
+    assert not list(ann.kb.glob(".forge-*"))
+    assert "all intact" in ann.here("audit", "verify").stdout
+    repository = Repository(ann.kb)
+    assert repository.status == []
+    assert {subject.partition(" ")[0] for subject in repository.subjects()} == {"Undo", "Import", "Begin"}
+    assert len(repository.changed()) == MANY
+
+
+def undo_killed_at(ann: ImportingPerson, id_: str, left: int) -> None:
+    """Start the undo and kill it once at most so many pages are there, or the moment in which it ends."""
+    with ann.themselves.at("undo", "--import", id_, "--yes") as terminal:
+        terminal.until("more pages")
+        until = time.monotonic() + PATIENCE_S
+        while len(list(ann.kb.glob("*.md"))) > left and terminal.process.poll() is None:
+            assert time.monotonic() < until, terminal.shown
+            time.sleep(0.002)
+        terminal.process.kill()
+        terminal.process.wait()

@@ -70,8 +70,11 @@ class Composition:
     conflicts: list[UndoConflict] = field(default_factory=list)
     decided: list[UndoConflict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    left: list[PastAct] = field(default_factory=list)
-    """The acts of which a part stays: nobody has decided a conflict, or the page is gone and may come back with that part."""
+    left: dict[int, PastAct] = field(default_factory=dict)
+    """The acts, by their first lines, of which a part stays.
+
+    Nobody has decided a conflict, or the page is gone and may come back with that part.
+    """
     _pages: dict[str, _Page] = field(default_factory=dict)
     _reverts: defaultdict[str, list[_Revert]] = field(default_factory=lambda: defaultdict(list))
     """What is to be taken back at each path, newest first."""
@@ -201,7 +204,7 @@ class Composition:
         return hashlib.sha256(f"{sides} {self._alike[sides]}".encode()).hexdigest()[:8]
 
     def _leave(self, acts: Sequence[PastAct]) -> None:
-        self.left += [act for act in acts if act not in self.left]
+        self.left |= {act.first: act for act in acts}
 
     # --- contents -----------------------------------------------------------------------------------------------------
 

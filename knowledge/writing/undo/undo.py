@@ -116,7 +116,7 @@ class Undo:
         return await self._selected("the knowledge base", change, past_act(act))
 
     async def of_call(self, call: str) -> Sequence[PastAct]:
-        """Return what was changed under this `call` (`Actor.call`) and nobody has taken back, newest first, at most 2,000 acts."""
+        """Return what was changed under this `call` (`Actor.call`) and nobody has taken back, newest first, however many acts."""
         found: list[AuditRecord] = []
         before = (await self._ledger.chain_end())[0] + 1
         while batch := await self._ledger.scan(AuditScan(before, 1, ((f'"call":"{call}"',),)), limit=BATCH):
@@ -128,8 +128,6 @@ class Undo:
             act = await self._ledger.act(str(record.seq)) if record.seq not in undone else None
             if act is not None and (past := past_act(act)).files and act.outcome != "undone":
                 acts.append(past)
-                if len(acts) == MOST_ACTS:
-                    break
         return acts
 
     async def _selected(self, where: str, change: str, act: PastAct) -> Sequence[PastAct]:

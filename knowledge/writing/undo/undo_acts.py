@@ -80,7 +80,7 @@ class UndoActs:
         for path in moved:
             # A page that has the bytes of the one that was there before still moves.
             written[path] = after[path]
-        undone = [act for act in request.acts if act not in made.left]
+        undone = [act for act in request.acts if act.first not in made.left]
         pages = sorted(path for path, raw in written.items() if raw is not None)
         gone = sorted(path for path, raw in written.items() if raw is None and path not in moved.values())
         answer = UndoAnswer(

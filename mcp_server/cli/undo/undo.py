@@ -135,12 +135,16 @@ def _taken(sides: Sequence[tuple[str, Take]]) -> tuple[Take, dict[str, Take]]:
 async def _decided(app: App, plan: UndoPlan, person: Approver, take: Take, take_at: Mapping[str, Take]) -> UndoPlan:
     """Ask for a side in each conflict, and return the undo with them, shown if any was chosen."""
     chosen = dict(take_at)
+    count = len(plan.answer.conflicts)
     for number, conflict in enumerate(plan.answer.conflicts, 1):
         answers: dict[str, Take] = {side[0]: side for side in conflict.choices}
         offers = {"b": "[b] takes the text from before", "n": "[n] keeps it as it is now and counts as undone"}
-        question = f"Conflict {number}: {', '.join(offers[key] for key in answers)}, [Enter] leaves it open: "
-        while (typed := (await keyboard.line(question)).lower()) and typed[:1] not in answers:
+        rest = ", [q] leaves this and the following open" if number < count else ""
+        question = f"Conflict {number}: {', '.join(offers[key] for key in answers)}, [Enter] leaves it open{rest}: "
+        while (typed := (await keyboard.line(question)).lower()) and typed[:1] not in (*answers, "q"):
             continue
+        if typed[:1] == "q":
+            break
         if typed:
             chosen[conflict.id] = answers[typed[:1]]
     if chosen == take_at:
@@ -171,7 +175,7 @@ async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.
         )
     count = len(plan.answer.undone) or len(plan.acts)
     pages = len(changed_pages(plan))
-    question = f"Undo {count} change{'s' if count > 1 else ''} on {pages} page{'s' if pages > 1 else ''}?"
+    question = f"Undo {count:,} change{'s' if count > 1 else ''} on {pages:,} page{'s' if pages > 1 else ''}?"
     if not args.yes and not await keyboard.confirms(question):
         say("nothing was undone: not confirmed")
         return NOT_DONE
@@ -191,6 +195,4 @@ async def _confirmed(app: App, plan: UndoPlan, person: Approver, args: argparse.
     print(
         f"{outcome_line(done.answer, count)}; to take that back: knowledge-forge undo {visible(page)} --change {done.change}"
     )
-    if args.imported is not None and await _acts(app, args):
-        say("changes of this import are left: run this again to undo them, too")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from knowledge.writing.undo.undo import UndoPlan
 from mcp_server.cli.terminal import times
 from mcp_server.cli.terminal.escape import visible
 
-MOST_ACTS, MOST_DIFF_LINES, MOST_SIDE_LINES = 30, 300, 12
+MOST_ACTS, MOST_PAGES, MOST_DIFF_LINES, MOST_CONFLICTS, MOST_SIDE_LINES = 30, 50, 300, 30, 12
+
+OF_MANY = {"moves back": "move back", "comes back": "come back", "goes away": "go away", "changes": "change"}
 
 
 def plan_lines(plan: UndoPlan) -> Iterator[str]:
@@ -20,14 +23,14 @@ def plan_lines(plan: UndoPlan) -> Iterator[str]:
     for act in plan.acts[:MOST_ACTS]:
         yield visible(_act_line(act))
     if len(plan.acts) > MOST_ACTS:
-        yield f"and {len(plan.acts) - MOST_ACTS} more changes"
+        yield f"and {len(plan.acts) - MOST_ACTS:,} more changes"
     yield from change_lines(plan)
 
 
 def change_lines(plan: UndoPlan) -> Iterator[str]:
-    """Yield the diff of each page, the open conflicts and remarks."""
-    shown = 0
-    for file in changed_pages(plan):
+    """Yield the diff of the first pages, the number of the others, the first open conflicts, and remarks."""
+    shown, pages = 0, changed_pages(plan)
+    for file in pages[:MOST_PAGES]:
         yield ""
         yield visible(_file_line(file))
         lines = file.diff.splitlines()[2:]
@@ -35,10 +38,18 @@ def change_lines(plan: UndoPlan) -> Iterator[str]:
             yield visible(line)
         shown += len(lines)
     if shown > MOST_DIFF_LINES:
-        yield f"({shown - MOST_DIFF_LINES} more lines; --json has all)"
+        yield f"({shown - MOST_DIFF_LINES:,} more lines; --json has all)"
+    if rest := pages[MOST_PAGES:]:
+        counts = Counter(_file_outcome(file) for file in rest)
+        kinds = ", ".join(
+            f"{count:,} {OF_MANY[outcome] if count > 1 else outcome}" for outcome, count in counts.items()
+        )
+        yield f"\nand {len(rest):,} more pages ({kinds}); --json has all"
     yield from conflict_lines(plan.answer.conflicts)
-    for note in plan.answer.notes:
+    for note in plan.answer.notes[:MOST_CONFLICTS]:
         yield visible(note)
+    if len(plan.answer.notes) > MOST_CONFLICTS:
+        yield f"and {len(plan.answer.notes) - MOST_CONFLICTS:,} more remarks; --json has all"
 
 
 def changed_pages(plan: UndoPlan) -> Sequence[FileEffect]:
@@ -48,8 +59,8 @@ def changed_pages(plan: UndoPlan) -> Sequence[FileEffect]:
 
 
 def conflict_lines(conflicts: Sequence[UndoConflict]) -> Iterator[str]:
-    """Yield each conflict with both sides."""
-    for number, conflict in enumerate(conflicts, 1):
+    """Yield the first conflicts with both sides, and the number of the others."""
+    for number, conflict in enumerate(conflicts[:MOST_CONFLICTS], 1):
         where = f", in {conflict.section}" if conflict.section else ""
         yield ""
         yield visible(f"conflict {number} ({conflict.id}): {conflict.sentence}{where}")
@@ -59,6 +70,9 @@ def conflict_lines(conflicts: Sequence[UndoConflict]) -> Iterator[str]:
                 yield f"  {name + ':':<8}{visible(line)}"
             if len(lines) > MOST_SIDE_LINES:
                 yield f"  {name + ':':<8}({len(lines) - MOST_SIDE_LINES} more lines; --json has all)"
+
+    if len(conflicts) > MOST_CONFLICTS:
+        yield f"\nand {len(conflicts) - MOST_CONFLICTS:,} more conflicts; --json has all"
 
 
 def plan_fields(plan: UndoPlan) -> dict[str, Any]:
@@ -94,8 +108,8 @@ def answer_fields(answer: UndoAnswer) -> dict[str, Any]:
 def outcome_line(answer: UndoAnswer, count: int) -> str:
     """Return the outcome of undoing so many changes in a sentence."""
     pages = len(answer.pages) + len(answer.gone)
-    changes = f"{count} change{'s' if count != 1 else ''}"
-    what = f"{changes} undone on {pages} page{'s' if pages != 1 else ''}"
+    changes = f"{count:,} change{'s' if count != 1 else ''}"
+    what = f"{changes} undone on {pages:,} page{'s' if pages != 1 else ''}"
     if answer.status == "partial":
         parts = len(answer.conflicts)
         what += f", except {parts} part{'s' if parts > 1 else ''} in conflict, which stay{'' if parts > 1 else 's'}"
@@ -137,8 +151,13 @@ def _act_fields(act: PastAct) -> dict[str, Any]:
 
 
 def _file_line(file: FileEffect) -> str:
+    came = f" from {file.moved_from}" if file.moved_from is not None else ""
+    return f"{file.path}: {_file_outcome(file)}{came}"
+
+
+def _file_outcome(file: FileEffect) -> str:
     if file.moved_from is not None:
-        return f"{file.path}: moves back from {file.moved_from}"
+        return "moves back"
     if file.before is None:
-        return f"{file.path}: comes back"
-    return f"{file.path}: goes away" if file.after is None else f"{file.path}: changes"
+        return "comes back"
+    return "goes away" if file.after is None else "changes"

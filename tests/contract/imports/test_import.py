@@ -9,6 +9,7 @@ import pytest
 
 from knowledge.pages.document import parse
 from tests.support.hosts.persons import ME, Person
+from tests.support.knowledge_bases.import_sources import memory_lines
 from tests.support.knowledge_bases.importing_person import (
     ImportingPerson,
     contents,
@@ -166,6 +167,26 @@ def test_an_interrupted_import_continues_under_its_id(ann: ImportingPerson, monk
         terminal.until("4 changes undone")
         assert terminal.left() == 0
     assert set(contents(ann.kb)) == {"own.md"}
+
+
+def test_the_undo_of_many_pages_is_one_act_and_its_rehearsal_fits_on_a_screen(ann: ImportingPerson) -> None:
+    file, count = ann.folder / "memory.jsonl", 70
+    file.write_text(memory_lines(count))
+    answer = imported(ann, "memory-jsonl", file)
+    edited = ann.kb / "Person 7.md"
+    edited.write_text(edited.read_text() + "\nPlays chess.\n")
+    shown = ann.themselves.here("undo", "--import", answer["import"], "--dry-run").stdout
+    assert f"and {count - 30} more changes" in shown
+    assert f"and {count - 1 - 50} more pages ({count - 1 - 50} go away); --json has all" in shown
+    assert "Person 7.md can't go away: it has changed since it was created" in shown
+    assert shown.count("goes away") == 50
+    assert len(contents(ann.kb)) == count + 1
+    with ann.themselves.at("undo", "--import", answer["import"], "--yes") as terminal:
+        terminal.until(f"{count - 1} changes undone on {count - 1} pages, except 1 part in conflict")
+        assert terminal.left() == 0
+    assert set(contents(ann.kb)) == {"own.md", "Person 7.md"}
+    (undo,) = json.loads(ann.here("history", "--limit", "1", "--json").stdout)
+    assert (undo["outcome"], len(undo["undoes"]), len(undo["pages"])) == ("partial", count - 1, count - 1)
 
 
 @pytest.mark.parametrize(
