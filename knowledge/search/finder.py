@@ -14,6 +14,7 @@ from knowledge.errors import BadCursor, NoSuchPath
 from knowledge.pages.claim_source import authority_of
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, SearchAnswer, SearchMode
+from knowledge.search.canvas_search import CanvasSearch, FoundCanvas, note_on_canvases
 from knowledge.search.layout import (
     ANSWER_CHARACTERS,
     LONGEST_LINE,
@@ -78,8 +79,9 @@ class Finder:
         patience_s: float = 0.0,
         weights: WeightsOf = default_weights,
         reranking: Reranking | None = None,
+        canvases: CanvasSearch | None = None,
     ) -> None:
-        self._reranking = reranking
+        self._reranking, self._canvases, self._names_canvases = reranking, canvases, canvases is not None
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
         self._places, self._router = Places(index), router or Router(index)
@@ -89,9 +91,10 @@ class Finder:
     def for_people(self, *, answer_tokens: int, explained: int) -> Finder:
         """Return the same search with answers of another length, and with so many hits explained.
 
-        A person reads more at once than fits into an answer for a host.
+        A person reads more at once than fits into an answer for a host, and sees canvases by themselves (`canvases`).
         """
         other = copy(self)
+        other._names_canvases = False  # noqa: SLF001 - a copy of this one
         other._room, other._explained_hits = answer_tokens * 4, explained  # noqa: SLF001 - a copy of this one
         return other
 
@@ -100,6 +103,22 @@ class Finder:
         question = await self._questions.ask(query.encode(errors="replace").decode())
         near = (word for words in question.corrections.values() for word in words)
         return tuple(dict.fromkeys((*question.content, *near, *question.completions)))
+
+    async def canvases(self, query: str, filters: Filters) -> Sequence[FoundCanvas]:
+        """Return the canvases whose name and cards have most of the question's words, best first.
+
+        None if `filters` admit only some pages by more than their path: a canvas has no tags, kind, source or recorded changes.
+        """
+        if self._canvases is None or not self._canvases.has_any or filters != Filters(path=filters.path):
+            return ()
+        question = await self._questions.ask(query.encode(errors="replace").decode())
+        return await self._canvases.find(question.content, path=clean_path(filters.path))
+
+    async def _canvas_notes(self, question: SearchQuestion, filters: Filters) -> Sequence[str]:
+        if self._canvases is None or not self._names_canvases or filters != Filters(path=filters.path):
+            return ()
+        found = await self._canvases.find(question.content, path=filters.path)
+        return [note_on_canvases([canvas.path for canvas in found])] if found else []
 
     @recorded("search", says=lambda answer: {"hits": len(answer.hits), "verdict": answer.scent.level})
     async def search(
@@ -197,7 +216,7 @@ class Finder:
             next_cursor=key + "".join(marks) if more else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
-            note="; ".join(notes) or None,
+            note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,
         )
         if explain:
             answer = await self._explained(answer, shown, question, ranking, scope)

@@ -98,11 +98,12 @@ def _hits(text: str, by_start: dict[str, list[tuple[int, str]]]) -> frozenset[in
         index
         for word in set(words(text))
         for index, other in by_start.get(word[:SHORTEST_STEM], ())
-        if _same(other, word)
+        if same_word(other, word)
     )
 
 
-def _same(asked: str, other: str) -> bool:
+def same_word(asked: str, other: str) -> bool:
+    """Return whether two words are the same in any inflection with the same beginning."""
     if asked == other:
         return True
     # Instead of a stemmer, which would need the language of the text: inflections differ in their last letters.

@@ -16,6 +16,7 @@ from knowledge.index.ports import KeywordIndex, VectorIndex
 from knowledge.pages.document import head
 from knowledge.pages.paths import INDEX_NAME
 from knowledge.pages.vault import Vault
+from knowledge.search.canvas_search import CanvasSearch
 from knowledge.search.finder import Finder
 from knowledge.search.query.corrections import Vocabularies
 from knowledge.search.ranking.ranker import Engines
@@ -54,6 +55,7 @@ def finder_of(
         patience_s=patience_s,
         weights=weights,
         reranking=Reranking(reranker),
+        canvases=CanvasSearch(vault),
     )
 
 

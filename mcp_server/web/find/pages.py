@@ -130,6 +130,7 @@ def _shown(passages: FoundPassages | None, address: str) -> Mapping[str, Any]:
         "corrected_address": find_address(answer.corrected) if answer.corrected else "",
         "older": f"/find?{address}&{urlencode({'cursor': answer.next_cursor})}" if answer.next_cursor else "",
         "state": passages.state,
+        "canvases": passages.canvases,
     }
 
 

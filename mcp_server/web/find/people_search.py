@@ -10,6 +10,7 @@ import anyio
 
 from knowledge.history.ports import ActsWanted, Ledger
 from knowledge.search.answers import SearchAnswer
+from knowledge.search.canvas_search import FoundCanvas
 from knowledge.search.finder import Finder
 from knowledge.state.ports import Filters
 from mcp_server.presenters.index_state import IndexState
@@ -28,7 +29,7 @@ TRUSTED_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FoundPassages:
-    """An answer, the words to mark in it, and what the index lacked when it was last compared with the files.
+    """An answer, the words to mark in it, what the index lacked when it was last compared with the files, and the canvases found.
 
     `state` is None if it has not been compared yet.
     """
@@ -36,6 +37,7 @@ class FoundPassages:
     answer: SearchAnswer
     words: Sequence[str]
     state: IndexState | None
+    canvases: Sequence[FoundCanvas] = ()
 
 
 @dataclass
@@ -67,7 +69,9 @@ class PeopleSearch:
         answer = await self._finder.search(
             question, path=filters.path, limit=MOST_HITS, filters=filters, cursor=cursor, explain=explain
         )
-        return FoundPassages(answer, await self._finder.searched_words(question), self._state)
+        words = await self._finder.searched_words(question)
+        canvases = () if cursor else await self._finder.canvases(question, filters)
+        return FoundPassages(answer, words, self._state, canvases)
 
     async def changed_by(self, who: str) -> tuple[str, ...]:
         """Return the pages of the newest changes by a host or person, "" for editors, by path; looked up every few seconds."""

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchChange, NoSuchPath
 from knowledge.history.timeline.timeline import Change
 from knowledge.pages.document import anchors, parse
+from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.pages.paths import is_markdown, without_suffix
 from mcp_server.presenters.change import author
 from mcp_server.web.page_context import PageRequest
@@ -51,7 +52,7 @@ async def page(request: PageRequest) -> Response:
     try:
         path, raw, revision = await request.services.page_history.present(name)
     except (NoSuchPath, AmbiguousName, InvalidPath) as error:
-        return await missing(request, name, error)
+        return await (canvas(request, name, error) if is_canvas(name) else missing(request, name, error))
     if raw is None or revision is None:
         return await missing(request, name, None)
     document = await anyio.to_thread.run_sync(parse, path, raw)
@@ -98,6 +99,31 @@ async def page(request: PageRequest) -> Response:
         return {**values, **more, "part": part}
 
     return await request.show("page.html", shown)
+
+
+async def canvas(request: PageRequest, name: str, error: KnowledgeError) -> Response:
+    """Show the cards of the canvas with that path or name from top to bottom, part by part, and the links to and from it."""
+    offset = request.number("offset") or 0
+    try:
+        reading = await request.services.tiers.read(name, offset=offset)
+    except KnowledgeError:
+        return await missing(request, name, error)
+    document = parse(reading.path, reading.text.encode("utf-8", "replace"))
+    links, index = await SiteLinks.of(request.services, document), request.services.index
+
+    values = {
+        "here": "/pages",
+        "reading": reading,
+        "offset": offset,
+        "out": await view.named_pages(index, reading.links),
+        "back": await view.named_pages(index, reading.backlinks),
+        "folders": view.folders_above(reading.path),
+        **ADDRESSES,
+    }
+    return await request.show(
+        "canvas.html",
+        lambda: {**values, "blocks": rendered_blocks(part_from(document, 1, with_front=True), links)},
+    )
 
 
 async def _saved(request: PageRequest, path: str) -> Change | None:

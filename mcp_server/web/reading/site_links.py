@@ -11,6 +11,7 @@ import anyio.to_thread
 from knowledge.errors import KnowledgeError
 from knowledge.pages.document import Document, parse
 from knowledge.pages.links import LinkTargets, called_by
+from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.pages.paths import PageLink, clean_path, is_markdown, joined, parent
 from knowledge.search.maps.linked_pages import led_to
 from knowledge.state.document_names import name_key
@@ -52,11 +53,13 @@ class SiteLinks:
         return page_address(found, anchor_named(anchor)) if is_markdown(found) else folder_address(found.rstrip("/"))
 
     def file(self, target: str) -> str | None:
-        """Return the address of an attachment, None if there is none."""
+        """Return the address of an attachment or canvas, None if there is none."""
         if target not in self._files:
             self._files[target] = anyio.from_thread.run(self._file, target)
         found = self._files[target]
-        return None if found is None else file_address(found)
+        if found is None:
+            return None
+        return page_address(found) if is_canvas(found) else file_address(found)
 
     def embedded(self, target: str) -> str | None:
         """Return the text of the page, section or block; None if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from html import unescape
@@ -217,3 +218,50 @@ async def test_without_a_question_the_page_says_what_to_do(visitor: Visitor) -> 
     assert "Type a question or words." in html
     assert hits(html) == []
     assert html.count("data-find>") + html.count("data-find autofocus>") == 1, "the header has no second field here"
+
+
+def board(*cards: str) -> str:
+    nodes = [{"id": str(number), "type": "text", "text": text, "y": number} for number, text in enumerate(cards)]
+    return json.dumps({"nodes": nodes, "edges": []})
+
+
+async def test_a_canvas_is_found_by_its_name_and_its_cards_and_is_no_page(place: Place, visitor: Visitor) -> None:
+    kb = place.settings.kb
+    for folder in (".obsidian", "boards", "hives"):
+        (kb / folder).mkdir(exist_ok=True)
+    (kb / "boards/Swarm year.canvas").write_text(board("Nothing yet", f"Count the drones in **May** {HOSTILE}"))
+    (kb / "hives/plain.canvas").write_text(board("A hive in winter"))
+    html = await look(visitor, q="counting drones")
+    section = html[html.index('id="canvases.head"') :]
+    assert re.findall(r'href="/page\?path=([^"]+)" data-hit', section) == ["boards/Swarm%20year.canvas"]
+    assert "<mark>Count</mark> the <mark>drones</mark> in May" in section
+    assert "<script>alert" not in html
+    assert "boards/Swarm%20year.canvas" in await look(visitor, q="swarm year")
+    answer = await place.call("kb_search", query="swarm year")
+    assert "also on canvases, which kb_read shows as cards: 'boards/Swarm year.canvas'" in answer["note"]
+    assert "plain.canvas" in await look(visitor, q="hive in winter", path="hives")
+    for other in ({"q": "drones", "path": "hives"}, {"q": "drones", "kind": "guide"}, {"q": "aeroplane"}):
+        assert "canvases.head" not in await look(visitor, **other), other
+    assert (await place.app.services.index.progress()).total == len(PAGES)
+    assert await place.app.services.index.named("Swarm year", limit=5) == []
+
+
+async def test_a_canvas_is_shown_as_its_cards_with_its_links(place: Place, visitor: Visitor) -> None:
+    kb = place.settings.kb
+    (kb / ".obsidian").mkdir()
+    (kb / "year.canvas").write_text(board("## Spring", f"See [[queens]] {HOSTILE}", "z" * 20_000))
+    (kb / "tools/plan.md").write_text("# Plan\n\nSee [[year.canvas]].\n")
+    await place.indexed()
+    html = await visitor.look("/page?path=year.canvas")
+    assert visitor.status == 200
+    assert '<a href="/page?path=hives/queens.md">queens</a>' in html
+    assert "<script>alert" not in html
+    assert "Linked from 1 Plan" in " ".join(plain(html).split())
+    following = re.search(r'rel="next" href="([^"]+)"', html)
+    assert following is not None
+    assert "Back to the first cards" in await visitor.look(unescape(following[1]))
+    assert re.search(
+        r"<a[^>]* href=\"/page\?path=year.canvas\"[^>]*>year.canvas", await visitor.look("/page?path=tools/plan.md")
+    )
+    await visitor.look("/page?path=gone.canvas")
+    assert visitor.status == 404
