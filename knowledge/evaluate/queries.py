@@ -17,6 +17,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from knowledge.errors import BadQuerySet, InvalidPath
+from knowledge.pages.markdown.tags import bare_tag
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import SearchMode
 from knowledge.state.ports import Filters
@@ -198,7 +199,7 @@ def _query(entry: QueryEntry, name: str) -> LabelledQuery:
         path=fields.path,
         mode=fields.mode,
         filters=Filters(
-            tags=tuple(str(tag).lstrip("#") for tag in given.tags),
+            tags=tuple(bare_tag(str(tag)) for tag in given.tags),
             kind=given.kind or None,
             source=given.source or None,
             modified_after_ns=given.modified_after,

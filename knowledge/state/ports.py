@@ -408,6 +408,7 @@ class NameMatch:
 class Filters:
     """Conditions on the documents to find; a document must meet every one that is set, and have all of the tags.
 
+    A tag admits those below it too: `a` also `a/b`.
     `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is inclusive,
     `modified_before_ns` exclusive. `paths` are the only documents admitted, in order, so that equal filters are written alike.
     """
@@ -619,7 +620,7 @@ class IndexStore(Protocol):
         ...
 
     async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
-        """Return the documents with exactly that tag, by path, those after the path `after`."""
+        """Return the documents with that tag or one below it (`a/b` is below `a`), by path, those after the path `after`."""
         ...
 
     async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:

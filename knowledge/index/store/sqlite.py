@@ -266,10 +266,9 @@ class SqliteIndexStore:
         return list(rows)
 
     async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
-        """Return the documents with exactly that tag, by path, those after the path `after`."""
-        where = "doc IN (SELECT doc FROM tag WHERE tag = ?) AND path > ? ORDER BY path LIMIT ?"
-        sql = f"SELECT {RECORD_COLUMNS} FROM document WHERE {where}"  # noqa: S608 - constants, values are bound
-        return [record_of(row) for row in self._database.query(sql, (tag, after, limit))]
+        """Return the documents with that tag or one below it, by path, those after the path `after`."""
+        sql = f"SELECT {RECORD_COLUMNS} FROM document WHERE {_TAGGED} AND path > ? ORDER BY path LIMIT ?"  # noqa: S608 - constants, values are bound
+        return [record_of(row) for row in self._database.query(sql, (*_tag_range(tag), after, limit))]
 
     async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:
         """Return documents by the time at which their files were last changed, newest first, then by path."""
@@ -451,6 +450,14 @@ def _named(key: str, limit: int, c: apsw.Connection) -> list[NameMatch]:
     return list(found.values())
 
 
+_TAGGED = "doc IN (SELECT doc FROM tag WHERE tag = ? OR (tag >= ? AND tag < ?))"
+
+
+def _tag_range(tag: str) -> tuple[str, str, str]:
+    """Return the tag and the range of those below it: "0" follows "/"."""
+    return tag, f"{tag}/", f"{tag}0"
+
+
 def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
     where: list[str] = []
     args: list[Value] = []
@@ -463,7 +470,7 @@ def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
         # "0" follows "/", as ";" follows ":": these are the ranges of everything below.
         need("(path = ? OR (path >= ? AND path < ?))", filters.path, filters.path + "/", filters.path + "0")
     for tag in filters.tags:
-        need("doc IN (SELECT doc FROM tag WHERE tag = ?)", tag)
+        need(_TAGGED, *_tag_range(tag))
     if filters.kind is not None:
         need("kind = ?", filters.kind)
     if (source := filters.source) is not None:

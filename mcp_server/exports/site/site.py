@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from knowledge.pages.document import Document, anchors, parse
 from knowledge.pages.map_view import readable
+from knowledge.pages.markdown.tags import with_tags_above
 from knowledge.pages.paths import INDEX_NAME, ancestors, is_markdown, parent
 from knowledge.pages.vault import Vault
 from mcp_server.exports.copies import FORM_VERSION, Exported, ExportSource, OnPage, copy_attachment, head_line
@@ -204,7 +205,7 @@ class _Site:
             )
         tagged = defaultdict[str, list[str]](list)
         for path, facts in self._facts.items():
-            for tag in facts.tags:
+            for tag in filter(self._places.tags.__contains__, with_tags_above(facts.tags)):
                 tagged[tag].append(path)
         common = {"folders": None, "own_page": "", "subfolders": (), "lead": ""}
         for tag, paths in tagged.items():

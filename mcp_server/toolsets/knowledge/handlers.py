@@ -16,6 +16,7 @@ from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.model import StatementAnswer, pair_digest
 from knowledge.pages.claim_source import FETCHED_KINDS, UNKNOWN_AUTHORITY, authority_of, place_of, source_kind
+from knowledge.pages.markdown.tags import bare_tag
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.search.use.events import SearchedFor
@@ -106,7 +107,7 @@ async def search(services: KnowledgeServices, call: Call, arguments: SearchPages
     """Return the chunks that answer best, and a nudge if the caller searches in a directory whose map it has not read."""
     asked = arguments.filters
     filters = Filters(
-        tags=tuple(tag.lstrip("#") for tag in asked.tags),
+        tags=tuple(map(bare_tag, asked.tags)),
         kind=asked.kind,
         source=asked.source,
         modified_after_ns=nanoseconds(asked.modified_after) if asked.modified_after else None,

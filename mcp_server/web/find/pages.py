@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from knowledge.errors import KnowledgeError, NoSuchPath
 from knowledge.pages.markdown.inline import plain_blocks
+from knowledge.pages.markdown.tags import bare_tag
 from knowledge.search.answers import Hit, PageLine, ScentLevel
 from knowledge.search.snippet import marked
 from knowledge.search.snippet import snippet as cut
@@ -90,7 +91,7 @@ async def _filters(request: PageRequest, asked: Mapping[str, str]) -> Filters:
     who = "" if asked["who"] == OUTSIDE else asked["who"]
     return Filters(
         path=asked["path"].strip("/"),
-        tags=tuple(tag.lstrip("#") for tag in asked["tag"].replace(",", " ").split()),
+        tags=tuple(filter(None, map(bare_tag, asked["tag"].replace(",", " ").split()))),
         kind=asked["kind"] or None,
         source=asked["source"] or None,
         modified_after_ns=None if since is None else _nanoseconds(since),

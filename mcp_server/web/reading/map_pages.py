@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from starlette.responses import Response
 
 from knowledge.errors import BadCursor, InvalidPath, NoSuchPath
+from knowledge.pages.markdown.tags import bare_tag, with_tags_above
 from knowledge.pages.paths import clean_path, is_markdown, parent
-from knowledge.state.ports import DocumentRecord
+from knowledge.state.ports import DocumentRecord, Filters
 from mcp_server.web.page_context import NotFound, PageRequest
 from mcp_server.web.reading.map_tree import MapTree, below
 from mcp_server.web.reading.page_view import folders_above
@@ -19,6 +20,8 @@ MAP = "/pages"
 LISTED = 60
 """Pages in one part of a list."""
 MOST_TAGS = 2_000
+MOST_WIDE_TAGS = 300
+"""Tags with others below them whose pages are counted together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +73,25 @@ async def recent(request: PageRequest) -> Response:
 
 
 async def tags(request: PageRequest) -> Response:
-    """Show all tags with their counts, or the pages with one tag, part by part."""
-    tag, after = request.query.get("tag", "").strip().lstrip("#"), request.query.get("after", "")
-    counts = await request.services.index.tags(limit=MOST_TAGS + 1)
-    found = await request.services.index.tagged(tag, after=after, limit=LISTED + 1) if tag else ()
+    """Show all tags with their counts, or the pages with one tag or one below it, part by part."""
+    tag, after = bare_tag(request.query.get("tag", "")), request.query.get("after", "")
+    index = request.services.index
+    counts = await index.tags(limit=MOST_TAGS + 1)
+    found = await index.tagged(tag, after=after, limit=LISTED + 1) if tag else ()
+    known = dict(counts[:MOST_TAGS])
+    # A tag counts the pages of those below it too, each page once.
+    wide = with_tags_above(one.rpartition("/")[0] for one in known if "/" in one)[:MOST_WIDE_TAGS]
+    known |= {one: len(await index.select(Filters(tags=(one,))) or ()) for one in wide if one in known and not tag}
     values = {
         "here": MAP,
         "tag": tag,
         "pages": found[:LISTED],
         "after": found[LISTED - 1].path if len(found) > LISTED else "",
         "continued": bool(after),
-        "tags": sorted(counts[:MOST_TAGS], key=lambda pair: pair[0].casefold()),
+        "tags": sorted(known.items(), key=lambda pair: pair[0].casefold()),
         "more_tags": len(counts) > MOST_TAGS,
-        "count": dict(counts).get(tag, 0),
+        "count": len(await index.select(Filters(tags=(tag,))) or ()) if tag else 0,
+        "below": sorted(one for one in known if one.startswith(f"{tag}/")) if tag else (),
         **ADDRESSES,
     }
     return await request.show("tags.html", values)

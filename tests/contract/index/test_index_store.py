@@ -345,6 +345,11 @@ async def test_progress_counts_documents_and_its_total_is_never_below_them(store
         (Filters(path="g/h", tags=("red",)), {"g/h/b.md"}),
         (Filters(tags=("red",)), {"g/h/b.md", "g2/c.md"}),
         (Filters(tags=("red", "blue")), {"g2/c.md"}),
+        (Filters(tags=("area",)), {"g/a.md", "g/h/b.md"}),
+        (Filters(tags=("area/sub",)), {"g/a.md"}),
+        (Filters(tags=("area/su",)), set()),
+        (Filters(tags=("are",)), set()),
+        (Filters(tags=("area", "red")), {"g/h/b.md"}),
         (Filters(kind="decision"), {"g/a.md"}),
         (Filters(source="zulip"), {"g/h/b.md", "g2/c.md"}),
         (Filters(source="zulip:x"), {"g/h/b.md"}),
@@ -362,9 +367,9 @@ async def test_filters_admit_exactly_what_meets_all_of_them(
 ) -> None:
     await store.apply(
         [
-            page("g/a.md", "x", kind="decision", tags=(), stamp=Stamp(1, 100, 1)),
-            page("g/h/b.md", "y", tags=("red",), source="zulip:x", stamp=Stamp(1, 200, 2)),
-            page("g2/c.md", "z", tags=("red", "blue"), source="zulip", stamp=Stamp(1, 300, 3)),
+            page("g/a.md", "x", kind="decision", tags=("area/sub",), stamp=Stamp(1, 100, 1)),
+            page("g/h/b.md", "y", tags=("red", "area/sub2", "area"), source="zulip:x", stamp=Stamp(1, 200, 2)),
+            page("g2/c.md", "z", tags=("red", "blue", "area-1"), source="zulip", stamp=Stamp(1, 300, 3)),
         ],
         fence=1,
     )
@@ -466,6 +471,9 @@ async def test_tags_are_counted_and_lead_to_their_documents(store: IndexStore) -
     assert [one.path for one in await store.tagged("x", limit=2)] == ["a.md", "b.md"]
     assert [one.path for one in await store.tagged("x", after="b.md", limit=2)] == ["d.md"]
     assert list(await store.tagged("none", limit=2)) == []
+    await store.apply([Replace(replace(record("e.md"), tags=("z/part", "z")), ())], fence=1)
+    assert [one.path for one in await store.tagged("z", limit=3)] == ["d.md", "e.md"]
+    assert [one.path for one in await store.tagged("z/part", limit=3)] == ["e.md"]
     await store.apply([Remove("d.md")], fence=1)
     assert list(await store.tags(limit=1)) == [("x", 2)]
 

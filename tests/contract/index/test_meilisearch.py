@@ -92,6 +92,8 @@ FILTERS = [
     (Filters(path="guides/a.md"), {1}),
     (Filters(tags=("a",)), {1, 3, 4}),
     (Filters(tags=("a", "c d")), {1}),
+    (Filters(tags=("b",)), {2, 3}),
+    (Filters(tags=("b/sub",)), {3}),
     (Filters(kind="decision"), {2}),
     (Filters(source="zulip"), {3}),
     (Filters(source="zulip:design/merge"), {3}),
@@ -111,7 +113,7 @@ async def test_every_filter_admits_what_the_store_says(
     pages = [
         page("guides/a.md", "apple", tags=("a", "c d"), stamp=stamps[0]),
         page("guides/sub/b.md", "apple", tags=("b",), kind="decision", stamp=stamps[1]),
-        page("Guides/c.md", "apple", tags=("a",), source="zulip:design/merge", stamp=stamps[2]),
+        page("Guides/c.md", "apple", tags=("a", "b/sub"), source="zulip:design/merge", stamp=stamps[2]),
         page("d.md", "apple", tags=("a", 'it\'s "quoted" AND doc = 1'), stamp=stamps[3]),
     ]
     await store.apply(pages, fence=1)

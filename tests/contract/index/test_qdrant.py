@@ -88,7 +88,7 @@ PATHS = ("a.md", "notes/a.md", "notes/b.md", "notes/deep/c.md", "notes 2/d.md", 
 FILTERS = st.builds(
     Filters,
     path=st.sampled_from(["", "notes", "notes/deep", "notes 2", "notes/a.md", "note", "Ä b"]),
-    tags=st.lists(st.sampled_from(["x", "y", "Ü z"]), max_size=2).map(tuple),
+    tags=st.lists(st.sampled_from(["x", "y", "Ü z", "x/Ü"]), max_size=2).map(tuple),
     kind=st.sampled_from([None, None, "page", "log"]),
     source=st.sampled_from([None, None, *SOURCES, "zulip:design"]),
     modified_after_ns=st.sampled_from([None, None, *TIMES]),
@@ -102,7 +102,7 @@ def documents(draw: st.DrawFn, path: str) -> Replace:
     modified_ns = draw(st.sampled_from(TIMES))
     record = replace(
         plain.record,
-        tags=tuple(draw(st.sets(st.sampled_from(["x", "y", "Ü z"])))),
+        tags=tuple(draw(st.sets(st.sampled_from(["x", "y", "Ü z", "x/Ü"])))),
         kind=draw(st.sampled_from(["page", "log"])),
         source=draw(st.sampled_from(SOURCES)),
         stamp=Stamp(1, modified_ns, 1),

@@ -325,6 +325,26 @@ async def test_tags_are_listed_with_counts_and_lead_to_their_pages(
     assert "No page has this tag" in said(await visitor.look("/tags?tag=<b>none"))
 
 
+async def test_a_tag_has_the_pages_of_the_tags_below_it_each_once(place: Place) -> None:
+    for name, tags in {"a": "#area #area/sub", "b": "#area/sub", "c": "#areas"}.items():
+        (place.settings.kb / f"{name}.md").write_text(f"# Page {name}\n\n{tags}\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    assert "#area 2 #area/sub 2 #areas 1" in said(await visitor.look("/tags"))
+    text = said(await visitor.look(tag_address("area")))
+    assert "2 pages With those below it: #area/sub Page a" in text
+    assert "Page c" not in text
+    for asked in ("area", "#area", "area/"):
+        html = await visitor.look(f"/find?{urlencode({'q': 'page', 'tag': asked})}")
+        assert {page_address("a.md"), page_address("b.md")} == set(
+            re.findall(r'href="(/page\?path=[abc]\.md)', html)
+        ), asked
+    answer = await place.call("kb_search", query="page", filters={"tags": ["#area"]})
+    assert {hit["path"] for hit in answer["hits"]} == {"a.md", "b.md"}
+    mapped = await place.call("kb_map", path="#area")
+    assert [child["path"] for child in mapped["children"]] == ["a.md", "b.md"]
+
+
 async def test_the_pages_that_changed_last_come_first_with_who_changed_them(place: Place) -> None:
     async with writing(place.settings, host="laptop") as host:
         await host.merge("tea.md", TEA)

@@ -17,10 +17,11 @@ from typing import Any
 from knowledge.index.engines.catch_up import NOWHERE
 from knowledge.index.engines.server_filters import filter_words, needs_numbers, sources_of
 from knowledge.index.ports import QueryTerm, Scored
+from knowledge.pages.markdown.tags import with_tags_above
 from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters, IndexPosition, TextRow
 
-SHAPE = 1
+SHAPE = 2
 """Raise it when settings or documents change; an index of another shape is refilled, beside the old one."""
 MARK = 0
 """The key of the document that is the mark. No chunk has it: `seq` begins at 1."""
@@ -100,7 +101,7 @@ def document(row: TextRow, record: DocumentRecord | None, after: IndexPosition) 
         "title": record.title.casefold(),
         "language": record.language,
         "places": [_key(place) for place in (record.path, *ancestors(record.path))],
-        "tags": [_key(tag) for tag in sorted(set(record.tags))],
+        "tags": [_key(tag) for tag in with_tags_above(record.tags)],
         "kind": _key(record.kind),
         "sources": [_key(source) for source in sources_of(record.source)],
     }

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from knowledge.index.engines.server_filters import filter_words, needs_numbers, sources_of
+from knowledge.pages.markdown.tags import with_tags_above
 from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters
 
-LAYOUT = 2
+LAYOUT = 3
 """Raise it when points change; collections of another layout are refilled."""
 MARK = 0
 """The number of the point that is the mark."""
@@ -76,11 +77,11 @@ def parse_mark(stored: Mapping[str, Any] | None) -> CollectionMark | None:
 
 
 def payload(doc: int, record: DocumentRecord) -> dict[str, object]:
-    """Return the values that filters compare: a path with the directories above it, a source with its kinds."""
+    """Return the values that filters compare: a path, tags and a source, each with those above it."""
     return {
         "doc": doc,
         "path": [record.path, *(folder for folder in ancestors(record.path) if folder)],
-        "tags": list(record.tags),
+        "tags": with_tags_above(record.tags),
         "kind": record.kind,
         "source": sources_of(record.source),
         "modified_us": record.stamp.mtime_ns // 1_000,

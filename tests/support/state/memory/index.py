@@ -284,9 +284,9 @@ class MemoryIndexStore:
         return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
-        """Return the documents with exactly that tag, by path, those after the path `after`."""
+        """Return the documents with that tag or one below it, by path, those after the path `after`."""
         found = [entry.record for path, entry in sorted(self._entries.items()) if path > after]
-        return [record for record in found if tag in record.tags][:limit]
+        return [record for record in found if _has_tag(record, tag)][:limit]
 
     async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:
         """Return documents by the time at which their files were last changed, newest first, then by path."""
@@ -379,12 +379,16 @@ def _chunk_row(seq: int, entry: _StoredEntry, chunk: IndexedChunk) -> ChunkRow:
     )
 
 
+def _has_tag(record: DocumentRecord, tag: str) -> bool:
+    return any(within(one, tag) for one in record.tags) if tag else tag in record.tags
+
+
 def _admits(filters: Filters, record: DocumentRecord) -> bool:
     modified = record.stamp.mtime_ns
     source = filters.source
     return (
         within(record.path, filters.path)
-        and set(filters.tags) <= set(record.tags)
+        and all(_has_tag(record, tag) for tag in filters.tags)
         and filters.kind in (None, record.kind)
         and (source is None or record.source == source or record.source.startswith(source + ":"))
         and (filters.modified_after_ns is None or modified >= filters.modified_after_ns)
