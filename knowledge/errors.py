@@ -533,6 +533,10 @@ class TooMuchWork(KnowledgeError):
         )
 
 
+class WorkerEnded(TooMuchWork):
+    """The process that did the work ended without an answer: it was killed, or memory ran out. A second try may succeed."""
+
+
 class TooMuchWaiting(KnowledgeError):
     """The caller has too many long computations in progress; `waited_s` is how long this one waited for its turn."""
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
+from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork, WorkerEnded
 from knowledge.index.embed.ports import EmbedderOf
 from knowledge.index.page_rows import NO_INODE, DirectoryTrust, Outcome, Prepared, UnusablePage, index_of, prepare
 from knowledge.index.ports import Apart, IndexedPages, KeywordIndex, Known, PageBatch
@@ -37,10 +37,8 @@ BATCH_PIECES = 1_500
 BATCH_BESIDE = 128
 """Documents requested at a time from the process that prepares them in a long run."""
 BATCH_REMOVALS = 1_000
-LARGE_BYTES = 64_000
-"""Pages from this size on are indexed in another process: in a thread they would slow every caller and leave memory behind."""
 APART_BYTES = 4_000_000
-"""Bytes of large pages that are indexed in one step; a run can be stopped between steps."""
+"""Bytes of pages that another process indexes in one step; a run can be stopped between steps."""
 KEYWORD_EVERY_S = 2.0
 """How often a long run brings the keyword index up to date, so that searches find what is stored."""
 EMBED_S = 30.0
@@ -68,7 +66,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Large:
+class _PageApart:
     """A page that another process indexes."""
 
     path: str
@@ -95,9 +93,9 @@ class _IndexingRun:
     """Changes, stored before all others, that give the documents of `late` jobs a stamp that no file has."""
     new_marks: set[str] = field(default_factory=set)
     """Documents of `late` jobs that are not in the index yet: they are recorded with that stamp, and again at the end."""
-    large: deque[_Large] = field(default_factory=deque)
-    """Pages that another process indexes, after `jobs`."""
-    large_late: deque[_Large] = field(default_factory=deque)
+    apart: deque[_PageApart] = field(default_factory=deque)
+    """Pages that another process indexes, after `jobs`; removals and `late` jobs wait until they are stored."""
+    apart_late: deque[_PageApart] = field(default_factory=deque)
     done: int = 0
     changed: list[str] = field(default_factory=list)
     embedded: int = 0
@@ -121,7 +119,7 @@ class Indexer:
     """Makes an `IndexStore` and a keyword index equal to the files.
 
     `keyword` and `embedder` build the engines when they are first needed, because loading them takes time and memory that
-    a run without work should not cost. `apart` indexes large pages; without it they are indexed here.
+    a run without work should not cost. `apart` indexes the pages that it takes; without it all are indexed here.
     """
 
     def __init__(
@@ -200,6 +198,7 @@ class Indexer:
             async with self._catching_up:
                 if self._keyword is None:
                     self._keyword = await self._keyword_factory()
+                await self._catch_up_apart(self._keyword)
                 await self._keyword.catch_up(self.index)
         # A damaged index is rebuilt by the service; any other failure may be over at the next try.
         except CorruptDatabase:
@@ -210,6 +209,16 @@ class Indexer:
             return False
         self._problems.pop("", None)
         return True
+
+    async def _catch_up_apart(self, keyword: KeywordIndex) -> None:
+        """Have another process bring the keyword index up to date, if this one should stay small; a failure is only logged."""
+        if self._apart is None or not self._apart.takes_all or await keyword.position() == await self.index.position():
+            return
+        nothing = PageBatch((), (), frozenset(), reuse=False, embedder=IndexIdentity("", 0, 0), fence=0)
+        try:
+            await self._apart.index(nothing, size=0)
+        except (TooMuchWork, OSError):
+            log.warning("the keyword index is brought up to date in this process", exc_info=True)
 
     async def renew(self, fence: int) -> bool:
         """Give every chunk a vector of the wanted embedder, then use those; return whether vectors were exchanged.
@@ -259,16 +268,19 @@ class Indexer:
         async with self._turn:
             run = await self._planned(found, known, todo, gone, fence=fence)
             progress = await self.index.progress()
-            jobs = len(run.jobs) + len(run.large)
+            jobs = len(run.jobs) + len(run.apart)
             if everything:
                 await self.index.set_total(len(found))
             elif jobs > BATCH_DOCUMENTS:
-                planned = [*(path for path, _ in run.jobs), *(page.path for page in run.large)]
+                planned = [*(path for path, _ in run.jobs), *(page.path for page in run.apart)]
                 await self.index.set_total(progress.done + sum(path not in known for path in planned))
             with _turns_for_others():
                 try:
+                    if run.apart:
+                        await self._pipeline(run)
+                        await self._index_apart(run, run.apart)
                     await self._pipeline(run)
-                    await self._index_apart(run, run.large_late)
+                    await self._index_apart(run, run.apart_late)
                     if run.jobs:  # no other process could be started for them
                         await self._pipeline(run)
                     if run.changed:
@@ -296,7 +308,8 @@ class Indexer:
         todo.sort(key=lambda path: (not path.endswith(INDEX_NAME), path))
         jobs = dict.fromkeys([*(p for p in todo if p not in late), *sorted(below - late - set(gone))])
         last = sorted(late, key=len, reverse=True)
-        large = await _in_thread(partial(self._large, [*jobs, *last], found)) if self._apart else {}
+        embedder = (await self.index.space()).identity
+        taken = await _in_thread(partial(self._taken_apart, [*jobs, *last], found, embedder))
         stored = frozenset(below.union(known))
 
         # Unknown on purpose: pages whose trust has changed are recorded again although their bytes are the same.
@@ -309,31 +322,31 @@ class Indexer:
         marks = [Touch(p, replace(known[p][0], inode=NO_INODE), known[p][2]) for p in last if p in known]
         return _IndexingRun(
             fence=fence,
-            jobs=deque([*((path, None) for path in new), *((p, of(p)) for p in jobs if p not in large)]),
+            jobs=deque([*((path, None) for path in new), *((p, of(p)) for p in jobs if p not in taken)]),
             new_marks=set(new),
             marks=marks,
-            large=deque(_Large(path, of(path), large[path]) for path in jobs if path in large),
+            apart=deque(_PageApart(path, of(path), taken[path]) for path in jobs if path in taken),
             removals=deque(path for path in gone if path not in late),
-            late=deque((path, None) for path in last if path not in large),
-            large_late=deque(_Large(path, None, large[path]) for path in last if path in large),
+            late=deque((path, None) for path in last if path not in taken),
+            apart_late=deque(_PageApart(path, None, taken[path]) for path in last if path in taken),
             trust=trust,
             stored=stored,
             reuse=bool(stored),
-            embedder=(await self.index.space()).identity,
+            embedder=embedder,
             total=len(new) + len(marks) + len(jobs) + len(gone) + len(late - set(gone)),
         )
 
-    def _large(self, paths: Iterable[str], found: Mapping[str, Stamp]) -> dict[str, int]:
-        """Return the size of each large page."""
-        large: dict[str, int] = {}
-        for path in paths:
+    def _taken_apart(self, paths: Iterable[str], found: Mapping[str, Stamp], embedder: IndexIdentity) -> dict[str, int]:
+        """Return the size of each page that another process indexes."""
+        taken: dict[str, int] = {}
+        for path in paths if self._apart is not None else ():
             stamp = found.get(path)
             if stamp is None:
                 scanned = self.vault.find(path)
                 stamp = scanned.stamp if scanned else None
-            if stamp is not None and stamp.size >= LARGE_BYTES:
-                large[path] = stamp.size
-        return large
+            if self._apart is not None and stamp is not None and self._apart.takes(stamp.size, embedder):
+                taken[path] = stamp.size
+        return taken
 
     async def _all_is_done(self) -> None:
         """Set the total to the number of indexed documents: the rest is in `problems`, and progress must not wait for it."""
@@ -377,9 +390,6 @@ class Indexer:
             if is_worth_it(len(run.jobs)):
                 run.beside = await _in_thread(self._start_beside)
             try:
-                while run.jobs:
-                    await send.send(await _in_thread(partial(self._next_batch, run)))
-                await self._index_apart(run, run.large)
                 while batch := await _in_thread(partial(self._next_batch, run)):
                     await send.send(batch)
             finally:
@@ -393,7 +403,7 @@ class Indexer:
         if run.marks or run.new_marks:
             batch = [*run.marks, *(_marked(run, outcome) for outcome in batch)]
             run.marks.clear()
-        if run.jobs or run.large:
+        if run.jobs or run.apart:
             return batch
         # Removals come last, so that a renamed page finds the vectors of its old name; and in the same batch if possible,
         # so that nobody sees neither name or both.
@@ -536,20 +546,20 @@ class Indexer:
             for change in changes:
                 await self._store([change], fence)
 
-    # --- large pages: all three stages in another process ---------------------------------------------------------------
+    # --- all three stages in another process ----------------------------------------------------------------------------
 
-    async def _index_apart(self, run: _IndexingRun, large: deque[_Large]) -> None:
+    async def _index_apart(self, run: _IndexingRun, pages: deque[_PageApart]) -> None:
         """Index these pages in steps of bounded size, each in another process. A page that takes too much is left out."""
         # If there is nothing else to do, removals join the first step, so that a renamed page always has one of its names.
-        nothing_else = run.total == len(large) + len(run.removals)
-        with_removals = nothing_else and len(run.removals) <= BATCH_REMOVALS and _bytes(large) <= APART_BYTES
-        alone = False
-        while large and self._apart is not None:
-            step = [large.popleft()]
-            while large and not alone and _bytes(step) + large[0].size <= APART_BYTES:
-                step.append(large.popleft())
+        nothing_else = run.total == len(pages) + len(run.removals)
+        with_removals = nothing_else and len(run.removals) <= BATCH_REMOVALS and _bytes(pages) <= APART_BYTES
+        most, tried = len(pages), set[str]()
+        while pages and self._apart is not None:
+            step = [pages.popleft()]
+            while pages and len(step) < most and _bytes(step) + pages[0].size <= APART_BYTES:
+                step.append(pages.popleft())
             removals = tuple(run.removals) if with_removals else ()
-            pages = PageBatch(
+            batch = PageBatch(
                 jobs=tuple((page.path, page.known) for page in step),
                 removals=removals,
                 stored=run.stored.intersection([*(page.path for page in step), *removals]),
@@ -558,16 +568,19 @@ class Indexer:
                 fence=run.fence,
             )
             try:
-                indexed = await self._apart.index(pages, size=_bytes(step))
+                indexed = await self._apart.index(batch, size=_bytes(step))
             except OSError:
-                log.warning("large pages are indexed in this process: no other can be started", exc_info=True)
-                run.jobs.extend((page.path, page.known) for page in [*step, *large])
-                large.clear()
+                log.warning("pages are indexed in this process: no other can be started", exc_info=True)
+                run.jobs.extend((page.path, page.known) for page in [*step, *pages])
+                pages.clear()
                 return
             except TooMuchWork as error:
-                if len(step) > 1:
-                    large.extendleft(reversed(step))
-                    alone = True  # to find out which one it is
+                again = isinstance(error, WorkerEnded) and step[0].path not in tried
+                if len(step) > 1 or again:
+                    # Half as many, until the one is found that is too much. A process that was killed gets a second try.
+                    tried.add(step[0].path)
+                    pages.extendleft(reversed(step))
+                    most = max(1, len(step) // 2)
                     continue
                 # They were not done in this step: `_next_batch` does them at the end.
                 with_removals = False
@@ -577,7 +590,9 @@ class Indexer:
                     await self._store([Remove(path)], run.fence)
                     run.changed.append(path)
                 self._advance(run, 1)
+                most = 2
                 continue
+            most = 2 * max(most, len(step))
             for _ in removals:
                 run.removals.popleft()
             for path in (*(page.path for page in step), *removals):
@@ -605,8 +620,7 @@ class Indexer:
         )
         try:
             await self._pipeline(run)
-            if run.changed:
-                await self.catch_up()
+            await self.catch_up()
         finally:
             forget_words()
         problems = {path: self._problems[path] for path, _ in pages.jobs if path in self._problems}
@@ -654,7 +668,7 @@ def _settled(stamp: Stamp, known: Known | None) -> bool:
     return known is not None and known[0] == stamp and stamp.mtime_ns < known[2] - RACY_NS
 
 
-def _bytes(pages: Iterable[_Large]) -> int:
+def _bytes(pages: Iterable[_PageApart]) -> int:
     return sum(page.size for page in pages)
 
 

@@ -148,7 +148,7 @@ class Noted(list[Scored]):
         self.note = note
 
 
-# --- indexing large pages in another process --------------------------------------------------------------------------
+# --- indexing pages in another process --------------------------------------------------------------------------------
 
 Known = tuple[Stamp, str, int]
 """The index's data about a document: stamp, revision, `indexed_at_ns`."""
@@ -181,10 +181,20 @@ class IndexedPages:
 class Apart(Protocol):
     """Indexes pages in another process, which ends if the caller is cancelled."""
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether the process of the caller should stay small: the other one brings the keyword index up to date, too."""
+        ...
+
+    def takes(self, size: int, embedder: IndexIdentity) -> bool:
+        """Return whether a page of so many bytes should be indexed there, in an index with vectors of this embedder."""
+        ...
+
     async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
-        """Store the pages and bring the keyword index up to date with them. `size` is their size in bytes.
+        """Store the pages and bring the keyword index up to date. `size` is their size in bytes.
 
         Raises:
+            WorkerEnded: the process was killed, or memory ran out; possibly nothing was stored.
             TooMuchWork: it took more time or memory than one step may; possibly nothing was stored.
             OSError: no process can be started.
             LeaseLost, StorageError, VaultUnavailable: as for `Indexer.reconcile`.

@@ -229,8 +229,8 @@ async def open_base(
 
     `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the current
     embedder. With `indexing` this process will index, so a first search may wait a moment for that. A `lean` process keeps
-    little in memory: searches read vectors from the index. `load_opinion` returns the second opinion on questions whose
-    route is unclear; the first search calls it first.
+    little in memory: another one indexes, and searches read vectors from the index. `load_opinion` returns the second
+    opinion on questions whose route is unclear; the first search calls it first.
 
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
@@ -260,7 +260,7 @@ async def open_base(
         reranker = ChosenReranker(settings, models_below(folder, vault.root))
         embed = embedding(settings, index, models_below(folder, vault.root))
         workers = Workers()
-        apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
+        apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER, takes_all=lean)
         past = PastStates(state.ledger, utc_now)
         here = Locks(folder / LOCKS_FOLDER)
         outbox_here = Locks(folder / OUTBOX_LOCKS_FOLDER, longest_wait_s=LONGEST_OUTBOX_WAIT_S)

@@ -15,6 +15,7 @@ from knowledge.errors import DatabaseUnavailable, EmbedderUnavailable
 from knowledge.index.ports import IndexedPages, PageBatch
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
+from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.factories.embedder import STATIC
 from mcp_server.late_module import LateModule
 from mcp_server.workers.pool import Workers
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 else:
     keywords = LateModule("mcp_server.app.factories.keywords")
 
+LARGE_BYTES = 64_000
+"""Pages from this size on are indexed in another process: in a thread they would slow every caller and leave memory behind."""
 CPU_S = 300
 """Processor time for one step: the largest page that is read at all (32 MiB) takes about 40 s."""
 WALL_S = 3600.0
@@ -44,17 +47,29 @@ class _IndexingStep:
 
 
 class PagesApart:
-    """Indexes pages in a separate worker process, one step after the other."""
+    """Indexes pages in a separate worker process, one step after the other: large ones, or all of them."""
 
-    def __init__(self, root: Path, index: Path, keyword: Path) -> None:
-        self._root, self._index, self._keyword = root, index, keyword
+    def __init__(self, root: Path, index: Path, keyword: Path, *, takes_all: bool = False) -> None:
+        self._root, self._index, self._keyword, self._takes_all = root, index, keyword, takes_all
         # No memory limit: the process maps the whole index, however large that is.
-        self._workers = Workers(most=1, inline_characters=-1, cpu_s=CPU_S, wall_s=WALL_S, memory_bytes=None)
+        self._workers = Workers(
+            most=1, inline_characters=-1, cpu_s=CPU_S, wall_s=WALL_S, memory_bytes=None, patience_s=WALL_S
+        )
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether this process should stay small."""
+        return self._takes_all
+
+    def takes(self, size: int, embedder: IndexIdentity) -> bool:
+        """Return whether the page is large, or all pages are indexed apart and there is the embedder for them."""
+        return size >= LARGE_BYTES or (self._takes_all and _has_static(embedder))
 
     async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
         """Store the pages, as the port `Apart` says."""
         step = _IndexingStep(self._root, self._index, self._keyword, pages)
-        return await self._workers.run(indexed, step, size=size, what=f"indexing {pages.jobs[0][0]}")
+        what = f"indexing {pages.jobs[0][0]}" if pages.jobs else "bringing the keyword index up to date"
+        return await self._workers.run(indexed, step, size=size, what=what)
 
     async def close(self) -> None:
         """Kill the process."""
@@ -63,6 +78,8 @@ class PagesApart:
 
 def indexed(step: _IndexingStep) -> IndexedPages:
     """Carry out the step in this process."""
+    # Otherwise it would keep the memory of each step, and be replaced by a new process after each.
+    return_freed_memory()
     return anyio.run(_indexed, step)
 
 
@@ -116,9 +133,13 @@ async def _opened(index: Path) -> SqliteIndexStore:
 
 async def _static_embedder_for(identity: IndexIdentity) -> Embedder:
     """Return the built-in embedder, which needs no network. With another one the server adds the vectors later."""
-    if identity.embedder in ("", STATIC.embedder):
+    if _has_static(identity):
         return _static()
     raise EmbedderUnavailable(identity.embedder, "large pages get their vectors later")
+
+
+def _has_static(identity: IndexIdentity) -> bool:
+    return identity.embedder in ("", STATIC.embedder)
 
 
 @cache

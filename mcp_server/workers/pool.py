@@ -21,7 +21,7 @@ import anyio.to_thread
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from knowledge.errors import TooMuchWaiting, TooMuchWork
+from knowledge.errors import TooMuchWaiting, TooMuchWork, WorkerEnded
 from knowledge.offload import CALLER
 from mcp_server.app.settings.environment import worker_environment
 from mcp_server.workers.child import HEADER, raised
@@ -145,10 +145,10 @@ class Workers:
                 # An idle or retired worker exits by itself, perhaps at this moment. A fresh one has no reason to.
                 if gone.before and worker.requests > 1:
                     continue
-                why = f"the worker process ended (status {gone.code}), usually because memory ran out"
                 if sys.platform != "win32" and gone.code == -signal.SIGXCPU:
-                    why = f"it takes more than {self._cpu_s} s of processor time"
-                raise TooMuchWork(what, why) from None
+                    raise TooMuchWork(what, f"it takes more than {self._cpu_s} s of processor time") from None
+                why = f"the worker process ended (status {gone.code}), usually because memory ran out"
+                raise WorkerEnded(what, why) from None
             except TimeoutError:
                 await self._end(worker)
                 raise TooMuchWork(what, f"it takes more than {self._wall_s:.0f} s") from None

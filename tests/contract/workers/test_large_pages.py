@@ -1,11 +1,17 @@
-"""Large pages are indexed, checked and compared in worker processes, with the same results as in the server itself."""
+"""Large pages are indexed, checked and compared in worker processes, with the same results as in the server itself.
+
+A process that should stay small, such as a site, has all pages indexed there.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -13,6 +19,7 @@ import pytest
 
 from knowledge.contradictions import page_pair
 from knowledge.index import page_rows as prepare
+from knowledge.index.engines import tantivy_keywords
 from knowledge.index.indexer import Indexer
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages import document
@@ -51,8 +58,8 @@ def _only_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[KnowledgeBase]:
-    async with open_base(settings) as base:
+async def opened(settings: Settings, *, lean: bool = False) -> AsyncIterator[KnowledgeBase]:
+    async with open_base(settings, lean=lean) as base:
         await base.index.begin(base.embedding.wanted)
         yield base
 
@@ -63,8 +70,11 @@ async def stored(index: SqliteIndexStore) -> tuple[list[str], Delta, list[bytes]
     return list(await index.paths(limit=100)), delta, list(await index.halves([row.seq for row in delta.codes]))
 
 
-async def test_another_process_stores_the_same_as_the_server_would(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings) as base:
+@pytest.mark.parametrize("lean", [False, True], ids=["large pages", "all pages"])
+async def test_another_process_stores_the_same_as_the_server_would(
+    settings: Settings, tmp_path: Path, *, lean: bool
+) -> None:
+    async with opened(settings, lean=lean) as base:
         outcomes = await base.indexer.reconcile(FENCE)
         assert set(outcomes.changed) == set(PAGES)
         apart = await stored(base.index)
@@ -103,7 +113,10 @@ async def _caught_up() -> bool:
     return True
 
 
-async def test_the_server_parses_no_large_page_to_index_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("lean", "here"), [(False, ["small.md"]), (True, [])], ids=["large pages", "all pages"])
+async def test_the_server_parses_no_large_page_to_index_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, here: list[str], *, lean: bool
+) -> None:
     parsed: list[str] = []
     parse = document.parse
 
@@ -112,10 +125,47 @@ async def test_the_server_parses_no_large_page_to_index_it(settings: Settings, m
         return parse(path, raw)
 
     monkeypatch.setattr(prepare, "parse", noted)
-    async with opened(settings) as base:
+    async with opened(settings, lean=lean) as base:
         await base.indexer.reconcile(FENCE)
-        assert parsed == ["small.md"]
+        assert parsed == here
         assert (await base.index.progress()).done == len(PAGES)
+
+
+async def test_a_lean_process_leaves_the_keyword_index_to_another_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the keyword index was written in this process")
+
+    monkeypatch.setattr(tantivy_keywords, "_TantivyCatchUp", never)
+    async with opened(settings, lean=True) as base:
+        keyword = (await base.engines()).keyword
+        await base.indexer.reconcile(FENCE)
+        (settings.kb / "small.md").unlink()
+        await base.indexer.reconcile(FENCE)  # nothing but a removal, which is stored here
+        assert await keyword.position() == await base.index.position()
+        assert base.indexer.problems == ()
+        assert list(await base.index.paths(limit=9)) == ["large.md", "notes/log.md"]
+
+
+async def test_an_index_with_other_vectors_is_filled_in_the_process_that_has_the_embedder(settings: Settings) -> None:
+    """Another process would store the page without a vector, and each change would then exchange all vectors."""
+    async with opened(settings, lean=True) as base:
+        other = replace(base.embedding.wanted, embedder="endpoint:somewhere")
+        assert base.indexer._taken_apart(["small.md"], {}, base.embedding.wanted) == {"small.md": 15}
+        assert base.indexer._taken_apart(["small.md", "large.md"], {}, other).keys() == {"large.md"}
+
+
+async def test_an_index_is_completed_although_its_process_is_killed(settings: Settings) -> None:
+    async with opened(settings, lean=True) as base:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(base.indexer.reconcile, FENCE)
+            await until(lambda: bool(workers()))
+            for process in workers():
+                os.kill(process, signal.SIGKILL)
+        assert list(await base.index.paths(limit=9)) == sorted(PAGES)
+        assert base.indexer.problems == ()
+        assert await (await base.engines()).keyword.position() == await base.index.position()
 
 
 async def test_a_renamed_large_page_keeps_its_vectors_and_loses_its_old_name(settings: Settings) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from knowledge.errors import LeaseLost, TooMuchWork, VaultUnavailable
-from knowledge.index.indexer import LARGE_BYTES, Indexer
+from knowledge.errors import LeaseLost, TooMuchWork, VaultUnavailable, WorkerEnded
+from knowledge.index.indexer import Indexer
 from knowledge.index.page_rows import DirectoryTrust
 from knowledge.index.ports import IndexedPages, PageBatch, QueryTerm
 from knowledge.pages.vault import Vault
@@ -372,7 +372,7 @@ QUIET = """
 import asyncio, sys, time
 from pathlib import Path
 from knowledge.index.ports import IndexedPages, PageBatch
-from knowledge.index.indexer import LARGE_BYTES, Indexer
+from knowledge.index.indexer import Indexer
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 
@@ -407,43 +407,97 @@ def test_a_start_with_nothing_new_loads_no_engine(house: PageContext, tmp_path: 
     assert run("none") == "0 []"
 
 
-class Overworked:
-    """Indexes pages in this process, except those that are too much work."""
+LARGE = "# Fruit\n\n" + "red apples\n" * 6_000
 
-    def __init__(self, too_much: str) -> None:
-        self.too_much = too_much
+
+class Overworked:
+    """Indexes large pages in this process, except one that is too much work; the first `killed` steps end as if they were killed."""
+
+    takes_all = False
+
+    def __init__(self, too_much: str = "", killed: int = 0) -> None:
+        self.too_much, self.killed = too_much, killed
         self.indexer: Indexer | None = None
         self.steps: list[list[str]] = []
+
+    def takes(self, size: int, embedder: IndexIdentity) -> bool:  # noqa: ARG002 - the port's shape
+        return size >= len(LARGE)
 
     async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
         paths = [path for path, _ in pages.jobs]
         self.steps.append(paths)
         if self.indexer is None:
             raise FileNotFoundError("no process can be started")
-        if self.too_much in paths:
+        if self.killed:
+            self.killed -= 1
+            raise WorkerEnded("indexing", "the worker process ended (status -9)")
+        if self.too_much and self.too_much in paths:
             raise TooMuchWork("indexing", f"{size} bytes take more than 1 s")
         return await self.indexer.index_here(pages)
 
 
-async def test_a_page_beyond_its_budget_is_left_out_and_named_and_all_others_are_indexed(tmp_path: Path) -> None:
+def apart_in(tmp_path: Path, apart: Overworked, *paths: str) -> PageContext:
+    """Return a knowledge base with these large pages and a small one."""
     (tmp_path / "kb").mkdir()
-    apart = Overworked("b.md")
     house = PageContext(tmp_path / "kb", apart)
     apart.indexer = house.indexer
-    for path in ("a.md", "b.md", "c.md"):
-        house.put(path, "# Fruit\n\n" + "red apples\n" * (LARGE_BYTES // 10))
+    for path in paths:
+        house.put(path, LARGE)
     house.put("small.md", "# Small\n\nfruit\n")
+    return house
+
+
+async def test_a_page_beyond_its_budget_is_left_out_and_named_and_all_others_are_indexed(tmp_path: Path) -> None:
+    apart = Overworked("b.md")
+    house = apart_in(tmp_path, apart, "a.md", "b.md", "c.md")
     outcomes = await house.indexer.reconcile(FENCE)
     assert set(outcomes.changed) == set(await contents(house.index)) == {"a.md", "c.md", "small.md"}
-    assert apart.steps == [["a.md", "b.md", "c.md"], ["a.md"], ["b.md"], ["c.md"]]
+    assert apart.steps == [["a.md", "b.md", "c.md"], ["a.md"], ["b.md", "c.md"], ["b.md"], ["c.md"]]
     (problem,) = house.indexer.problems
     assert (problem.path, "too much work to index" in problem.reason) == ("b.md", True)
     assert house.progress[-1] == Progress(4, 4)
 
 
-async def test_where_no_process_can_be_started_large_pages_are_indexed_here(tmp_path: Path) -> None:
-    (tmp_path / "kb").mkdir()
-    house = PageContext(tmp_path / "kb", Overworked(""))
-    house.put("a.md", "# Fruit\n\n" + "red apples\n" * (LARGE_BYTES // 10))
+async def test_after_a_page_beyond_its_budget_steps_grow_again(tmp_path: Path) -> None:
+    apart = Overworked("p00.md")
+    house = apart_in(tmp_path, apart, *(f"p{number:02}.md" for number in range(16)))
     await house.indexer.reconcile(FENCE)
-    assert set(await contents(house.index)) == {"a.md"}
+    assert [len(step) for step in apart.steps] == [16, 8, 4, 2, 1, 2, 4, 8, 1]
+    assert len(await contents(house.index)) == 16
+
+
+@pytest.mark.parametrize(
+    ("paths", "steps"),
+    [
+        (["a.md"], [["a.md"], ["a.md"]]),
+        (["a.md", "b.md", "c.md"], [["a.md", "b.md", "c.md"], ["a.md"], ["b.md", "c.md"]]),
+    ],
+    ids=["one", "several"],
+)
+async def test_a_process_that_was_killed_costs_no_page(
+    tmp_path: Path, paths: list[str], steps: list[list[str]]
+) -> None:
+    apart = Overworked(killed=1)
+    house = apart_in(tmp_path, apart, *paths)
+    await house.indexer.reconcile(FENCE)
+    assert apart.steps == steps
+    assert set(await contents(house.index)) == {*paths, "small.md"}
+    assert house.indexer.problems == ()
+    assert house.progress[-1] == Progress(len(paths) + 1, len(paths) + 1)
+
+
+async def test_a_page_whose_process_is_killed_twice_is_left_out_and_named(tmp_path: Path) -> None:
+    apart = Overworked(killed=2)
+    house = apart_in(tmp_path, apart, "a.md")
+    await house.indexer.reconcile(FENCE)
+    assert apart.steps == [["a.md"], ["a.md"]]
+    (problem,) = house.indexer.problems
+    assert (problem.path, "too much work to index" in problem.reason) == ("a.md", True)
+
+
+async def test_where_no_process_can_be_started_large_pages_are_indexed_here(tmp_path: Path) -> None:
+    apart = Overworked()
+    house = apart_in(tmp_path, apart, "a.md")
+    apart.indexer = None
+    await house.indexer.reconcile(FENCE)
+    assert set(await contents(house.index)) == {"a.md", "small.md"}
