@@ -1,25 +1,34 @@
-"""Streamable HTTP on loopback, for both protocol eras, with Host and Origin checked."""
+"""Streamable HTTP, for both protocol eras, with Host and Origin checked."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
+from mcp_server.app.settings.access import THIS_MACHINE, HttpAccess
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.transport import http_limits
+from mcp_server.transport.sign_in.bearer import KnownTokens
 from mcp_server.transport.signals import ending_signals
-from mcp_server.transport.tokens import KnownTokens
 
 logger = logging.getLogger("knowledge_forge")
+
+Parts = Mapping[str, Callable[[], Awaitable[object]]]
+"""What the server needs to serve, by name, each with a cheap read that fails if it is away."""
 
 PATH = "/mcp"
 BACKLOG = 2048
@@ -28,35 +37,69 @@ ENDING_S = 3
 """Time for open requests to finish when the server is stopped. A run, or a question to a person, may take an hour."""
 CLOSING_S, LOOK_S = 6.0, 0.02
 """Time for requests that are cut off after that to record it, as runs do, and the interval between checks."""
-_NAMES = ("127.0.0.1", "localhost", "[::1]")
+OPEN_PATHS = ("/health", "/ready")
+"""Paths that need no token. They tell a load balancer whether this process runs, and whether it can serve."""
+READY_S = 5.0
+"""How long the state database and the index may take to answer before the process counts as not ready."""
 
 
-def security() -> TransportSecuritySettings:
+def security(access: HttpAccess = THIS_MACHINE) -> TransportSecuritySettings:
     """Return the checks that keep a web page in a browser from talking to this server (DNS rebinding)."""
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=[*_NAMES, *(f"{name}:*" for name in _NAMES)],
-        allowed_origins=[f"http://{name}{port}" for name in _NAMES for port in ("", ":*")],
+        allowed_hosts=access.allowed_hosts(),
+        allowed_origins=access.allowed_origins(),
     )
 
 
-def http_app(server: ForgeServer) -> Starlette:
-    """Return the ASGI application that serves MCP at `/mcp`."""
+def http_app(server: ForgeServer, access: HttpAccess = THIS_MACHINE, parts: Parts | None = None) -> Starlette:
+    """Return the ASGI application that serves MCP at `/mcp`. `parts` are read to tell whether the process is ready."""
     if server.named is None:
         raise TypeError("the server has no way to look up tokens")
-    app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security())
-    app.add_middleware(KnownTokens, named=server.named)
+    app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security(access))
+    app.router.routes.extend([Route("/health", _health), Route("/ready", partial(_ready, parts or {}))])
+    app.add_middleware(KnownTokens, named=server.named, required=access.url is not None, but=OPEN_PATHS)
     return app
 
 
-async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
+async def _health(_request: Request) -> Response:
+    return PlainTextResponse("ok", headers={"cache-control": "no-store"})
+
+
+async def _ready(parts: Parts, _request: Request) -> Response:
+    """Answer 200 if every part can be read, 503 with the names of those that can't; never why, which is in the log."""
+    answers = {}
+    for name, read in parts.items():
+        try:
+            with anyio.fail_after(READY_S):
+                await read()
+            answers[name] = "ok"
+        except Exception:
+            logger.warning("not ready: the %s cannot be read", name, exc_info=True)
+            answers[name] = "unavailable"
+    ready = all(one == "ok" for one in answers.values())
+    return JSONResponse({"ready": ready, **answers}, 200 if ready else 503, {"cache-control": "no-store"})
+
+
+async def serve_http(
+    server: ForgeServer,
+    address: HttpAddress,
+    access: HttpAccess = THIS_MACHINE,
+    parts: Parts | None = None,
+) -> None:
     """Log the address and serve until a signal that ends programs."""
     with bound(address) as listening:
         config = http_limits.bounded(
-            http_app(server), http_limits.MCP, log_level="warning", timeout_graceful_shutdown=ENDING_S
+            http_app(server, access, parts),
+            http_limits.MCP,
+            log_level="warning",
+            timeout_graceful_shutdown=ENDING_S,
+            ssl_certfile=access.certificate,
+            ssl_keyfile=access.key,
         )
         running = uvicorn.Server(config)
-        where = f"http://{HttpAddress(address.host, listening.getsockname()[1])}{PATH}"
+        scheme = "https" if access.certificate else "http"
+        where = f"{scheme}://{HttpAddress(address.host, listening.getsockname()[1])}{PATH}"
         if sys.platform == "win32":
             logger.info("serving %s", where)
             await running.serve(sockets=[listening])

@@ -26,7 +26,7 @@ from mcp_server.protocol.resources import add_resources
 from mcp_server.protocol.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.protocol.tasks.sdk_hooks import Seams
 from mcp_server.toolsets.spec import AnySpec
-from mcp_server.transport.tokens import bearer, user_of
+from mcp_server.transport.sign_in.bearer import bearer, user_of
 
 QUESTION_S = 3600.0
 """How long a person has to answer a form."""

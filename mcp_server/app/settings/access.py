@@ -1,9 +1,10 @@
-"""How the language model is reached, and the limits that the settings put on that."""
+"""How the language model is reached, and how clients reach the server, with the limits that the settings put on that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 
 from mcp_server.app.settings.values import LanguageModelName, ModelPrice
 
@@ -29,3 +30,43 @@ class ModelAccess:
     run_cost: Decimal | None = None
     run_day_tokens: int | None = None
     run_day_cost: Decimal | None = None
+
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """Who may connect over HTTP, and how. With a `url`, by which other machines reach the server, every request needs a token.
+
+    `hosts` and `origins` are allowed besides those of the URL. With `certificate` and `key` the server speaks TLS itself.
+    """
+
+    url: str | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def origin(self) -> str | None:
+        """The scheme, host and port of the URL."""
+        return None if self.url is None else "/".join(self.url.split("/")[:3])
+
+    def allowed_hosts(self) -> list[str]:
+        """Return the values that a request's `Host` may have; `:*` stands for any port. The names of loopback always may."""
+        found = [*LOOPBACK_NAMES, *(f"{name}:*" for name in LOOPBACK_NAMES), *self.hosts]
+        if self.origin is not None:
+            scheme, _, host = self.origin.partition("://")
+            found += [host, f"{host}:{443 if scheme == 'https' else 80}"]
+        return found
+
+    def allowed_origins(self) -> list[str]:
+        """Return the values that a request's `Origin` may have. Pages on this machine may call only a server for this machine."""
+        if self.origin is not None:
+            return [self.origin, *self.origins]
+        return [*(f"http://{name}{port}" for name in LOOPBACK_NAMES for port in ("", ":*")), *self.origins]
+
+
+THIS_MACHINE = HttpAccess()
+"""Programs on this machine, and nobody else."""

@@ -275,7 +275,12 @@ def _check_certificates(environ: Mapping[str, str], values: Mapping[str, object]
             # libpq: PGSSLROOTCERT=system names no file but the certificates of the system.
             if part and not Path(part).is_absolute() and (name, part) != ("PGSSLROOTCERT", "system"):
                 raise _relative(name, part)
-    certificates = {"FORGE_MEILI_CA", *(service.certificates for service in SERVICE_VARIABLES.values())}
+    certificates = {
+        "FORGE_MEILI_CA",
+        "FORGE_TLS_CERTIFICATE",
+        "FORGE_TLS_KEY",
+        *(service.certificates for service in SERVICE_VARIABLES.values()),
+    }
     for variable in VARIABLES:
         file = values.get(variable.field)
         if variable.name in certificates and isinstance(file, Path) and file.is_file():

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from knowledge.state.quota.bounds import Quotas
 from mcp_server.app.settings import values
-from mcp_server.app.settings.access import ModelAccess
+from mcp_server.app.settings.access import HttpAccess, ModelAccess
 from mcp_server.app.settings.editor_link import EDITORS, EditorLink, editor_link
 from mcp_server.app.settings.services import (
     SERVICE_VARIABLES,
@@ -69,8 +69,43 @@ class Settings:
     http: HttpAddress | None = setting(
         "FORGE_HTTP",
         values.http_address,
-        "Serve Streamable HTTP on HOST:PORT (loopback only) instead of stdio. `stdio` overrides an address in the file.",
+        (
+            "Serve Streamable HTTP on HOST:PORT instead of stdio. An address that other machines can reach needs FORGE_HTTP_URL. "
+            "`stdio` overrides an address in the file."
+        ),
         shown="stdio",
+    )
+    http_url: str | None = setting(
+        "FORGE_HTTP_URL",
+        values.http_url,
+        (
+            "The address at which clients reach the server, for example `https://forge.example.com/mcp`. With it every request needs "
+            "a token ([guide](../guides/serve-a-team.md))."
+        ),
+        shown="none: this machine only, and requests without a token may read and propose",
+    )
+    http_hosts: tuple[str, ...] = setting(
+        "FORGE_HTTP_HOSTS",
+        values.host_names,
+        "Comma-separated further hosts that a request's `Host` may name, such as `forge.internal:8321`; `:*` for any port.",
+        default=(),
+        shown="that of FORGE_HTTP_URL, and the names of loopback",
+    )
+    http_origins: tuple[str, ...] = setting(
+        "FORGE_HTTP_ORIGINS",
+        values.origins,
+        "Comma-separated further origins of web pages that may call the server, such as `https://app.example.com`.",
+        default=(),
+        shown="that of FORGE_HTTP_URL; without it, those of loopback",
+    )
+    tls_certificate: Path | None = setting(
+        "FORGE_TLS_CERTIFICATE",
+        values.path,
+        "A file with the server's certificate and its chain (PEM). With FORGE_TLS_KEY the server speaks TLS itself.",
+        shown="none: a proxy in front does TLS, or only this machine calls",
+    )
+    tls_key: Path | None = setting(
+        "FORGE_TLS_KEY", values.path, "The file with the private key of that certificate (PEM, without a passphrase)."
     )
     toolsets: tuple[str, ...] | None = setting(
         "FORGE_TOOLSETS",
@@ -597,6 +632,11 @@ class Settings:
     def quotas(self) -> Quotas:
         """Limits on what one principal may store, and how fast."""
         return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys, self.quota_runs)
+
+    @property
+    def http_access(self) -> HttpAccess:
+        """Who may connect over HTTP, and how."""
+        return HttpAccess(self.http_url, self.http_hosts, self.http_origins, self.tls_certificate, self.tls_key)
 
     @property
     def plane(self) -> PlaneAccess | None:

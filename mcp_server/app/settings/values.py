@@ -32,6 +32,11 @@ class HttpAddress:
     host: str
     port: int
 
+    @property
+    def loopback(self) -> bool:
+        """Whether only programs on this machine can reach it."""
+        return self.host in LOOPBACK
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
@@ -116,14 +121,13 @@ def metrics_token(text: str) -> str:
 
 
 def http_address(text: str) -> HttpAddress | None:
-    """Return the loopback address to listen at; None for `stdio`."""
+    """Return the address to listen at; None for `stdio`."""
     if text.strip() == "stdio":
         return None
     found = _host_and_port(text, "127.0.0.1:8321, nor stdio")
-    host = found.host
-    if host not in LOOPBACK:
+    if not re.fullmatch(r"[0-9A-Za-z.:_-]+", found.host):
         raise ValueError(
-            f"{host!r} is not this machine; without sign-in only loopback is served (127.0.0.1, localhost, ::1)"
+            f"{found.host[:60]!r} is no name or address of this machine; 0.0.0.0 is all its IPv4 addresses"
         )
     return found
 
@@ -268,6 +272,40 @@ def public_url(text: str) -> str:
     # The page's own links begin at the root.
     if found.count("/") > len("//"):
         raise ValueError("it has a path; the site needs its own host name, for example https://forge.example.com")
+    return found
+
+
+def http_url(text: str) -> str:
+    """Return the address at which clients reach the MCP endpoint, without a slash at its end, its host in lower case."""
+    found = server_url(
+        text, example="https://forge.example.com/mcp", key="no setting; clients send their token in a header"
+    )
+    scheme, _, rest = found.partition("://")
+    host, slash, endpoint = rest.partition("/")
+    if scheme != "https" and re.sub(r":\d+$", "", host) not in ("127.0.0.1", "localhost", "[::1]"):
+        raise ValueError("clients send tokens there, so it must begin with https://")
+    return f"{scheme}://{host.lower()}{slash}{endpoint}"
+
+
+def host_names(text: str) -> tuple[str, ...]:
+    """Return the hosts that requests may name, each with its port if it has one."""
+    found = names(text)
+    for name in found:
+        if not re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[0-9A-Za-z._-]+)(:(\d{1,5}|\*))?", name):
+            raise ValueError(
+                f"{name[:60]!r} is no host, such as forge.internal or forge.internal:8321 (`:*` for any port)"
+            )
+    return found
+
+
+def origins(text: str) -> tuple[str, ...]:
+    """Return the origins of web pages that may call the server."""
+    found = names(text)
+    for name in found:
+        if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:]+\]|[0-9A-Za-z._-]+)(:\d{1,5})?", name):
+            raise ValueError(
+                f"{name[:60]!r} is no origin, such as https://app.example.com: no path, no slash at the end"
+            )
     return found
 
 

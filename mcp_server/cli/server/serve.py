@@ -25,7 +25,7 @@ default of 700, a merge spent a fifth of its time on this.
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("--http", metavar="HOST:PORT", help="serve Streamable HTTP on loopback instead of stdio")
+    parser.add_argument("--http", metavar="HOST:PORT", help="serve Streamable HTTP instead of stdio")
     parser.add_argument("--toolsets", metavar="A,B", help="list only these toolsets (trust is always listed)")
     parser.add_argument("--read-only", action="store_const", const="true", help="list only tools that read")
 
@@ -56,8 +56,13 @@ async def _serve(settings: Settings) -> None:
         gc.freeze()  # modules loaded by now stay, so the collector need not look through them again
         if settings.http is not None:
             from mcp_server.transport.http import serve_http  # a web server, which stdio does not need
+            from mcp_server.transport.sign_in.start import require_sign_in
 
-            await serve_http(server, settings.http)
+            access, state = settings.http_access, app.base.state
+            await require_sign_in(settings.http, access, state, app.services.now)
+            await serve_http(
+                server, settings.http, access, {"state": state.last_event, "index": app.base.index.progress}
+            )
             return
         from mcp_server.transport.stdio import serve_stdio
 

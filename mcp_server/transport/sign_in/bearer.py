@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -20,6 +20,9 @@ logger = logging.getLogger("knowledge_forge")
 IN_ADDRESS = (
     "send the token in the `Authorization` header: addresses end up in logs and histories, so replace this token"
 )
+MISSING = "this server needs a token in the `Authorization` header: `Bearer ...`. Ask the person who runs it for one"
+UNKNOWN_NOW = "the server cannot check tokens right now; try again in a moment"
+RETRY_S = 5
 Named = Callable[[str], Awaitable[Principal]]
 """From a token to its principal; raises UnknownSecret for a token that belongs to nobody."""
 
@@ -39,6 +42,16 @@ def refusal(why: str) -> JSONResponse:
     return JSONResponse(problem, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
 
 
+def missing() -> JSONResponse:
+    """Return the answer to a request without a token, where one is required. It names no error: the client made no mistake yet."""
+    return JSONResponse({"error_description": MISSING}, 401, {"WWW-Authenticate": "Bearer"})
+
+
+def unknown_now() -> JSONResponse:
+    """Return the answer if nobody can tell now whether a token is valid."""
+    return JSONResponse({"error_description": UNKNOWN_NOW}, 503, {"Retry-After": str(RETRY_S)})
+
+
 def user_of(scope: Mapping[str, Any]) -> str | None:
     """Return the id of the principal whose token `KnownTokens` found in the request, None if there was none."""
     user = scope.get("user")
@@ -46,30 +59,40 @@ def user_of(scope: Mapping[str, Any]) -> str | None:
 
 
 class KnownTokens:
-    """Passes on requests without `Authorization` and those with a valid credential; all others are answered with 401.
+    """Passes on requests with a valid credential, and without `required` also those without `Authorization`; answers others with 401.
+
+    Requests for the paths of `but` are passed on as they are.
 
     The principal is set as the request's user: the SDK keeps a session to the user that opened it.
     """
 
-    def __init__(self, app: ASGIApp, *, named: Named) -> None:
-        self._app, self._named = app, named
+    def __init__(self, app: ASGIApp, *, named: Named, required: bool = False, but: Collection[str] = ()) -> None:
+        self._app, self._named, self._required, self._but = app, named, required, frozenset(but)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in self._but:
             await self._app(scope, receive, send)
             return
         if b"access_token=" in scope["query_string"].lower():
             await refusal(IN_ADDRESS)(scope, receive, send)
             return
-        if (token := bearer(Headers(scope=scope))) is not None:
+        token = bearer(Headers(scope=scope))
+        if token is None and self._required:
+            await missing()(scope, receive, send)
+            return
+        if token is not None:
             try:
                 principal = (await self._named(token)).id
             except UnknownSecret as error:
                 await refusal(str(error))(scope, receive, send)
                 return
-            except StorageError:  # the gate checks again, and refuses with a sentence that gives the reason
+            except StorageError:
                 logger.warning("cannot look up a bearer token now", exc_info=True)
+                if self._required:
+                    await unknown_now()(scope, receive, send)
+                    return
+                # Otherwise the gate checks again, and refuses with a sentence that gives the reason.
             else:
                 # Without the token, because a session would remember it.
                 access = AccessToken(token="", client_id=principal, scopes=[])

@@ -1,0 +1,1 @@
+"""Who may call over HTTP: tokens and what an answer says about them."""
