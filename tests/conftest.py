@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import shutil
 import signal
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     `--basetemp` names another place. What happens when the machine loses power is not tested, so nothing depends on a real disk.
     """
+    if config.getoption("numprocesses", None):
+        # Images often forbid bytecode. Then each worker rewrites the asserts of 500 files, which takes 20 s, and each process that a
+        # test starts compiles the program, which takes a second.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.option.basetemp or not IN_MEMORY.is_dir() or not os.access(IN_MEMORY, os.W_OK):
         return
     if shutil.disk_usage(IN_MEMORY).free < ENOUGH_BYTES:
@@ -41,6 +47,22 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="knowledge-forge-tests-", dir=IN_MEMORY))
     config.option.basetemp = str(folder / "pytest")
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let the workers of pytest-xdist share the compiling of a new checkout: they all collect the same files in the same order.
+
+    Each first imports a part of its own, and finds the other parts compiled when it collects them.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    places = [session.config.invocation_params.dir / arg.partition("::")[0] for arg in session.config.args]
+    files = sorted({file for place in places for file in place.rglob("test_*.py") if file.is_relative_to(TESTS)})
+    for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception):  # collecting it reports that
+            importlib.import_module(".".join(file.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
