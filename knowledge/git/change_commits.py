@@ -9,29 +9,40 @@ from dataclasses import dataclass, replace
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
-from knowledge.git.checkout import Checkout
+from knowledge.git.checkout import AT_ONCE, Checkout, some_of
 from knowledge.git.commit_records import CommitRecords
 from knowledge.git.working_files import WorkingFiles
 from knowledge.history.ports import Ledger
 from knowledge.history.timeline.timeline import Change
 
 MOST_COMMITS = 500
-"""The newest commits in which changes made outside the server are looked for."""
+"""The newest commits in which changes are looked for if the whole history takes too long."""
 LONGEST_S = 2.0
-"""How long that may take; a person waits for the list."""
+"""How long each look may take; a person waits for the list."""
+PLACES = ("HEAD", "--branches", "--remotes", "--tags")
 
 
 @dataclass(frozen=True, slots=True)
 class CommitOfChange:
-    """A commit with the name of its author; "" for an act, whose author is the change's own."""
+    """A commit with the name of its author; "" for an act, whose author is the change's own.
+
+    `former` is the commit that the server made, if history was rewritten since: it is on no branch. `id` then is the one that has
+    its text now, "" if there is none.
+    """
 
     id: str
     author: str = ""
+    former: str = ""
 
     @property
     def short(self) -> str:
         """The beginning of its id, as people write it."""
-        return self.id[:9]
+        return short(self.id)
+
+
+def short(commit: str) -> str:
+    """Return the beginning of a commit's id, as people write it."""
+    return commit[:9]
 
 
 class ChangeCommits:
@@ -47,16 +58,19 @@ class ChangeCommits:
             return {}
         made = await self._records.of([int(change.id) for change in changes if change.id.isdecimal()])
         found = {str(record): CommitOfChange(one.commit) for record, one in made.items() if one.commit}
-        outside = [change for change in changes if change.outside and change.id not in found]
-        states = [await self._state(checkout, change) for change in outside]
-        if any(states):
-            try:
-                there = await anyio.to_thread.run_sync(_committed, checkout)
-            except KnowledgeError:
-                there = {}
-            for change, state in zip(outside, states, strict=True):
+        lost = await anyio.to_thread.run_sync(_lost, checkout, [one.id for one in found.values()])
+        found |= {id_: CommitOfChange("", former=one.id) for id_, one in found.items() if one.id in lost}
+        wanted = [
+            change for change in changes if (change.outside and change.id not in found) or _is_lost(found, change)
+        ]
+        states = [await self._state(checkout, change) for change in wanted]
+        if paths := sorted({path for state in states for path, _ in state}):
+            there = await anyio.to_thread.run_sync(_committed, checkout, paths)
+            for change, state in zip(wanted, states, strict=True):
                 known = [there[one] for one in state if one in there]
-                if known:
+                if known and change.id in found:
+                    found[change.id] = replace(found[change.id], id=known[0].id)
+                elif known:
                     found[change.id] = known[0]
         return found
 
@@ -81,12 +95,41 @@ def _blobs(raw: bytes) -> Iterator[str]:
     yield hashlib.sha256(named).hexdigest()
 
 
-def _committed(checkout: Checkout) -> Mapping[tuple[str, str], CommitOfChange]:
-    """Return the newest commits by path and blob; a blob with `-` in front is that of a page that the commit removes."""
+def _is_lost(found: Mapping[str, CommitOfChange], change: Change) -> bool:
+    return change.id in found and not found[change.id].id
+
+
+def _lost(checkout: Checkout, commits: Sequence[str]) -> frozenset[str]:
+    """Return those of the commits that are on no branch, because history was rewritten; none if it takes too long to tell."""
     git = replace(checkout.git, longest_s=LONGEST_S)
-    form = "%x01%H%x02%an%x00"
-    asked = ("log", f"-n{MOST_COMMITS}", "--raw", "-z", "--no-renames", "--no-abbrev", f"--format={form}")
-    output = git.run(*asked, "HEAD", "--branches", "--remotes", codes=(0, 128)).output
+    names = sorted(set(commits))
+    try:
+        listed = git.run("cat-file", "--batch-check=%(objectname)", stdin="".join(f"{one}\n" for one in names).encode())
+        missing = {line.split()[0] for line in listed.output.decode().splitlines() if line.endswith(" missing")}
+        apart: set[str] = set()
+        for some in some_of([one for one in names if one not in missing]):
+            apart.update(git.run("rev-list", *some, "--not", *PLACES).output.decode().split())
+    except KnowledgeError:
+        return frozenset()
+    return frozenset(missing | apart.intersection(names))
+
+
+def _committed(checkout: Checkout, paths: Sequence[str]) -> Mapping[tuple[str, str], CommitOfChange]:
+    """Return the newest commit for each blob of these paths; a blob with `-` in front is that of a page that the commit removes."""
+    git = replace(checkout.git, longest_s=LONGEST_S)
+    # `-c` has of a merge only what is in neither of its parents.
+    asked = ("log", "--raw", "-c", "-z", "--no-renames", "--no-abbrev", "--format=%x01%H%x02%an%x00", *PLACES)
+    # Pages beyond what fits on a command line are found among those of all commits.
+    some = ["--full-history", "--", *paths] if len(paths) <= AT_ONCE else []
+    for limit in (some, [f"-n{MOST_COMMITS}"]):
+        try:
+            return _parsed(git.run(*asked, *limit, codes=(0, 128)).output)
+        except KnowledgeError:
+            continue
+    return {}
+
+
+def _parsed(output: bytes) -> Mapping[tuple[str, str], CommitOfChange]:
     found: dict[tuple[str, str], CommitOfChange] = {}
     commit = CommitOfChange("")
     fields = iter(output.decode("utf-8", "surrogateescape").split("\0"))
@@ -96,7 +139,10 @@ def _committed(checkout: Checkout) -> Mapping[tuple[str, str], CommitOfChange]:
             id_, _, author = head[1:].partition("\x02")
             commit = CommitOfChange(id_, author)
         elif head.startswith(":"):
-            _, _, old, new, status = head.split(" ")
-            path = next(fields, "")
-            found.setdefault((path, f"-{old}" if status == "D" else new), commit)
+            # Modes and blobs of each parent and of the commit: one more than there are colons, of each.
+            parents = len(head) - len(head.lstrip(":"))
+            *words, status = head[parents:].split(" ")
+            path, blobs = next(fields, ""), words[parents + 1 :]
+            gone = set(status) == {"D"}
+            found.setdefault((path, f"-{blobs[0]}" if gone else blobs[-1]), commit)
     return found

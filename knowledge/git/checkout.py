@@ -170,7 +170,7 @@ class Checkout:
     def entries(self, commit: str, paths: Sequence[str]) -> Mapping[str, TreeEntry]:
         """Return the files of the commit among these paths of the repository."""
         found: dict[str, TreeEntry] = {}
-        for some in _some_of(paths):
+        for some in some_of(paths):
             listed = self.git.run("ls-tree", "-z", "--full-tree", commit, "--", *some).output
             for line in _split(listed):
                 facts, _, path = line.partition("\t")
@@ -214,7 +214,7 @@ class Checkout:
     def indexed(self, paths: Sequence[str]) -> Mapping[str, IndexedFile]:
         """Return what the index has of these files; nothing for one that it has not, or describes in a form not known here."""
         found: dict[str, IndexedFile] = {}
-        for some in _some_of(paths):
+        for some in some_of(paths):
             for blob, path, s, ns in _INDEXED.findall(
                 self.git.run("ls-files", "--stage", "--debug", "-z", "--", *some).output
             ):
@@ -288,7 +288,7 @@ class Checkout:
                 commits.append(self._commit(tree, parent, part, (name, address)))
             left = {path: blob for part in parts for path, blob in part.files.items()}
             present = [path for path, blob in left.items() if blob and os.path.lexists(self.top / path)]
-            for some in _some_of(present):
+            for some in some_of(present):
                 # Only the times of files: one that an editor has changed since shows as changed.
                 self.git.run("add", "--refresh", "--", *some, index=copy, codes=(0, 1, 128))
             yield BuiltCommits(branch, commits, copy, _sum(copy), basis)
@@ -474,5 +474,6 @@ def _split(output: bytes) -> Iterator[str]:
     return (os.fsdecode(one) for one in output.split(b"\0") if one)
 
 
-def _some_of(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+def some_of(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield them in parts that fit on a command line."""
     return (paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE))

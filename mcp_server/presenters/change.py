@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from knowledge.git.change_commits import CommitOfChange
+from knowledge.git.change_commits import CommitOfChange, short
 from knowledge.history.timeline.timeline import Change, ChangedPage
 from knowledge.history.timestamps import utc_text
 
@@ -21,12 +21,17 @@ _OUTCOMES = {
 
 def change_fields(change: Change, commit: CommitOfChange | None = None) -> Mapping[str, Any]:
     """Return the change as JSON fields; `commit` is its Git commit, if it is known."""
-    committed = {"commit": commit.id, "commit_author": commit.author} if commit else {"commit": "", "commit_author": ""}
+    commit = commit or CommitOfChange("")
+    committed = {"commit": commit.id, "commit_author": commit.author, "commit_former": commit.former}
     return {**asdict(change), "at": utc_text(change.at), "outside": change.outside, **committed}
 
 
 def committed(commit: CommitOfChange) -> str:
     """Return the commit of a change in a few words: `commit 1a2b3c4d5`, `commit 1a2b3c4d5 by Bob`."""
+    if commit.former and not commit.id:
+        return f"commit {short(commit.former)}, no longer on any branch"
+    if commit.former:
+        return f"commit {commit.short}, rewritten from {short(commit.former)}"
     return f"commit {commit.short}" + (f" by {commit.author}" if commit.author else "")
 
 

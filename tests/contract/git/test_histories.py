@@ -94,6 +94,56 @@ async def test_a_switch_of_branches_is_changes_made_outside_that_name_their_comm
         assert all(host.text(path) == text for path, text in pages.items())
 
 
+async def test_a_commit_is_found_below_any_number_of_newer_ones(repository: Repository) -> None:
+    async with connected(repository) as host:
+        await host.revision(PLAN)
+        repository.write(PLAN, repository.text(PLAN).replace("slow", "late"))
+        repository.commit("The vendor")
+        theirs = repository.log("%H")[0].strip()
+        stream = "".join(
+            f"commit refs/heads/main\ncommitter Ann <a@b.c> {1_800_000_000 + number} +0000\ndata 1\nx\n"
+            + (f"from {theirs}\n" if not number else "")
+            + f"M 644 inline log.txt\ndata {len(str(number))}\n{number}\n"
+            for number in range(700)
+        )
+        repository.git("fast-import", "--quiet", stdin=stream.encode())
+        repository.git("reset", "-q", "--hard")
+        assert [commit for _, commit in await listed(host, PLAN)][:1] == [f"commit {theirs[:9]} by Ann Example"]
+
+
+async def test_text_that_only_a_merge_commit_has_is_found_in_it(repository: Repository) -> None:
+    async with connected(repository) as host:
+        await host.revision(PLAN)
+        repository.git("checkout", "-q", "-b", "work")
+        repository.write(PLAN, repository.text(PLAN).replace("slow", "late"))
+        repository.commit("Late")
+        repository.git("checkout", "-q", "main")
+        repository.write(PLAN, repository.text(PLAN).replace("slow", "lazy"))
+        repository.commit("Lazy")
+        repository.git("merge", "-q", "work", code=1)
+        repository.write(PLAN, PAGES[PLAN].replace("slow", "late and lazy"))
+        repository.commit("Both")
+        both = repository.log("%H")[0].strip()
+        assert [commit for _, commit in await listed(host, PLAN)][:1] == [f"commit {both[:9]} by Ann Example"]
+
+
+async def test_commits_of_rewritten_history_are_said_to_be_gone_or_found_by_their_text(repository: Repository) -> None:
+    async with connected(repository) as host:
+        await edit(host, "Friday", "Monday")
+    ours = repository.log("%H")[0].strip()[:9]
+    repository.git("commit", "-q", "--amend", "-m", "My own words")
+    amended = repository.log("%H")[0].strip()[:9]
+    async with connected(repository) as host:
+        assert [commit for _, commit in await listed(host, PLAN)][:1] == [f"commit {amended}, rewritten from {ours}"]
+        repository.git("reset", "-q", "--hard", "HEAD~1")
+        repository.git("commit", "-q", "--allow-empty", "-m", "Something else")
+        commits = {change.id: commit for change, commit in await listed(host, PLAN)}
+        assert f"commit {ours}, no longer on any branch" in commits.values()
+        repository.git("reflog", "expire", "--expire=now", "--all")
+        repository.git("gc", "-q", "--prune=now")
+        assert {change.id: commit for change, commit in await listed(host, PLAN)} == commits
+
+
 async def test_without_a_repository_there_are_no_commits(repository: Repository) -> None:
     plain = replace(settings_of(repository), kb=repository.folder.parent / "plain", state_dir=repository.folder / "x")
     plain.kb.mkdir()
