@@ -415,7 +415,7 @@ async def test_a_form_without_the_token_of_its_session_undoes_nothing(place: Pla
         ({"change": "999"}, 404, "999"),
         ({"change": "<script>"}, 404, "&lt;script&gt;"),
         ({"host": "laptop", "since": "soon"}, 422, "is not a time: write today"),
-        ({"host": "nobody", "since": "2026-01-01"}, 422, "has changed nothing since then"),
+        ({"host": "nobody", "since": "2026-01-01"}, 422, "No change of nobody since then is left to undo"),
     ],
 )
 async def test_an_undo_of_nothing_is_said_in_words(place: Place, asked: dict[str, str], status: int, says: str) -> None:
