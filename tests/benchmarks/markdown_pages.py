@@ -37,6 +37,9 @@ class EveryPage:
     def file(self, target: str) -> str:
         return target
 
+    def inside(self, _target: str) -> EveryPage:
+        return self
+
     def embedded(self, _target: str) -> None:
         return None
 

@@ -260,15 +260,17 @@ class _Site:
 class _SiteLinks:
     """The links of one page, as `PageLinks` of the renderer: relative addresses of other files of the site."""
 
-    def __init__(self, vault: Vault, catalogue: PageCatalogue, places: SitePlaces, document: Document) -> None:
+    def __init__(
+        self, vault: Vault, catalogue: PageCatalogue, places: SitePlaces, document: Document, here: str = ""
+    ) -> None:
         self._vault, self._catalogue, self._places, self._document = vault, catalogue, places, document
-        self._here = places.pages[document.path]
+        self._here = here or places.pages[document.path]
         self._wiki = {link.path for link in document.page_links if link.wiki}
 
     def page(self, target: str) -> str | None:
         """Return the address of the page or folder that the target means, None if the site has none."""
         path, _, anchor = target.partition("#")
-        found = self._found(path.strip())
+        found = self._found(path.strip()) if path.strip() else self._document.path
         if found in self._places.pages:
             return relative(self._here, self._places.pages[found], anchor_named(anchor))
         return relative(self._here, self._places.folders[found]) if found in self._places.folders else None
@@ -280,12 +282,23 @@ class _SiteLinks:
 
     def embedded(self, target: str) -> str | None:
         """Return the text of the page, section or block; None if there is none."""
-        path, _, anchor = target.partition("#")
-        found = self._found(path.strip()) if path.strip() else self._document.path
+        document = self._embedded_page(target)
+        return None if document is None else part_named(document, target.partition("#")[2])
+
+    def inside(self, target: str) -> _SiteLinks:
+        """Return the links of the embedded page, from the file of the page around it."""
+        document = self._embedded_page(target)
+        if document is None:
+            return self
+        return _SiteLinks(self._vault, self._catalogue, self._places, document, self._here)
+
+    def _embedded_page(self, target: str) -> Document | None:
+        path = target.partition("#")[0].strip()
+        found = self._found(path) if path else self._document.path
         if found not in self._places.pages or not is_markdown(found):
             return None
         raw = self._vault.read(found).raw
-        return part_named(parse(found, raw), anchor) if len(raw) <= LONGEST_EMBEDDED else None
+        return parse(found, raw) if len(raw) <= LONGEST_EMBEDDED else None
 
     def _found(self, path: str) -> str:
         """Return the page, file or folder; a name that is no path and no page of the site is not found."""

@@ -20,11 +20,15 @@ Answers = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class KnownLinks:
-    """`PageLinks` as tables: addresses of pages and files, and embedded texts, by target; None and absent ones are missing."""
+    """`PageLinks` as tables: addresses of pages and files, and embedded texts, by target; None and absent ones are missing.
+
+    `inner` are the same of the embedded pages, by the target that embeds each.
+    """
 
     pages: Answers = field(default_factory=dict)
     files: Answers = field(default_factory=dict)
     texts: Answers = field(default_factory=dict)
+    inner: Mapping[str, KnownLinks] = field(default_factory=dict)
 
     def page(self, target: str) -> str | None:
         """Return the address of a page, None if it is missing."""
@@ -38,18 +42,40 @@ class KnownLinks:
         """Return the text to embed, None if it is missing."""
         return self.texts.get(target)
 
+    def inside(self, target: str) -> KnownLinks:
+        """Return the links of the page that is embedded by this target."""
+        return self.inner.get(target, NOTHING_KNOWN)
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether there is a text to embed, on any level."""
+        return any(self.texts.values()) or any(one.has_texts for one in self.inner.values())
+
     def and_also(self, more: KnownLinks) -> KnownLinks:
         """Return both together."""
-        return KnownLinks({**self.pages, **more.pages}, {**self.files, **more.files}, {**self.texts, **more.texts})
+        inner = {target: self.inside(target).and_also(found) for target, found in more.inner.items()}
+        return KnownLinks(
+            {**self.pages, **more.pages},
+            {**self.files, **more.files},
+            {**self.texts, **more.texts},
+            {**self.inner, **inner},
+        )
+
+
+NOTHING_KNOWN = KnownLinks()
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenTargets:
-    """Targets as a page has them, each once: what `PageLinks.page`, `file` and `embedded` are asked."""
+    """Targets as a page has them, each once: what `PageLinks.page`, `file` and `embedded` are asked.
+
+    `inner` are those of embedded pages, by the target that embeds each.
+    """
 
     pages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     embedded: tuple[str, ...] = ()
+    inner: Mapping[str, WrittenTargets] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +110,7 @@ async def rendered(text: str, look_up: LookUp, apart: RendersApart, part: PageSl
     for _ in range(DEEPEST_EMBED + 1):
         more = await look_up(await apart(unknown_targets, order, size=size))
         order = RenderOrder(text, order.links.and_also(more), part)
-        if not any(more.texts.values()):
+        if not more.has_texts:
             break
     return await apart(render_order, order, size=size)
 
@@ -93,12 +119,7 @@ def unknown_targets(order: RenderOrder) -> WrittenTargets:
     """Return the targets of the page, and of the embedded texts that are known, that are not in `order.links`."""
     asked = _Asked(order.links)
     render(order.text, asked, part=order.part)
-    known = order.links
-    return WrittenTargets(
-        tuple(target for target in asked.pages if target not in known.pages),
-        tuple(target for target in asked.files if target not in known.files),
-        tuple(target for target in asked.texts if target not in known.texts),
-    )
+    return asked.unknown()
 
 
 def render_order(order: RenderOrder) -> RenderedPage:
@@ -114,6 +135,7 @@ class _Asked:
         self.pages: dict[str, None] = {}
         self.files: dict[str, None] = {}
         self.texts: dict[str, None] = {}
+        self.inner: dict[str, _Asked] = {}
 
     def page(self, target: str) -> str | None:
         self.pages[target] = None
@@ -126,3 +148,14 @@ class _Asked:
     def embedded(self, target: str) -> str | None:
         self.texts[target] = None
         return self._known.embedded(target)
+
+    def inside(self, target: str) -> _Asked:
+        return self.inner.setdefault(target, _Asked(self._known.inside(target)))
+
+    def unknown(self) -> WrittenTargets:
+        return WrittenTargets(
+            tuple(target for target in self.pages if target not in self._known.pages),
+            tuple(target for target in self.files if target not in self._known.files),
+            tuple(target for target in self.texts if target not in self._known.texts),
+            {target: asked.unknown() for target, asked in self.inner.items()},
+        )

@@ -13,7 +13,7 @@ class PageLinks(Protocol):
     """Where the links of one page lead.
 
     A target is plain text: percent encoding and escapes are resolved, except in front of an anchor, where `#` separates. Links
-    inside the page itself (`#Heading`, `#^block`) are not asked about.
+    inside the page itself (`#Heading`, `#^block`) are not asked about, only those of an embedded page.
     """
 
     def page(self, target: str) -> str | None:
@@ -29,6 +29,10 @@ class PageLinks(Protocol):
 
     def embedded(self, target: str) -> str | None:
         """Return the Markdown of the page, section or block that is embedded, None if there is none."""
+        ...
+
+    def inside(self, target: str) -> PageLinks:
+        """Return the links of the page that is embedded by this target: what is written there is meant from there."""
         ...
 
 

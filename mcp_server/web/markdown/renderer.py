@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from markdown_it.token import Token
@@ -63,8 +64,10 @@ def render(
         tokens = _parsed(shown_text, steps, env)
     except TooManySteps:
         return RenderedPage(front.metadata, tuple(_source_of(lines, first, end)), outline, next=after)
-    embeds = _Embeds(links, tags, steps)
-    writer = HtmlWriter(links, own, tags, embeds.html, lines, footnotes_in(env), steps, first - len(repeated), first)
+    embeds = _Embeds(tags, steps)
+    writer = HtmlWriter(
+        links, own, tags, partial(embeds.html, links), lines, footnotes_in(env), steps, first - len(repeated), first
+    )
     shown = tuple(RenderedBlock(one, last, _block(one, html)) for one, last, html in writer.blocks(tokens))
     notes = Markup(writer.notes(elsewhere))  # noqa: S704 - cleaned by the writer
     return RenderedPage(front.metadata, shown, outline, notes, after)
@@ -74,16 +77,15 @@ def render(
 class _Embeds:
     """Renders what pages embed: a few levels, no page inside itself, no more text than a page may have."""
 
-    links: PageLinks
     tags: TagAddress
     steps: ParserSteps
     left: int = MOST_EMBEDDED
     count: int = MOST_EMBEDS
     _open: list[str] = field(default_factory=list)
 
-    def html(self, target: str) -> str | None:
-        """Return the embedded text as HTML, or why it is not shown; None if there is none."""
-        text = self.links.embedded(target)
+    def html(self, links: PageLinks, target: str) -> str | None:
+        """Return the text that `target` embeds on the page of `links` as HTML, or why it is not shown; None if there is none."""
+        text = links.embedded(target)
         if text is None:
             return None
         if text in self._open:
@@ -102,9 +104,9 @@ class _Embeds:
             return as_source("\n".join(body))
         self._open.append(text)
         # Its ids would be those of the page around it, so it has none.
-        writer = HtmlWriter(
-            self.links, PageAnchors(), self.tags, self.html, body, footnotes_in(env), self.steps, has_ids=False
-        )
+        inner = links.inside(target)
+        embed, notes = partial(self.html, inner), footnotes_in(env)
+        writer = HtmlWriter(inner, PageAnchors(), self.tags, embed, body, notes, self.steps, has_ids=False)
         html = "".join(part for _, _, part in writer.blocks(tokens))
         self._open.pop()
         return html + writer.notes()

@@ -388,7 +388,7 @@ class HtmlWriter:
     def _to(self, target: str, title: str = "") -> tuple[str, str]:
         """Return the opening and closing tags of a link to a page or file of the knowledge base."""
         shown = f' title="{attribute(title)}"' if title else ""
-        if target.startswith("#"):
+        if target.startswith("#") and self.has_ids:
             own = self.anchors.address(target)
             if own is None:
                 return _MISSING.format(attribute(f"There is no {target} on this page")), "</span>"

@@ -34,6 +34,7 @@ class SiteLinks:
         self._wiki = {link.path for link in document.page_links if link.wiki}
         self._led = dict(led)
         self._texts: dict[str, Document | None] = {}
+        self._inside: dict[str, SiteLinks] = {}
         self._files: dict[str, str | None] = {}
         self._named: Mapping[str, Sequence[str]] | None = None
 
@@ -47,7 +48,7 @@ class SiteLinks:
     def page(self, target: str) -> str | None:
         """Return the address of the page or folder that the target means; None if there is none."""
         path, _, anchor = target.partition("#")
-        found = self._found(path.strip())
+        found = self._found(path.strip()) if path.strip() else self._path
         if not found:
             return None
         return page_address(found, anchor_named(anchor)) if is_markdown(found) else folder_address(found.rstrip("/"))
@@ -63,24 +64,38 @@ class SiteLinks:
 
     def embedded(self, target: str) -> str | None:
         """Return the text of the page, section or block; None if there is none."""
-        path, _, anchor = target.partition("#")
-        found = self._found(path.strip()) if path.strip() else self._path
+        document = self._embedded_page(target)
+        return None if document is None else part_named(document, target.partition("#")[2])
+
+    def inside(self, target: str) -> SiteLinks:
+        """Return the links of the embedded page, which are looked up one by one: mostly a section is embedded that has few."""
+        document = self._embedded_page(target)
+        if document is None or document.path == self._path:
+            return self
+        if document.path not in self._inside:
+            self._inside[document.path] = SiteLinks(self._services, document, {})
+        return self._inside[document.path]
+
+    def _embedded_page(self, target: str) -> Document | None:
+        path = target.partition("#")[0].strip()
+        found = self._found(path) if path else self._path
         if not found or not is_markdown(found):
             return None
         if found not in self._texts:
             self._texts[found] = anyio.from_thread.run(self._document, found)
-        document = self._texts[found]
-        return None if document is None else part_named(document, anchor)
+        return self._texts[found]
 
     async def known(self, targets: WrittenTargets) -> KnownLinks:
         """Return what the targets lead to, for a page that another process renders."""
-        return await anyio.to_thread.run_sync(self._known, targets)
+        return await anyio.to_thread.run_sync(self.all_of, targets)
 
-    def _known(self, targets: WrittenTargets) -> KnownLinks:
+    def all_of(self, targets: WrittenTargets) -> KnownLinks:
+        """Return what the targets lead to, with those of embedded pages."""
         return KnownLinks(
             {target: self.page(target) for target in targets.pages},
             {target: self.file(target) for target in targets.files},
             {target: self.embedded(target) for target in targets.embedded},
+            {target: self.inside(target).all_of(asked) for target, asked in targets.inner.items()},
         )
 
     def _found(self, path: str) -> str:

@@ -174,6 +174,15 @@ def test_attachments_that_could_run_something_are_shown_as_text(ann: Person) -> 
     }
 
 
+def test_links_of_an_embedded_page_lead_where_they_lead_on_that_page(ann: Person) -> None:
+    inner = "# Inner\n\n[more](more.md) [[#Part]]\n\n## Part\n"
+    write(ann, {"outer.md": "# Outer\n\n![[deep/inner]]\n", "deep/inner.md": inner, "deep/more.md": "# More\n"})
+    write(ann, {"more.md": "# Another\n"})
+    links = read(exported(ann) / "pages" / "outer.html").links
+    assert {"deep/more.html", "deep/inner.html#part"} <= {link.removeprefix("../pages/") for link in links}, links
+    assert "more.html" not in links
+
+
 def test_excluded_pages_are_nowhere_in_the_site(ann: Person) -> None:
     write(
         ann,

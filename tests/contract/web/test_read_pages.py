@@ -110,6 +110,32 @@ async def test_a_page_is_rendered_with_its_links_its_pictures_and_what_it_embeds
     assert re.findall(r"<h1[^>]*>", html) == ['<h1 id="rich">'], "the title is there once, and links to it still work"
 
 
+async def test_links_of_an_embedded_page_lead_where_they_lead_on_that_page(place: Place) -> None:
+    """As Obsidian does: a relative link is relative to the note that it is written in."""
+    kb = place.settings.kb
+    for folder in ("", "kitchen/", "kitchen/deep/"):
+        (kb / folder).mkdir(exist_ok=True)
+        (kb / f"{folder}more.md").write_text(f"# More in {folder}\n", encoding="utf-8")
+        (kb / f"{folder}cup.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    inner = "# Inner\n\n[up](../more.md) [cup](cup.png) [[#Part]]\n\n## Part\n"
+    (kb / "kitchen/deep/inner.md").write_text(inner, encoding="utf-8")
+    middle = "# Middle\n\n[here](more.md) ![](cup.png)\n\n![[deep/inner]]\n"
+    (kb / "kitchen/middle.md").write_text(middle, encoding="utf-8")
+    outer = "# Outer\n\n[mine](more.md)\n\n![[kitchen/middle]]\n"
+    (kb / "outer.md").write_text(outer, encoding="utf-8")
+    await place.indexed()
+    html = await (await place.visitor()).look(page_address("outer.md"))
+    for address, words in (
+        ("more.md", "mine"),
+        ("kitchen/more.md", "here"),
+        ("kitchen/more.md", "up"),
+        ("kitchen/deep/inner.md#part", "Part"),
+    ):
+        assert re.search(rf'<a href="/page\?path={address}">{words}</a>', html), words
+    assert '<img src="/file?path=kitchen/cup.png"' in html
+    assert re.search(r'href="/file\?path=kitchen/deep/cup.png">cup<', html)
+
+
 async def test_a_page_that_was_just_written_is_linked_before_it_is_indexed(place: Place) -> None:
     await place.indexed()
     (place.settings.kb / "new.md").write_text("# New\n", encoding="utf-8")

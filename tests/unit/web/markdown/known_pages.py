@@ -24,6 +24,9 @@ class KnownPages:
     def embedded(self, target: str) -> str | None:
         return self._embedded.get(target)
 
+    def inside(self, _target: str) -> KnownPages:
+        return self
+
 
 def page_of(text: str, **embedded: str) -> RenderedPage:
     """Return the text as a page."""

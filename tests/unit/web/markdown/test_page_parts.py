@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from functools import partial
 
 from knowledge.offload import InlineRunner
@@ -116,6 +117,7 @@ async def looked_up(targets: WrittenTargets) -> KnownLinks:
         {target: known.page(target) for target in targets.pages},
         {target: known.file(target) for target in targets.files},
         {target: known.embedded(target) for target in targets.embedded},
+        {target: await looked_up(inner) for target, inner in targets.inner.items()},
     )
 
 
@@ -123,6 +125,25 @@ async def test_targets_of_embedded_texts_are_looked_up_too() -> None:
     page = await rendered("![[one]]", looked_up, partial(InlineRunner().run, what="this page"))
     assert "the end" in page.blocks[0].html
     assert 'href="/page?path=guide"' in page.blocks[0].html
+
+
+async def test_what_an_embedded_page_links_to_is_looked_up_from_there() -> None:
+    async def by_folder(targets: WrittenTargets, folder: str = "") -> KnownLinks:
+        texts = {"": {"a/one": "[[x]] [[#Part]]\n\n![[b/two]]"}, "a/": {"b/two": "[[x]]"}}.get(folder, {})
+        return KnownLinks(
+            {target: f"/{folder}{target}" for target in targets.pages},
+            {},
+            {target: texts.get(target) for target in targets.embedded},
+            {
+                target: await by_folder(inner, f"{folder}{target.rpartition('/')[0]}/")
+                for target, inner in targets.inner.items()
+            },
+        )
+
+    page = await rendered("[[x]]\n\n![[a/one]]", by_folder, partial(InlineRunner().run, what="this page"))
+    html = "".join(block.html for block in page.blocks)
+    assert re.findall(r'href="([^"]+x)"', html) == ["/x", "/a/x", "/a/b/x"]
+    assert 'href="/a/#Part"' in html, "a heading of the embedded page is there, not on the page around it"
 
 
 async def test_a_long_page_is_rendered_by_a_worker_and_is_the_same() -> None:

@@ -100,6 +100,14 @@ def test_a_diagram_is_shown_as_its_source_with_a_caption() -> None:
     assert "<figcaption>Diagram in mermaid, shown as its source</figcaption>" in html
 
 
+def test_a_bar_of_a_wiki_link_in_a_table_needs_a_backslash() -> None:
+    """help.obsidian.md, "Advanced formatting syntax": aliases in a table need a backslash before the bar. In GFM a bar ends a cell."""
+    head = "| a | b |\n|---|---|\n"
+    assert '<td><a href="/page?path=guide">tea</a></td>' in html_of(head + "| [[guide\\|tea]] | z |")
+    assert "<td>[[guide</td>\n<td>tea]]</td>" in html_of(head + "| [[guide|tea]] | z |")
+    assert '<td><a href="/page?path=guide">guide</a></td>' in html_of(head + "| [[guide]] | z |")
+
+
 def test_an_embedded_page_is_shown_but_not_inside_itself() -> None:
     html = html_of("![[guide]]", guide="# Tea\n\n**hot** ![[guide]]\n\n![[guide]]")
     assert "<strong>hot</strong>" in html
