@@ -155,9 +155,9 @@ def page_routes() -> list[Route]:
         Route("/tags", reads(lists.tags)),
         Route("/page", reads(reading.page)),
         Route("/page/edit", reads(editing.editing)),
-        Route("/page/edit", acts(editing.save, "/pages"), methods=["POST"]),
+        Route("/page/edit", acts(editing.save, "/pages", resumed=editing.resumed), methods=["POST"]),
         Route("/page/new", reads(editing.writing)),
-        Route("/page/new", acts(editing.save, "/pages"), methods=["POST"]),
+        Route("/page/new", acts(editing.save, "/pages", resumed=editing.resumed), methods=["POST"]),
         Route("/file", reads(files.file)),
         Route("/graph", reads(link_graph.graph)),
         Route("/graph/data", reads(link_graph.data)),
@@ -187,7 +187,7 @@ def page_routes() -> list[Route]:
 
 async def _not_found(request: Request, _error: Exception) -> Response:
     page_context: PageContext = request.app.state.page_context
-    return await page_context.stranger()
+    return await page_context.stranger(request)
 
 
 async def _failed(_request: Request, _error: Exception) -> Response:

@@ -33,6 +33,7 @@ from mcp_server.presenters.run import status_of
 from mcp_server.presenters.typed_time import typed_or_picked
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.guard import own_hosts
+from mcp_server.web.access.kept_forms import kept_form
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.find.people_search import PeopleSearch
 from mcp_server.web.home.figures import HomeFigures
@@ -46,6 +47,8 @@ logger = logging.getLogger("knowledge_forge.review")
 FOLDER = Path(__file__).parent
 LARGEST_FORM = 20_000_000
 """Bytes. A person may edit all arguments of a proposal in one form."""
+LARGEST_KEPT = 8_000_000
+"""Bytes of a form that is returned to somebody who is not logged in."""
 LARGEST_LOGIN = 4_096
 """Bytes that a stranger may send: the login form has one secret of 43 letters."""
 MOST_FIELDS = 2_000
@@ -147,6 +150,11 @@ class PageContext:
         """The limit on long proposals that are shown whole at the same time, each of which is in memory meanwhile."""
         return anyio.CapacityLimiter(MOST_LONG)
 
+    @cached_property
+    def strangers(self) -> anyio.CapacityLimiter:
+        """The limit on forms that are read at the same time although nobody is logged in."""
+        return anyio.CapacityLimiter(MOST_LONG)
+
     async def close(self) -> None:
         """Stop the processes that the page started."""
         await self.workers.close()
@@ -227,9 +235,16 @@ class PageContext:
 
         return logged_in
 
-    async def stranger(self) -> Response:
-        """Return the answer for everyone who is not logged in: the same on every page, without content."""
-        return await self.show("stranger.html", None, dict, 404)
+    async def stranger(self, request: Request | None = None) -> Response:
+        """Return the answer for everyone who is not logged in: the same on every page, with no content but what they sent.
+
+        So a person whose session has expired gets back what they typed into the form.
+        """
+        kept = None
+        if request is not None and request.method == "POST":
+            async with self.strangers:
+                kept = kept_form(request.url.path, await form_of(request, LARGEST_KEPT))
+        return await self.show("stranger.html", None, lambda: {"kept": kept}, 404)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,14 +356,19 @@ def reads(view: Reading) -> Endpoint:
     return _for_people(answer)
 
 
-def acts(view: Acting, back: str = "/") -> Endpoint:
-    """Return the endpoint of a form, for a session that was shown the form. `back` may contain the route's parameters."""
+def acts(view: Acting, back: str = "/", *, resumed: Acting | None = None) -> Endpoint:
+    """Return the endpoint of a form, for a session that was shown the form. `back` may contain the route's parameters.
+
+    A form that another session was shown does nothing: `resumed` shows it again, or the answer says what was typed.
+    """
 
     async def answer(request: PageRequest) -> Response:
         form = await form_of(request.http)
         if not same(form.get("csrf", ""), request.session.csrf):
-            why = "This form belongs to another session; open the page again."
-            return await request.message("Nothing was changed", why, "/", 403)
+            kept = kept_form(request.http.url.path, form)
+            if resumed is not None and kept is not None:
+                return await _found(request, resumed(request, form))
+            return await request.show("other_session.html", {"kept": kept}, 403)
         way_back = back.format(**request.http.path_params)
         try:
             return await _found(request, view(request, form))
@@ -368,7 +388,7 @@ def _for_people(answer: Reading) -> Endpoint:
         page_context: PageContext = request.app.state.page_context
         session = await page_context.sessions.of(request.cookies.get(page_context.cookie))
         if session is None:
-            return await page_context.stranger()
+            return await page_context.stranger(request)
         return await answer(PageRequest(page_context, request, session))
 
     return endpoint

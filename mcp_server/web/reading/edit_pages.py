@@ -38,6 +38,7 @@ SAME = "Nothing was saved: the text is the same as the page."
 WOULD_BE_SAME = "The text is the same as the page, so saving it changes nothing."
 CHANGED = "Nothing was saved: somebody changed the same text since you opened the page. Choose a side for each place."
 PARTLY = "Only a part was saved: somebody changed the rest meanwhile. Choose a side for each place."
+RESUMED = "Nothing was saved: you have logged in since you opened this form. Your text is below; check it and save it."
 NO_BASE = (
     "Nothing was saved: the page has changed, and the text that you began with is no longer kept. Check the difference below; "
     "saving now replaces the page with your text."
@@ -135,6 +136,11 @@ async def _merged(request: PageRequest, draft: PageDraft, *, saves: bool) -> Res
             now = replace(draft, base=answer["revision"] or "")
             return await _shown(request, now, DraftNotes(NO_BASE, diff=answer["diff"]), 409)
     return await _shown(request, draft, DraftNotes(f"Nothing was saved: {answer.get('note') or answer['status']}"), 409)
+
+
+async def resumed(request: PageRequest, form: Form) -> Response:
+    """Show a form that the person filled in before they logged in again, with its text, to be checked and saved."""
+    return await _shown(request, PageDraft.of(form), DraftNotes(RESUMED), 403)
 
 
 async def _write(request: PageRequest, draft: PageDraft, *, dry_run: bool) -> Mapping[str, Any]:

@@ -232,3 +232,75 @@ async def test_where_the_server_only_reads_the_form_says_so(tmp_path: Path) -> N
         assert visitor.status == 409
         assert "this server only reads pages (FORGE_READ_ONLY" in visitor.html
         assert text_in(visitor) == mine.replace("\r\n", "\n")
+
+
+HOSTILE_TEXT = "\n\n# Tea </textarea><script>alert(1)</script>\n\n\u202eemit &amp; \N{SNOWMAN}\n\n  two lines  \n"
+
+
+@pytest.mark.parametrize("path", [PAGE, ""])
+async def test_text_that_is_sent_after_the_session_has_expired_comes_back_after_the_login(
+    place: Place, path: str
+) -> None:
+    """No text is lost, and none is stored or put into an address or a cookie."""
+    visitor = await place.visitor()
+    await visitor.look(edit_address(path) if path else new_page_address())
+    action = EDIT if path else NEW
+    visitor.http.cookies.clear()
+    fields = {} if path else {"path": "new/tea.md"}
+    await visitor.send(action, text=HOSTILE_TEXT.replace("\n", "\r\n"), reason="the lid is lost", do="save", **fields)
+    assert visitor.status == 404
+    assert "You are logged out" in visitor.html
+    assert "<script>alert" not in visitor.html
+    assert text_in(visitor, action) == HOSTILE_TEXT
+    assert "tea" not in str(visitor.http.cookies)
+    kept = forms(visitor.html)[action]
+    assert not {"csrf", "do"} & set(kept)
+    await visitor.look((await place.link()).removeprefix(place.address))
+    await visitor.send("/login")
+    await visitor.post(action, kept)
+    assert "Nothing was saved: you have logged in since" in unescape(visitor.html)
+    assert text_in(visitor, action) == HOSTILE_TEXT
+    assert not (place.settings.kb / "new").exists()
+    await visitor.send(action, do="save")
+    assert visitor.status == 200
+    name = path or "new/tea.md"
+    assert place.text(name).lstrip("\n") == HOSTILE_TEXT.lstrip("\n")
+    (change, *_) = await place.app.base.state.ledger.history(name, limit=1)
+    assert change.intent == "the lid is lost"
+
+
+async def test_a_form_of_an_earlier_session_saves_nothing_and_shows_its_text_again(place: Place) -> None:
+    visitor = await opened(place)
+    before = place.text()
+    fields = forms(visitor.html)[EDIT]
+    await visitor.post(EDIT, {**fields, "csrf": "0" * 64, "text": "# Another\n", "do": "save"})
+    assert visitor.status == 403
+    assert text_in(visitor) == "# Another\n"
+    assert place.text() == before
+
+
+async def test_other_forms_of_an_earlier_session_show_what_was_typed_to_be_copied(place: Place) -> None:
+    waiting = await place.propose()
+    visitor = await place.visitor()
+    await visitor.look(f"/proposals/{waiting.id}")
+    note = "Not before <b>May</b>, please."
+    await visitor.post(f"/proposals/{waiting.id}/reject", {"csrf": "0", "note": note})
+    assert visitor.status == 403
+    assert "Not before &lt;b&gt;May&lt;/b&gt;, please." in visitor.html
+    assert (await place.proposal(waiting.id)).state == "pending"
+    visitor.http.cookies.clear()
+    await visitor.post(f"/proposals/{waiting.id}/reject", {"note": note})
+    assert "Not before &lt;b&gt;May&lt;/b&gt;, please." in visitor.html
+    assert visitor.status == 404
+
+
+async def test_what_a_stranger_sends_is_returned_for_every_address_alike(place: Place) -> None:
+    stranger = await place.visitor(logged_in=False)
+    answers = set()
+    for path in (EDIT, "/nothing/there", f"/proposals/{'0' * 20}/approve", "/health"):
+        html = await stranger.post(path, {"text": "two words"})
+        answers.add((stranger.status, html.replace(path, "PATH")))
+    assert len(answers) == 1
+    huge = await stranger.post(EDIT, {"text": "x " * 5_000_000})
+    assert "You are logged out" not in huge
+    assert stranger.status == 404
