@@ -19,6 +19,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
+from mcp_server.app.factories.sign_in import sign_in_of
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
 from mcp_server.app.settings.settings import Settings
@@ -199,7 +200,7 @@ async def open_app(
         gate = Gate(specs, services, proposing)
         executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
         approvals = Decisions(executor, proposing)
-        callers = Callers(base.state, os_user(), utc_now)
+        callers = Callers(base.state, os_user(), utc_now, sign_in=sign_in_of(settings, stack))
         key = await anyio.to_thread.run_sync(sealing_key, base.state_dir / KEY_FILE)
         server_loaded = anyio.Event()
 

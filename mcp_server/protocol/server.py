@@ -136,7 +136,7 @@ class ForgeServer(MCPServer[Any]):
     """MCPServer with typed errors for prompts, lists that change while it runs, and tools that only the gate can run.
 
     `first_prompts` and `first_resources` are the lists as first shown; later lists are compared with them. `named` returns the
-    principal of a bearer token; the server can't be served over HTTP without it.
+    principal of a bearer token; the server can't be served over HTTP without it. `spec_of` returns the declaration of a tool.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -147,6 +147,7 @@ class ForgeServer(MCPServer[Any]):
         self.first_prompts: list[Prompt] | None = None
         self.first_resources: list[Resource] | None = None
         self.named: Callable[[str], Awaitable[Principal]] | None = None
+        self.spec_of: Callable[[str], AnySpec | None] = lambda _name: None
         lowlevel = self._lowlevel_server
         changing = NotificationOptions(prompts_changed=True, resources_changed=True)
         # Clients of the 2025 protocol learn from these options that lists change. Every transport of the SDK calls this method

@@ -22,7 +22,9 @@ from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.transport import http_limits
+from mcp_server.transport.sign_in import resource_metadata
 from mcp_server.transport.sign_in.bearer import KnownTokens
+from mcp_server.transport.sign_in.step_up import StepUp
 from mcp_server.transport.signals import ending_signals
 
 logger = logging.getLogger("knowledge_forge")
@@ -58,7 +60,16 @@ def http_app(server: ForgeServer, access: HttpAccess = THIS_MACHINE, parts: Part
         raise TypeError("the server has no way to look up tokens")
     app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security(access))
     app.router.routes.extend([Route("/health", _health), Route("/ready", partial(_ready, parts or {}))])
-    app.add_middleware(KnownTokens, named=server.named, required=access.url is not None, but=OPEN_PATHS)
+    open_paths: tuple[str, ...] = OPEN_PATHS
+    challenge: tuple[str, ...] = ()
+    if access.issuers and access.url is not None:
+        about = resource_metadata.about(access.url, access.issuers, access.scopes)
+        app.router.routes.extend(about.routes)
+        open_paths, challenge = (*open_paths, *about.paths), about.challenge
+        app.add_middleware(StepUp, scopes=access.scopes, spec_of=server.spec_of, metadata=about.url)
+    # Added last, so it comes first.
+    required = access.url is not None
+    app.add_middleware(KnownTokens, named=server.named, required=required, but=open_paths, challenge=challenge)
     return app
 
 

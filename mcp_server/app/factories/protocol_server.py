@@ -63,7 +63,7 @@ def served_protocol(
     bus, sessions = InMemorySubscriptionBus(), SessionSubscribers()
     seams = Seams(gate, _identifier(settings, callers), approvals, services)
     built = _server(specs, seams, bus, _request_state(settings, key))
-    built.named = callers.named
+    built.named, built.spec_of = callers.named, gate.spec
     if extend is not None:
         extend(built)
     sessions.serve(built)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
+from mcp_server.app.settings.sign_in import Issuer, ScopeReach
 from mcp_server.app.settings.values import LanguageModelName, ModelPrice
 
 
@@ -39,7 +40,8 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 class HttpAccess:
     """Who may connect over HTTP, and how. With a `url`, by which other machines reach the server, every request needs a token.
 
-    `hosts` and `origins` are allowed besides those of the URL. With `certificate` and `key` the server speaks TLS itself.
+    `hosts` and `origins` are allowed besides those of the URL. With `certificate` and `key` the server speaks TLS itself. Access
+    tokens of `issuers` count, as far as `scopes` allow.
     """
 
     url: str | None = None
@@ -47,6 +49,8 @@ class HttpAccess:
     origins: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
+    issuers: tuple[Issuer, ...] = ()
+    scopes: tuple[ScopeReach, ...] = ()
 
     @property
     def origin(self) -> str | None:

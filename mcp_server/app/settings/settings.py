@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from knowledge.state.quota.bounds import Quotas
-from mcp_server.app.settings import values
+from mcp_server.app.settings import sign_in, values
 from mcp_server.app.settings.access import HttpAccess, ModelAccess
 from mcp_server.app.settings.editor_link import EDITORS, EditorLink, editor_link
 from mcp_server.app.settings.services import (
@@ -25,6 +25,7 @@ from mcp_server.app.settings.services import (
     WebhookTarget,
     ZulipAccess,
 )
+from mcp_server.app.settings.sign_in import Issuer, ScopeReach
 from mcp_server.app.settings.values import HttpAddress, LanguageModelName, ModelPrice
 
 
@@ -97,6 +98,26 @@ class Settings:
         "Comma-separated further origins of web pages that may call the server, such as `https://app.example.com`.",
         default=(),
         shown="that of FORGE_HTTP_URL; without it, those of loopback",
+    )
+    oauth_issuers: tuple[Issuer, ...] = setting(
+        "FORGE_OAUTH_ISSUERS",
+        sign_in.issuers,
+        (
+            "Comma-separated sign-in servers whose access tokens count, as `NAME=ISSUER`, for example "
+            "`corp=https://login.example.com/realms/corp` ([guide](../guides/serve-a-team.md#a-sign-in-server)). Needs FORGE_HTTP_URL."
+        ),
+        default=(),
+        shown="none: only tokens of `knowledge-forge token create`, and secrets of registered hosts",
+    )
+    oauth_scopes: tuple[ScopeReach, ...] = setting(
+        "FORGE_OAUTH_SCOPES",
+        sign_in.scopes,
+        (
+            "What the scopes of access tokens allow, comma-separated: `SCOPE=LEVEL`, or `SCOPE=LEVEL/TOOLSET+TOOLSET` for those "
+            "toolsets alone. A scope that is not named allows nothing."
+        ),
+        default=sign_in.FIRST_SCOPES,
+        shown="`forge:read=1,forge:propose=2,forge:edit=3,forge:act=4`",
     )
     tls_certificate: Path | None = setting(
         "FORGE_TLS_CERTIFICATE",
@@ -636,7 +657,15 @@ class Settings:
     @property
     def http_access(self) -> HttpAccess:
         """Who may connect over HTTP, and how."""
-        return HttpAccess(self.http_url, self.http_hosts, self.http_origins, self.tls_certificate, self.tls_key)
+        return HttpAccess(
+            self.http_url,
+            self.http_hosts,
+            self.http_origins,
+            self.tls_certificate,
+            self.tls_key,
+            self.oauth_issuers,
+            self.oauth_scopes,
+        )
 
     @property
     def plane(self) -> PlaneAccess | None:

@@ -184,7 +184,9 @@ async def _known(state: StateStore, name: str) -> str:
     host = principal_named(principal).host
     hosts = [one.host for one in await state.enrolments()]
     holders = {one.name: Principal(one.name, TOKEN_HOLDER).id for one in await state.trust.tokens()}
-    if principal in holders.values():
+    named = principal_named(principal)
+    # Somebody who signs in elsewhere has no record before their first proposal is decided.
+    if principal in holders.values() or (named.signed_in and named.host != TOKEN_HOLDER):
         return principal
     if name in holders and name not in hosts:
         return holders[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from knowledge.errors import StorageError
 from knowledge.state.ports import StateStore
@@ -19,16 +19,28 @@ from mcp_server.gate.host_registration import (
 )
 from mcp_server.gate.trust.tokens import PREFIX, UNKNOWN, holder_of, id_in
 
+SignIn = Callable[[str], Awaitable[Principal]]
+"""From an access token of a sign-in server to its principal; raises RefusedToken."""
+_DOTS = 2
+
 
 class Callers:
-    """Identifies callers by a bearer token (`kf_...`) or the secret of a registered host.
+    """Identifies callers by a bearer token (`kf_...`), an access token of a sign-in server, or the secret of a registered host.
 
     While the database is unreachable, an identification stays valid for a minute. This raises no caller's trust: the gate looks up
     the caller's grant, and remembers it for at most the same minute.
     """
 
-    def __init__(self, state: StateStore, user: str, now: Clock, clock: Callable[[], float] = time.monotonic) -> None:
-        self._state, self._user, self._now, self._clock = state, user, now, clock
+    def __init__(
+        self,
+        state: StateStore,
+        user: str,
+        now: Clock,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        sign_in: SignIn | None = None,
+    ) -> None:
+        self._state, self._user, self._now, self._clock, self._sign_in = state, user, now, clock, sign_in
         self._known: dict[bytes, tuple[Principal, float]] = {}
 
     async def named(self, secret: str | None, *, without: str = UNENROLLED) -> Principal:
@@ -40,6 +52,9 @@ class Callers:
         """
         if secret is None:
             return Principal(self._user, without)
+        # Three parts: a signed access token. No secret of ours has a dot.
+        if self._sign_in is not None and secret.count(".") == _DOTS:
+            return await self._sign_in(secret)
         key = digest(secret)
         try:
             principal = await self._identified(secret)

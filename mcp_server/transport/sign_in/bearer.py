@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -23,6 +23,8 @@ IN_ADDRESS = (
 MISSING = "this server needs a token in the `Authorization` header: `Bearer ...`. Ask the person who runs it for one"
 UNKNOWN_NOW = "the server cannot check tokens right now; try again in a moment"
 RETRY_S = 5
+LIMITS = "forge.limits"
+"""The key in a request's scope under which the limits of its token are."""
 Named = Callable[[str], Awaitable[Principal]]
 """From a token to its principal; raises UnknownSecret for a token that belongs to nobody."""
 
@@ -36,15 +38,17 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and len(given) == 1 else ""
 
 
-def refusal(why: str) -> JSONResponse:
+def refusal(why: str, challenge: Sequence[str] = ()) -> JSONResponse:
     """Return the answer to a request with a token that proves nothing."""
     problem = {"error": "invalid_token", "error_description": why}
-    return JSONResponse(problem, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+    parts = ('error="invalid_token"', *challenge)
+    return JSONResponse(problem, 401, {"WWW-Authenticate": f"Bearer {', '.join(parts)}"})
 
 
-def missing() -> JSONResponse:
+def missing(challenge: Sequence[str] = ()) -> JSONResponse:
     """Return the answer to a request without a token, where one is required. It names no error: the client made no mistake yet."""
-    return JSONResponse({"error_description": MISSING}, 401, {"WWW-Authenticate": "Bearer"})
+    header = f"Bearer {', '.join(challenge)}".rstrip()
+    return JSONResponse({"error_description": MISSING}, 401, {"WWW-Authenticate": header})
 
 
 def unknown_now() -> JSONResponse:
@@ -61,13 +65,22 @@ def user_of(scope: Mapping[str, Any]) -> str | None:
 class KnownTokens:
     """Passes on requests with a valid credential, and without `required` also those without `Authorization`; answers others with 401.
 
-    Requests for the paths of `but` are passed on as they are.
+    Requests for the paths of `but` are passed on as they are. `challenge` are further parts of the `WWW-Authenticate` of a 401.
 
     The principal is set as the request's user: the SDK keeps a session to the user that opened it.
     """
 
-    def __init__(self, app: ASGIApp, *, named: Named, required: bool = False, but: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        named: Named,
+        required: bool = False,
+        but: Collection[str] = (),
+        challenge: Sequence[str] = (),
+    ) -> None:
         self._app, self._named, self._required, self._but = app, named, required, frozenset(but)
+        self._challenge = tuple(challenge)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -75,17 +88,17 @@ class KnownTokens:
             await self._app(scope, receive, send)
             return
         if b"access_token=" in scope["query_string"].lower():
-            await refusal(IN_ADDRESS)(scope, receive, send)
+            await refusal(IN_ADDRESS, self._challenge)(scope, receive, send)
             return
         token = bearer(Headers(scope=scope))
         if token is None and self._required:
-            await missing()(scope, receive, send)
+            await missing(self._challenge)(scope, receive, send)
             return
         if token is not None:
             try:
-                principal = (await self._named(token)).id
+                principal = await self._named(token)
             except UnknownSecret as error:
-                await refusal(str(error))(scope, receive, send)
+                await refusal(str(error), self._challenge)(scope, receive, send)
                 return
             except StorageError:
                 logger.warning("cannot look up a bearer token now", exc_info=True)
@@ -95,6 +108,6 @@ class KnownTokens:
                 # Otherwise the gate checks again, and refuses with a sentence that gives the reason.
             else:
                 # Without the token, because a session would remember it.
-                access = AccessToken(token="", client_id=principal, scopes=[])
-                scope = {**scope, "user": AuthenticatedUser(access)}
+                access = AccessToken(token="", client_id=principal.id, scopes=[])
+                scope = {**scope, "user": AuthenticatedUser(access), LIMITS: principal.limits}
         await self._app(scope, receive, send)

@@ -16,9 +16,10 @@ NO_URL = (
     "clients reach the server, then create a token for each of them (knowledge-forge token create NAME). For this machine alone "
     "use 127.0.0.1"
 )
+NO_RESOURCE = "access tokens are issued for one server, which is known by its address: set FORGE_HTTP_URL, too"
 NOBODY = (
     "every request needs a token, and there is none that is valid: create one for each person or program "
-    "(knowledge-forge token create NAME)"
+    "(knowledge-forge token create NAME), or name a sign-in server (FORGE_OAUTH_ISSUERS)"
 )
 
 
@@ -30,7 +31,9 @@ async def require_sign_in(address: HttpAddress, access: HttpAccess, state: State
     """
     if not address.loopback and access.url is None:
         raise BadSetting("FORGE_HTTP", str(address), NO_URL)
-    if access.url is not None and not await _anybody(state, now):
+    if access.issuers and access.url is None:
+        raise BadSetting("FORGE_OAUTH_ISSUERS", access.issuers[0].name, NO_RESOURCE)
+    if access.url is not None and not access.issuers and not await _anybody(state, now):
         raise BadSetting("FORGE_HTTP_URL", access.url, NOBODY)
     require_certificate(access)
 
