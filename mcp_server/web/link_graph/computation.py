@@ -10,7 +10,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from knowledge.state.ports import IndexPosition, LinkedDocument
 from mcp_server.late_module import LateModule
 from mcp_server.web.graph.short_text import plain
 from mcp_server.web.link_graph.folder_colours import FolderGroups, folder_groups
+from mcp_server.web.link_graph.layout.sketch import sketched
 from mcp_server.web.link_graph.overview import overview_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ FORMAT = 1
 OVERVIEW_FILE, DATA_FILE = f"overview-{FORMAT}.json", f"graph-{FORMAT}.json.gz"
 UNIT = 10
 """Whole numbers in the file for a length of one, since places need no more digits."""
+SOON = 1_000
+"""Pages up to which the whole graph is computed before an answer, since that takes less than a second."""
 LONGEST_NAME = 120
 
 
@@ -42,32 +45,56 @@ Reading = Callable[[Path], tuple[IndexPosition, Sequence[LinkedDocument]]]
 
 @dataclass(frozen=True, slots=True)
 class GraphJob:
-    """The index, what reads it, and the folder for the files. `by_name`: ordinary links are found by name, too."""
+    """The index, what reads it, and the folder for the files. `by_name`: ordinary links are found by name, too.
+
+    With more pages than `sketched_above` and no earlier graph, provisional files are written before the pages are laid out.
+    """
 
     index: Path
     read: Reading
     folder: Path
     by_name: bool
+    sketched_above: int
 
 
 def computed(job: GraphJob) -> None:
-    """Compute the graph and write its files."""
+    """Compute the graph and write its files: at the first time with provisional places, and then with those of the layout."""
     position, documents = job.read(job.index)
     graph = link_graph(documents, by_name=job.by_name)
     groups = folder_groups(graph.paths)
     before = _before(job.folder / DATA_FILE)
+    if before is None and len(graph.paths) > job.sketched_above:
+        _store(job.folder, graph, groups, sketched(graph.paths, graph.edges), None)
     placement = positions.placed(graph.paths, graph.edges, before)
-    job.folder.mkdir(exist_ok=True)
-    data = json.dumps(_data(graph, groups, placement), ensure_ascii=True, separators=(",", ":"))
-    _write(job.folder / DATA_FILE, gzip.compress(data.encode(), 6, mtime=0))
-    overview = overview_of(graph, groups, placement.places, (position.generation, position.seq))
-    _write(job.folder / OVERVIEW_FILE, json.dumps(overview.as_json()).encode())
+    _store(job.folder, graph, groups, placement.places, position, changed=placement.changed)
+
+
+def _store(
+    folder: Path,
+    graph: LinkGraph,
+    groups: FolderGroups,
+    places: Mapping[str, tuple[float, float]],
+    position: IndexPosition | None,
+    *,
+    changed: int = 0,
+) -> None:
+    """Write both files. Without a position the places are provisional: such a graph is never current."""
+    folder.mkdir(exist_ok=True)
+    provisional = position is None
+    held = _data(graph, groups, places) | {"changed": changed, "provisional": provisional}
+    data = json.dumps(held, ensure_ascii=True, separators=(",", ":"))
+    _write(folder / DATA_FILE, gzip.compress(data.encode(), 1 if provisional else 6, mtime=0))
+    at = ("", 0) if position is None else (position.generation, position.seq)
+    overview = replace(overview_of(graph, groups, places, at), provisional=provisional)
+    _write(folder / OVERVIEW_FILE, json.dumps(overview.as_json()).encode())
 
 
 def _before(file: Path) -> GraphPlaces | None:
     """Return where pages were, None if no file says so."""
     try:
         held: Mapping[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
+        if held.get("provisional"):
+            return None
         paths, ends = held["paths"], iter(held["edges"])
         places = {path: (x / UNIT, y / UNIT) for path, x, y in zip(paths, held["x"], held["y"], strict=True)}
         edges = frozenset((paths[a], paths[b]) for a, b in zip(ends, ends, strict=True))
@@ -76,11 +103,11 @@ def _before(file: Path) -> GraphPlaces | None:
         return None
 
 
-def _data(graph: LinkGraph, groups: FolderGroups, placement: GraphPlaces) -> dict[str, Any]:
+def _data(graph: LinkGraph, groups: FolderGroups, places: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     """Return what the script needs; names are plain text in which every character is visible, "" for the path's own."""
     names = [plain(path) for path in graph.paths]
     titles = [plain(title[:LONGEST_NAME]) for title in graph.titles]
-    where = [placement.places[path] for path in graph.paths]
+    where = [places[path] for path in graph.paths]
     return {
         "paths": list(graph.paths),
         "names": [name if name != path else "" for name, path in zip(names, graph.paths, strict=True)],
@@ -91,7 +118,6 @@ def _data(graph: LinkGraph, groups: FolderGroups, placement: GraphPlaces) -> dic
         "x": [round(x * UNIT) for x, _ in where],
         "y": [round(y * UNIT) for _, y in where],
         "edges": [end for edge in graph.edges for end in edge],
-        "changed": placement.changed,
     }
 
 

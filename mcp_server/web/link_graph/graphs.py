@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import IndexStore
-from mcp_server.web.link_graph.computation import DATA_FILE, OVERVIEW_FILE, GraphJob, Reading, computed
+from mcp_server.web.link_graph.computation import DATA_FILE, OVERVIEW_FILE, SOON, GraphJob, Reading, computed
 from mcp_server.web.link_graph.overview import GraphOverview, overview_from
 from mcp_server.workers.pool import Workers
 
@@ -21,6 +21,8 @@ logger = logging.getLogger("knowledge_forge.review")
 CPU_S, WALL_S = 300, 900.0
 """Processor time and elapsed time of one computation; 100,000 pages with 400,000 links take half a minute."""
 MEMORY_BYTES = 4 * 2**30
+LOOK_S = 0.05
+"""How often a caller looks for the provisional graph while another one's computation is under way."""
 
 
 class LinkGraphs:
@@ -59,9 +61,19 @@ class LinkGraphs:
             held = await self.overview()
             if await self.is_current(held):
                 return held
-            job = GraphJob(self._index_file, self._read_index, self._folder, self._by_name())
+            job = GraphJob(self._index_file, self._read_index, self._folder, self._by_name(), SOON)
             await self._workers.run(computed, job, size=1, what="laying out the graph of links")
             return await self.overview()
+
+    async def soon(self) -> GraphOverview | None:
+        """Return the graph as last computed; if it never was, the provisional one as soon as somebody's computation has it.
+
+        Raises:
+            KnowledgeError: it could not be computed.
+        """
+        while (held := await self.overview()) is None and self._lock.locked():  # noqa: ASYNC110 - another process writes it
+            await anyio.sleep(LOOK_S)
+        return held or await self.renew()
 
     async def renew_later(self) -> None:
         """Do the same after an answer was sent; a failure is only logged."""

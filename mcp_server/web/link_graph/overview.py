@@ -50,7 +50,10 @@ class DrawnPage:
 
 @dataclass(frozen=True, slots=True)
 class GraphOverview:
-    """The graph in numbers and short lists. `generation` and `seq` are the position of the index that it was computed from."""
+    """The graph in numbers and short lists. `generation` and `seq` are the position of the index that it was computed from.
+
+    `provisional`: the pages are placed by folder, because the graph is still being laid out for the first time.
+    """
 
     generation: str
     seq: int
@@ -64,6 +67,7 @@ class GraphOverview:
     folders: Sequence[FolderLinks]
     drawn: Sequence[DrawnPage]
     lines: Sequence[tuple[int, int]]
+    provisional: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON, for its file."""

@@ -16,6 +16,7 @@ from knowledge.pages.paths import clean_path
 from knowledge.search.maps.neighbourhood import LinkCount, NearPage, Neighbourhood, neighbourhood
 from knowledge.state.ports import Progress
 from mcp_server.ports import WebServices
+from mcp_server.web.link_graph.computation import SOON
 from mcp_server.web.link_graph.folder_colours import folder_groups
 from mcp_server.web.link_graph.neighbourhood_picture import picture
 from mcp_server.web.link_graph.overview import GraphOverview
@@ -27,8 +28,6 @@ MOST_PAGES = 150
 """Pages of one neighbourhood."""
 MOST_CHOICES = 20
 MOST_FOLDERS = 100
-SOON = 1_000
-"""Pages up to which the whole graph is computed before the answer, since that takes less than a second."""
 LONGEST_NAME = 1_000
 
 
@@ -92,17 +91,15 @@ def _overview(overview: GraphOverview | None, progress: Progress) -> dict[str, A
 
 
 async def data(request: PageRequest) -> Response:
-    """Return the graph for the page's script, as last computed; with `current=1`, and if there is none, first computed again.
+    """Return the graph for the page's script as last computed, or provisional; with `current=1`, first computed again.
 
     A script that names the one it has (`If-None-Match`) gets a short answer if that is still the same.
     """
     graphs = await request.services.load_link_graphs()
-    overview = await graphs.overview()
-    if overview is None or request.query.get("current") == "1":
-        try:
-            overview = await graphs.renew()
-        except KnowledgeError as error:
-            return JSONResponse({"error": str(error)}, 503)
+    try:
+        overview = await (graphs.renew() if request.query.get("current") == "1" else graphs.soon())
+    except KnowledgeError as error:
+        return JSONResponse({"error": str(error)}, 503)
     try:
         packed = await anyio.to_thread.run_sync(graphs.data_file.read_bytes)
     except OSError as error:

@@ -362,7 +362,7 @@
     ask();
   }
 
-  const summary = () => `${still.format(graph.count)} pages, ${still.format(graph.ends.length / 2)} links`;
+  const summary = () => `${still.format(graph.count)} pages, ${still.format(graph.ends.length / 2)} links${graph.provisional ? ". The places are provisional, by folder: the graph is still being laid out." : ""}`;
 
   /** Show a page with its links below the graph, where the keyboard and screen readers reach them. */
   function pick(n) {
@@ -498,14 +498,18 @@
     if (!(answer.headers.get("content-type") || "").includes("json")) throw new Error("you are no longer logged in. Load the page again.");
     const held = await answer.json();
     if (!answer.ok) throw new Error(held.error || `The server answered ${answer.status}.`);
-    const fresh = !graph;
+    const fresh = !graph, sketch = !fresh && graph.provisional;
     tag = answer.headers.get("etag") || "";
     const was = chosen >= 0 ? graph.paths[chosen] : null;
     graph = understood(held);
     over = -1;
     chosen = was === null ? -1 : graph.paths.indexOf(was);
     if (fresh) begin();
-    else { pick(chosen); draw(); }
+    else {
+      if (sketch) fit(); // every page has another place now
+      pick(chosen);
+      draw();
+    }
     told.textContent = summary();
     return answer.headers.get("x-graph-current") === "1";
   }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import math
 import re
 from collections.abc import AsyncIterator
 from html import unescape
@@ -9,11 +12,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
 
-from mcp_server.web.link_graph import pages
+from mcp_server.web.link_graph import computation, pages
+from mcp_server.web.link_graph.layout import positions
 from mcp_server.web.text.sanitize import has_hidden
+from mcp_server.workers.index_steps import linked_documents_in
 from tests.browser.payloads import MARKUP
 from tests.support.web.review_pages import Place, Visitor, kept
 
@@ -270,6 +277,77 @@ async def test_before_a_large_graph_was_ever_laid_out_the_page_leads_to_folders(
     # The answer to the script waits until it is done.
     assert (await drawn_data(visitor)).json()["paths"] == sorted(TEA)
     assert "data-pending" not in await visitor.look("/graph")
+
+
+def _job(place: Place, folder: Path) -> computation.GraphJob:
+    return computation.GraphJob(place.app.base.index.path, linked_documents_in, folder, by_name=True, sketched_above=0)
+
+
+class _Killed(Exception):
+    """Stands for the end of a process that lays a graph out."""
+
+
+async def sketched(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the files as a process does that is killed while it lays out the graph for the first time."""
+    folder = (await place.app.base.load_link_graphs()).data_file.parent
+    with monkeypatch.context() as dying:
+        dying.setattr(positions, "placed", _killed)
+        with pytest.raises(_Killed):
+            await anyio.to_thread.run_sync(computation.computed, _job(place, folder))
+
+
+def _killed(*_: object) -> None:
+    raise _Killed
+
+
+async def test_a_provisional_graph_says_that_it_is_one_and_is_replaced(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = await place.visitor()
+    await sketched(place, monkeypatch)
+    monkeypatch.setattr(pages, "SOON", 0)
+    html = await visitor.look("/graph")
+    assert "The picture is provisional: pages are placed by their folders" in html
+    assert "6 pages, 5 links between them" in html, "the numbers are those of the whole graph"
+    answer = await drawn_data(visitor, "?current=1")
+    held = answer.json()
+    assert (held["provisional"], answer.headers["x-graph-current"]) == (False, "1")
+    assert "provisional" not in await visitor.look("/graph")
+
+
+async def test_the_script_gets_the_provisional_graph_while_the_layout_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = await place.visitor()
+    graphs = await place.app.base.load_link_graphs()
+    async with graphs._lock:  # somebody's computation, which does not end before this block
+        async with anyio.create_task_group() as tasks:
+            answers: list[httpx.Response] = []
+
+            async def ask() -> None:
+                answers.append(await drawn_data(visitor))
+
+            tasks.start_soon(ask)
+            await sketched(place, monkeypatch)
+        (answer,) = answers
+        held = answer.json()
+        assert (held["provisional"], answer.headers["x-graph-current"]) == (True, "0")
+        assert held["paths"] == sorted(TEA)
+    places = dict(zip(held["paths"], zip(held["x"], held["y"], strict=True), strict=True))
+    assert math.dist(places["kitchen/pot.md"], places["kitchen/water.md"]) < min(
+        math.dist(places["kitchen/pot.md"], places[path]) for path in TEA if "kitchen" not in path
+    ), "a folder's pages are together"
+
+
+async def test_provisional_places_are_not_taken_for_places_of_an_earlier_layout(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    visitor = await place.visitor()
+    await sketched(place, monkeypatch)
+    after = (await drawn_data(visitor, "?current=1")).json()
+    await anyio.to_thread.run_sync(computation.computed, _job(place, tmp_path / "fresh"))
+    fresh = json.loads(gzip.decompress((tmp_path / "fresh" / computation.DATA_FILE).read_bytes()))
+    assert after == fresh
 
 
 async def test_damaged_files_of_the_graph_are_computed_again(place: Place) -> None:

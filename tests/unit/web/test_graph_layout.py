@@ -14,6 +14,7 @@ from mcp_server.web.link_graph.folder_colours import MOST_COLOURS, OTHERS, folde
 from mcp_server.web.link_graph.layout import positions
 from mcp_server.web.link_graph.layout.communities import communities
 from mcp_server.web.link_graph.layout.positions import GraphPlaces, placed
+from mcp_server.web.link_graph.layout.sketch import sketched
 
 Edge = tuple[int, int]
 
@@ -140,3 +141,27 @@ def test_folders_get_colours_by_the_first_level_that_divides_them() -> None:
     assert groups.of["vault/area-8/p8.md"] == OTHERS
     assert [group.folder for group in folder_groups(["a.md", "b.md"]).groups] == [""]
     assert folder_groups([]).groups == []
+
+
+# --- provisional places -----------------------------------------------------------------------------------------------
+
+
+def test_provisional_places_keep_folders_apart_and_the_most_linked_page_in_the_middle() -> None:
+    paths = [f"{folder}/{n:02}.md" for folder in ("a", "b", "c/d") for n in range(30)]
+    hub = 17
+    places = sketched(paths, [(n, hub) for n in range(30) if n != hub])
+    assert places.keys() == set(paths)
+    assert len(set(places.values())) == len(paths)
+    middles = {}
+    for folder in ("a", "b", "c/d"):
+        own = [places[path] for path in paths if path.startswith(f"{folder}/")]
+        middles[folder] = math.fsum(x for x, _ in own) / 30, math.fsum(y for _, y in own) / 30
+    for path in paths:
+        nearest = min(middles, key=lambda folder: math.dist(middles[folder], places[path]))
+        assert path.startswith(f"{nearest}/")
+    assert min(paths[:30], key=lambda path: math.dist(places[path], middles["a"])) == paths[hub]
+
+
+@pytest.mark.parametrize("paths", [[], ["one.md"], ["b/two.md", "one.md"]])
+def test_few_pages_have_provisional_places_too(paths: list[str]) -> None:
+    assert sketched(paths, []).keys() == set(paths)
