@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from importlib import import_module
 from urllib.parse import urlsplit
 
+import anyio
 import uvicorn
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -14,6 +16,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.environment import has_display
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approvals
@@ -44,6 +47,8 @@ from mcp_server.web.runs import pages as runs
 from mcp_server.web.trust import audit_pages as records
 from mcp_server.web.trust import pages as trust_records
 
+logger = logging.getLogger("knowledge_forge.review")
+
 STATIC = {
     "review.css": "text/css",
     "read.css": "text/css",
@@ -60,6 +65,9 @@ STATIC = {
     "icon.svg": "image/svg+xml",
 }
 
+LOADED_ABOVE = 1_000
+"""Pages above which the search is loaded after a login, since the first question would wait a second or two for it."""
+LOADED_AFTER_S = 1.0
 ONE = "/proposals/{id}"
 JOURNEY = "/journeys/{id}"
 RUN = "/runs/{id}"
@@ -226,8 +234,21 @@ async def login(request: Request) -> Response:
         secure=(page_context.public_url or "").startswith("https:") and not page_context.is_local(request),
         path="/",
     )
-    answer.background = BackgroundTask(link_graph.prepare, page_context.services)
+    answer.background = BackgroundTask(_prepare, page_context)
     return answer
+
+
+async def _prepare(page_context: PageContext) -> None:
+    """Have the graph laid out and the search loaded before a person asks for them, where that takes seconds."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link_graph.prepare, page_context.services)
+        if (await page_context.services.index.progress()).done > LOADED_ABOVE:
+            # The page that the person goes to after the login comes first.
+            await anyio.sleep(LOADED_AFTER_S)
+            try:
+                await page_context.people_search.prepare()
+            except KnowledgeError:
+                logger.warning("the search could not be loaded in advance", exc_info=True)
 
 
 async def logout(request: PageRequest, _form: Form) -> Response:

@@ -23,6 +23,8 @@ WAIT_S = 2.0
 MOST_ACTS = 2_000
 """The newest changes of a host or person whose pages a filter admits."""
 MOST_REMEMBERED = 20
+_WARMING = "a qzxvw"
+"""A question with a word that no page has, which loads the vocabulary, too."""
 TRUSTED_S = 5.0
 """How long a comparison of the index with all files is believed. It takes 0.2 s for 10,000 pages."""
 
@@ -86,7 +88,7 @@ class PeopleSearch:
 
     async def prepare(self) -> None:
         """Load the engines and bring the index up to date, while somebody begins to type."""
-        await self._finder.search("a", limit=1)
+        await self._finder.search(_WARMING, limit=1, explain=True)
         await self.look_for_changes()
 
     async def look_for_changes(self) -> None:

@@ -13,7 +13,9 @@ import anyio
 import pytest
 
 from knowledge.search.use.store import USE_FILE
+from mcp_server.web import application
 from mcp_server.web.find import people_search
+from mcp_server.web.find.people_search import PeopleSearch
 from tests.contract.web.test_runs_page import text_of as plain
 from tests.support.hosts.writers import writing
 from tests.support.knowledge_bases.folders import write
@@ -265,3 +267,21 @@ async def test_a_canvas_is_shown_as_its_cards_with_its_links(place: Place, visit
     )
     await visitor.look("/page?path=gone.canvas")
     assert visitor.status == 404
+
+
+async def test_after_a_login_the_search_of_a_large_knowledge_base_is_loaded(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first question would wait for it otherwise."""
+    loaded, prepare = anyio.Event(), PeopleSearch.prepare
+
+    async def prepared(search: PeopleSearch) -> None:
+        await prepare(search)
+        loaded.set()
+
+    monkeypatch.setattr(PeopleSearch, "prepare", prepared)
+    monkeypatch.setattr(application, "LOADED_ABOVE", -1)
+    monkeypatch.setattr(application, "LOADED_AFTER_S", 0)
+    await place.visitor()
+    with anyio.fail_after(PATIENCE_S):
+        await loaded.wait()
