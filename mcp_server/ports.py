@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcp_server.gate.taint import Taints
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.presenters.index_state import IndexState
+    from mcp_server.presenters.whole_state import PlannedMove, PlannedRestore, SavedState, StateOverview
     from mcp_server.runs.supervisor import Runs
     from mcp_server.web.link_graph.graphs import LinkGraphs
 
@@ -319,7 +320,43 @@ class HasOwnPages(Protocol):
         """Return which of the pages at these paths are neither templates nor excluded; it reads files."""
 
 
-class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, HasOwnPages, Protocol):
+class WholeStateCopies(Protocol):
+    """The whole state beside its use: where it is, backups of it, and rehearsals of replacing or moving it."""
+
+    async def overview(self) -> StateOverview:
+        """Return where the state is and which backups are known."""
+
+    async def save(self, folder: str) -> SavedState:
+        """Save the state in a new file in that folder, "" for the one for backups.
+
+        Raises:
+            MoveRefused: it can't be saved there.
+        """
+
+    async def rehearse_restore(self, path: str, backup: str = "") -> PlannedRestore:
+        """Return what restoring would do from the file at `path`, or from the known backup with that id.
+
+        Raises:
+            MoveRefused, StorageError: it is no backup.
+        """
+
+    async def rehearse_move(self, url: str, schema: str = "") -> PlannedMove:
+        """Return what moving the state to that database would do, "" to the file in the state folder.
+
+        Raises:
+            MoveRefused, StorageError: it can't be reached, or the move is not possible.
+        """
+
+
+class HasStateCopies(Protocol):
+    """The whole state, for a person who saves, replaces or moves it."""
+
+    @property
+    def load_state_copies(self) -> Callable[[], WholeStateCopies]:
+        """The copies of the state."""
+
+
+class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, HasOwnPages, HasStateCopies, Protocol):
     """For the pages that people look at."""
 
 

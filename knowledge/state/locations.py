@@ -24,6 +24,8 @@ READABLE_LENGTH = 40
 HASH_DIGITS = 10
 DATABASES = "*.db*"
 """The files in a state folder whose owner and mode are checked."""
+DRAFTS_FOLDER = "drafts"
+"""The folder in a state folder with the texts of edits that were not written."""
 INDEXING_LEASE = "indexer"
 """The lease on the index of a knowledge base that keeps its state in a file beside it."""
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mcp_server.app.factories.protocol_server import ServedProtocol
     from mcp_server.app.factories.writer import Writing
     from mcp_server.app.freshness import fresh_index
+    from mcp_server.app.state_copies import copies
     from mcp_server.connectors import outbox_dispatcher
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
@@ -61,6 +62,7 @@ else:
     finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
     connector_factory = LateModule("mcp_server.app.factories.connectors")
+    copies = LateModule("mcp_server.app.state_copies.copies")
     journey_store = LateModule("mcp_server.app.factories.journey_store")
     outbox_dispatcher = LateModule("mcp_server.connectors.outbox_dispatcher")
 
@@ -186,6 +188,7 @@ async def open_app(
             taints=Taints(base.state, utc_now, settings.trusted_places),
             freshen_index=lambda wait_s: fresh_index.freshened(base, wait_s, by_words=True),
             own_pages_of=lambda paths: own_pages.own_pages_among(base.vault, paths, settings.exclude),
+            load_state_copies=lambda: copies.StateCopies(settings, base.state),
             connectors=connectors,
             load_dispatcher=dispatcher,
             load_model=model,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
     from mcp_server.models.language_model import ConfiguredModel
-    from mcp_server.ports import ListedTool
+    from mcp_server.ports import ListedTool, WholeStateCopies
     from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs.supervisor import Runs
     from mcp_server.web.link_graph.graphs import LinkGraphs
@@ -73,6 +73,7 @@ class Services:
     taints: Taints
     freshen_index: Callable[[float], Awaitable[IndexState]]
     own_pages_of: Callable[[Sequence[str]], OwnPages]
+    load_state_copies: Callable[[], WholeStateCopies]
     connectors: Mapping[str, Callable[[], Connector]] = field(default_factory=dict)
     load_dispatcher: Callable[[], OutboxDispatcher] = no_dispatcher
     load_model: Callable[[], ConfiguredModel] = no_model

@@ -46,6 +46,8 @@ from mcp_server.web.reading import pages as reading
 from mcp_server.web.runs import pages as runs
 from mcp_server.web.trust import audit_pages as records
 from mcp_server.web.trust import pages as trust_records
+from mcp_server.web.whole_state import pages as whole_state
+from mcp_server.web.whole_state.handover import Handover
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -84,7 +86,13 @@ class RunningPage:
 
 
 def running_page(
-    services: WebServices, approvals: Approvals, settings: Settings, *, port: int, holder: str
+    services: WebServices,
+    approvals: Approvals,
+    settings: Settings,
+    *,
+    port: int,
+    holder: str,
+    handover: Handover | None = None,
 ) -> RunningPage:
     """Return the page of the knowledge base, ready to be served at `port` by the lease's `holder`."""
     page_context = PageContext(
@@ -96,6 +104,7 @@ def running_page(
         holder,
         settings.public_url,
         settings.editor_link and settings.editor_link.within(settings.kb),
+        handover,
     )
     opener = open_browser if settings.open_browser and has_display() else None
     config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
@@ -186,6 +195,12 @@ def page_routes() -> list[Route]:
         Route(f"{CONTRADICTION}/propose", acts(contradictions.propose, CONTRADICTION), methods=["POST"]),
         Route(f"{CONTRADICTION}/edit", reads(contradictions.editing)),
         Route(f"{CONTRADICTION}/edit", acts(contradictions.edit, CONTRADICTION), methods=["POST"]),
+        Route(whole_state.HERE, reads(whole_state.overview)),
+        Route("/state/save", acts(whole_state.save, whole_state.HERE), methods=["POST"]),
+        Route("/state/restore", acts(whole_state.rehearse_restore, whole_state.HERE), methods=["POST"]),
+        Route("/state/move", acts(whole_state.rehearse_move, whole_state.HERE), methods=["POST"]),
+        Route("/state/confirm", acts(whole_state.confirm, whole_state.HERE), methods=["POST"]),
+        Route(whole_state.OUTCOME, reads(whole_state.outcome)),
         Route("/passkeys", reads(keys.listed)),
         Route("/passkeys/new", acts(keys.begin, "/passkeys"), methods=["POST"]),
         Route("/passkeys", acts(keys.add, "/passkeys"), methods=["POST"]),

@@ -40,6 +40,7 @@ from mcp_server.web.home.figures import HomeFigures
 from mcp_server.web.live_updates import Here, Live
 from mcp_server.web.text.sanitize import sanitize, sanitize_line, spelled_out
 from mcp_server.web.text.values import fields_of, folded, journey_address, moment, title_line
+from mcp_server.web.whole_state.handover import Handover
 from mcp_server.workers.pool import Workers
 
 logger = logging.getLogger("knowledge_forge.review")
@@ -91,6 +92,7 @@ NAVIGATION = (
     NavigationEntry("/trust", "Trust", "Manage"),
     NavigationEntry("/audit", "Audit", "Manage"),
     NavigationEntry("/passkeys", "Passkeys", "Manage"),
+    NavigationEntry("/state", "State", "Manage"),
 )
 """A new kind of page is one more line here, beside the others of its group, and one more route in `application.py`."""
 _GROUPS = {group: [entry for entry in NAVIGATION if entry.group == group] for group in get_args(NavigationGroup)}
@@ -102,7 +104,8 @@ Form = Mapping[str, str]
 class PageContext:
     """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`.
 
-    `public_url` is where a proxy shows it to other machines. `editor` opens a page's file on this one.
+    `public_url` is where a proxy shows it to other machines. `editor` opens a page's file on this one. With a `handover` this process
+    can replace and move the state.
     """
 
     services: WebServices
@@ -113,6 +116,7 @@ class PageContext:
     holder: str
     public_url: str | None = None
     editor: EditorLink | None = None
+    handover: Handover | None = None
 
     def is_local(self, request: Request) -> bool:
         """Return whether the request came under one of the names of this machine."""

@@ -23,12 +23,19 @@ from mcp_server.web.address import LEASE_S, address, address_in, holder, holder_
 from mcp_server.web.ports import listening, preferred_port
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from mcp_server.web.application import RunningPage
+    from mcp_server.web.whole_state.handover import Handover
 
 logger = logging.getLogger("knowledge_forge.review")
 
 RENEW_S = 3.0  # a third of the lease
 STAND_BY_S = 2.0  # how often it is checked whether another process still shows the page
+FINISH_S = 20
+"""How long requests under way may take to end before the state is closed for a change."""
+REQUEST_S = 0.2
+"""How long a browser on this machine may take from its connection to its request."""
 RELEASE_S = 1.0
 """How long releasing the lease may take when this process ends."""
 
@@ -41,6 +48,7 @@ class ServedPages:
     approvals: Approvals
     settings: Settings
     process: str
+    handover: Handover | None = None
 
     @property
     def state(self) -> StateStore:
@@ -48,9 +56,18 @@ class ServedPages:
         return self.services.state
 
 
-async def show(services: WebServices, approvals: Approvals, settings: Settings, known: anyio.Event) -> None:
-    """Serve the page whenever no other process does, until cancelled. Set `known` once the page has an address anywhere."""
-    served = ServedPages(services, approvals, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
+async def show(
+    services: WebServices,
+    approvals: Approvals,
+    settings: Settings,
+    known: anyio.Event,
+    handover: Handover | None = None,
+) -> None:
+    """Serve the page whenever no other process does, until cancelled. Set `known` once the page has an address anywhere.
+
+    With a `handover` its pages can have this process replace or move the state.
+    """
+    served = ServedPages(services, approvals, settings, f"{os.getpid()}-{secrets.token_hex(16)}", handover)
     while True:
         try:
             if await holder(served.state) is None:
@@ -66,7 +83,8 @@ async def show(services: WebServices, approvals: Approvals, settings: Settings, 
 
 async def _serve_under_lease(served: ServedPages, known: anyio.Event) -> None:
     """Serve the page if this process gets the lease, and until it loses it."""
-    with listening(preferred_port(served.settings.kb)) as sockets:
+    root, handover = served.settings.kb, served.handover
+    with handover.sockets(root) if handover else listening(preferred_port(root)) as sockets:
         port = sockets[0].getsockname()[1]
         name = holder_of(port, served.process)
         if not await _take_lease(served, name):
@@ -107,7 +125,7 @@ async def _served(served: ServedPages, name: str, port: int, sockets: list[socke
     """Answer requests, follow changes, and notify people of waiting proposals."""
     running = await anyio.to_thread.run_sync(_build, served, name, port)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_serve_requests, running, sockets)
+        tasks.start_soon(_serve_requests, running.server, sockets)
         tasks.start_soon(running.page_context.live.run, running.inviting.arrived)
         tasks.start_soon(running.inviting.call)
         try:
@@ -115,6 +133,9 @@ async def _served(served: ServedPages, name: str, port: int, sockets: list[socke
         finally:
             # First the streams, which would never end: the server waits for open requests.
             running.page_context.live.close()
+            if served.handover and served.handover.confirmed:
+                running.server.config.timeout_graceful_shutdown = FINISH_S
+                await _hang_up(running.server)
             running.server.should_exit = True
             await running.page_context.close()
             tasks.cancel_scope.cancel()
@@ -124,11 +145,44 @@ def _build(served: ServedPages, name: str, port: int) -> RunningPage:
     # Templates and the web server are imported, in a thread, once a page is shown: starting the MCP server has a time budget.
     from mcp_server.web.application import running_page
 
-    return running_page(served.services, served.approvals, served.settings, port=port, holder=name)
+    return running_page(
+        served.services, served.approvals, served.settings, port=port, holder=name, handover=served.handover
+    )
 
 
-async def _serve_requests(running: RunningPage, sockets: list[socket.socket]) -> None:
+async def _serve_requests(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
     """Serve until `should_exit`, even if cancelled before, so that the server closes its connections properly."""
     with anyio.CancelScope(shield=True):
         # `serve` would take over the signals of the process, which belong to the MCP server.
-        await running.server._serve(sockets=sockets)  # noqa: SLF001 - `serve` without the signals
+        await server._serve(sockets=sockets)  # noqa: SLF001 - `serve` without the signals
+
+
+async def _hang_up(server: uvicorn.Server) -> None:
+    """Accept no more connections, and let accepted ones send their request: a browser shows an error for one without an answer."""
+    for one in server.servers:
+        one.close()
+    with anyio.CancelScope(shield=True):
+        await anyio.sleep(REQUEST_S)
+
+
+@asynccontextmanager
+async def away(handover: Handover, settings: Settings) -> AsyncIterator[None]:
+    """Answer at the page's address that the state is being changed."""
+    import uvicorn
+
+    from mcp_server.transport.http_limits import PAGE, bounded
+    from mcp_server.web.whole_state.waiting_page import waiting_app
+
+    done = anyio.Event()
+    with handover.sockets(settings.kb) as sockets:
+        app = waiting_app(handover, done, sockets[0].getsockname()[1], settings.public_url)
+        config = bounded(app, PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_serve_requests, server, sockets)
+            try:
+                yield
+            finally:
+                done.set()
+                await _hang_up(server)
+                server.should_exit = True

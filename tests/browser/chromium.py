@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from playwright.async_api import Browser, BrowserContext, CDPSession, Page, async_playwright
 
 from tests.external.programs import unavailable
-from tests.support.web.review_pages import Place
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 PATIENCE_MS = 20_000
+
+
+class ShownSite(Protocol):
+    """A site that somebody shows."""
+
+    @property
+    def address(self) -> str: ...
+
+    async def link(self) -> str:
+        """Return a link that logs in."""
+        ...
 
 
 @dataclass
@@ -28,7 +39,7 @@ class Person:
 
     context: BrowserContext
     page: Page
-    place: Place
+    place: ShownSite
     trouble: list[str] = field(default_factory=list)
     devtools: CDPSession | None = None
 
@@ -53,8 +64,8 @@ class Person:
         return person
 
     def _heard(self, message: Any) -> None:
-        # The console also shows an error for a page that refuses (409, 422, 403).
-        if message.type == "error" and "status of 4" not in message.text:
+        # The console also shows an error for a page that refuses (409, 422, 403), or that waits for the site to come back (503).
+        if message.type == "error" and not re.search("status of (4|503)", message.text):
             self.trouble.append(f"console {message.text}")
 
     async def picture(self, name: str, *, whole: bool = True) -> None:
@@ -109,7 +120,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def somebody(place: Place, *, logged_in: bool = True, **options: Any) -> AsyncIterator[Person]:
+async def somebody(place: ShownSite, *, logged_in: bool = True, **options: Any) -> AsyncIterator[Person]:
     """Open a fresh browser for a person."""
     async with browser() as started:
         context = await started.new_context(**options)

@@ -1,4 +1,4 @@
-"""A process that runs `knowledge-forge ...` and kills itself at a named step of a move.
+"""A process that runs `knowledge-forge ...` and kills itself at a named step of a move or restore.
 
 `python -m tests.crash.mover STEP WORDS...`
 """
@@ -10,17 +10,19 @@ import signal
 import sys
 
 from mcp_server.__main__ import main
+from mcp_server.app.state_copies import change
 from mcp_server.cli.state import move
 
 
 def die_at(step: str) -> None:
-    """Replace the function that a move calls at every step."""
+    """Replace the functions that a move in a terminal, and a change on the site, call at every step."""
 
     def on_step(name: str) -> None:
         if name == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
     move.on_step = on_step
+    change.on_step = on_step
 
 
 if __name__ == "__main__":

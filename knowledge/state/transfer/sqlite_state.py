@@ -139,16 +139,20 @@ class SqliteWholeState:
 
     def _users(self) -> list[str]:
         """Return the other processes with the file open, as far as the system tells, or else the holders of leases."""
-        found = os.stat(self.path)  # noqa: PTH116 - as elsewhere
-        end = f":{found.st_ino}"
-        with suppress(OSError):
-            rows = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
-            locked = [row for row in rows if len(row) > 6 and row[5].endswith(end) and row[6] == _SHARED_BYTES]
-            numbers = {int(row[4]) for row in locked if int(row[4]) > 0}
-            if numbers:
-                return [f"process {number}" for number in sorted(numbers)]
+        if numbers := processes_with(self.path):
+            return [f"process {number}" for number in sorted(numbers)]
         with suppress(apsw.Error):
             with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)) as reader:
                 held = reader.execute(_OTHERS, (MARK_LEASE,)).fetchall()
             return [f"process {str(holder).partition('-')[0]} (lease {str(name)!r})" for name, holder in held]
         return []
+
+
+def processes_with(path: Path) -> frozenset[int]:
+    """Return the processes that have the state's file open, as far as the system tells."""
+    with suppress(OSError):
+        end = f":{os.stat(path).st_ino}"  # noqa: PTH116 - as elsewhere
+        rows = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
+        locked = [row for row in rows if len(row) > 6 and row[5].endswith(end) and row[6] == _SHARED_BYTES]
+        return frozenset(int(row[4]) for row in locked if int(row[4]) > 0)
+    return frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 import apsw
 
 from knowledge.errors import MoveRefused, MoveUnfinished, StateMoved
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from mcp_server.app.factories import postgres as shared_database
 else:
     shared_database = LateModule("mcp_server.app.factories.postgres")
+
+
+_LOG = "-wal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,20 @@ class StatePlace:
         """
         with suppress(*((StateMoved, MoveUnfinished) if marked else ())):
             await self._migrate()
+        async with self.as_it_is() as state:
+            yield state
+
+    @asynccontextmanager
+    async def as_it_is(self) -> AsyncIterator[WholeState]:
+        """Yield the state, which must be migrated.
+
+        A process that has the state's file open uses only this: `opened` reads the beginning of the file besides SQLite, and closing
+        that would release the locks of the whole process.
+        """
         state: WholeState = SqliteWholeState(self.file)
         if self.url is not None:
-            state = shared_database.whole_state(self.url, self.schema)
+            with needing_psycopg():
+                state = shared_database.whole_state(self.url, self.schema)
         try:
             yield state
         finally:
@@ -122,20 +138,32 @@ def _require_new(file: Path, root: Path) -> None:
 
 
 @asynccontextmanager
-async def opened_backup(file: Path, folder: Path) -> AsyncIterator[WholeState]:
+async def opened_backup(file: Path, folder: Path, digest: str = "") -> AsyncIterator[WholeState]:
     """Yield the state in a backup, or in a copied `state.db` with its log, from a migrated copy in `folder`.
 
     Raises:
-        MoveRefused: there is no such file.
+        MoveRefused: there is no such file, or it no longer has the `digest` that `digest_of` returned.
         StorageError: it is not a state of this program, or damaged.
     """
-    unpacked = _unpacked(file, folder)
+    unpacked = await anyio.to_thread.run_sync(_unpacked, file, folder)
     try:
+        if digest and await anyio.to_thread.run_sync(digest_of, unpacked / STATE_FILE) != digest:
+            raise MoveRefused(f"{file} has changed since it was shown")
         async with StatePlace(unpacked / STATE_FILE, None, "").opened() as state:
             await state.begin(alone=True)
             yield state
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def digest_of(file: Path) -> str:
+    """Return a hash of a backup, or of a copied `state.db` with its log."""
+    digest = hashlib.sha256()
+    for part in (file, file.with_name(f"{file.name}{_LOG}")):
+        if part.exists():
+            with part.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _unpacked(file: Path, folder: Path) -> Path:
@@ -144,7 +172,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
         raise MoveRefused(f"there is no file {file}")
     unpacked = folder / f"restore-{secrets.token_hex(4)}"
     unpacked.mkdir(mode=0o700)
-    for suffix in ("", "-wal"):
+    for suffix in ("", _LOG):
         part = file.with_name(file.name + suffix)
         if part.exists():
             shutil.copyfile(part, unpacked / f"{STATE_FILE}{suffix}")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.errors import KnowledgeError
+from knowledge.state.locations import DRAFTS_FOLDER as FOLDER
 from mcp_server.cli.terminal.editor import open_in_editor
-
-FOLDER = "drafts"
 
 
 class TextLost(KnowledgeError):

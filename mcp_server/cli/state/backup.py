@@ -7,15 +7,16 @@ from functools import partial
 from pathlib import Path
 
 from knowledge.pages.vault import Vault
-from knowledge.state.transfer.move import contents, copy
+from knowledge.state.transfer.move import contents
 from mcp_server.app.factories.whole_state import opened_backup, save, state_place
-from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.state.contents import chain_line, contents_fields, show_contents, table_progress
+from mcp_server.app.state_copies.restore import Restored, keep, replace
+from mcp_server.app.state_copies.saved_files import add_to, files_in, left_out, saved_in
+from mcp_server.cli.state.contents import contents_fields, show_contents, table_progress
 from mcp_server.cli.state.move import add_consent, agreed
-from mcp_server.cli.state.saved_files import RestoredFiles, add_to, files_in, left_out, saved_in, write_back
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import print_json, say
+from mcp_server.presenters.whole_state import chain_line
 
 
 def backup_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,34 +68,33 @@ async def restore(args: argparse.Namespace, settings: Settings) -> int:
     kept: Path | None = None
     async with opened_backup(args.file, place.file.parent) as saved, place.opened() as state:
         await state.begin(alone=True)
-        found, there, arrived = await contents(saved), await contents(state), None
+        found, there, files = await contents(saved), await contents(state), saved_in(args.file)
+        done: Restored | None = None
         if not args.dry_run:
             if not there.nothing:
                 what = f"replace the state in {visible(state.place)}, and save what is there now in a file beside it"
                 if not agreed(args, what):
                     return 1
-                kept = place.file.with_name(f"before-restore-{utc_now():%Y%m%dT%H%M%S%fZ}.db")
-                await save(state, kept, root, complete=partial(add_to, files_in(place.file.parent)))
+                kept = await keep(state, place, root)
             with table_progress(shown=not settings.json) as on_step:
-                arrived = await copy(saved, state, on_step)
-            await state.commit()
-        files, back = saved_in(args.file), RestoredFiles((), ())
-        if not args.dry_run:
-            back = write_back(files, place.file.parent, replaces=kept is not None)
+                done = await replace(saved, state, place, files=files, kept=kept, on_step=on_step)
+        written, stayed = (done.files.written, done.files.kept) if done else ((), ())
         facts = {
-            "restored": arrived is not None,
+            "restored": done is not None,
             "kept": kept and str(kept),
             "files": list(files),
-            "files_written": list(back.written),
-            "files_kept": list(back.kept),
+            "files_written": list(written),
+            "files_kept": list(stayed),
         }
-        states = {"saved": found, "before": there, "after": arrived}
+        states = {"saved": found, "before": there, "after": done.arrived if done else None}
         show_contents(facts, states, source=str(args.file), target=state.place, as_json=settings.json)
     if not settings.json and files:
-        named = ", ".join(files if args.dry_run else back.written) or "none"
+        named = ", ".join(files if args.dry_run else written) or "none"
         print(visible(f"{'Files in it' if args.dry_run else 'Files restored'}: {named}"))
-    for path in back.kept:
+    for path in stayed:
         say(visible(f"{path} stays as it is, because it is another text than the saved one"))
+    if done and done.problem:
+        say(visible(done.problem))
     if kept:
         say(
             f"The state that was there is saved in {visible(str(kept))}; `knowledge-forge state restore` brings it back."

@@ -11,6 +11,7 @@ from knowledge.state.transfer.move import TABLE_COPIED, Contents, OnStep
 from mcp_server.cli.terminal.console import print_table, progress_bars
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import print_json
+from mcp_server.presenters.whole_state import chain_line, table_counts
 
 
 @contextmanager
@@ -41,22 +42,11 @@ def show_contents(
         return
     shown = {name: one for name, one in states.items() if one is not None}
     print(f"From: {visible(source)}\nTo:   {visible(target)}")
-    names = next(iter(shown.values())).rows
-    rows = [(name, *(f"{one.rows[name]:,}" for one in shown.values())) for name in names]
-    print_table(("table", *(name.replace("_", " ") for name in shown)), [row for row in rows if set(row[1:]) != {"0"}])
+    rows = [(name, *(f"{count:,}" for count in counts)) for name, counts in table_counts(shown.values()).items()]
+    print_table(("table", *(name.replace("_", " ") for name in shown)), rows)
     print(chain_line(list(shown.values())[-1]))
 
 
 def contents_fields(found: Contents | None) -> dict[str, object] | None:
     """Return the rows of each table and the facts about the audit chain."""
     return None if found is None else {"rows": dict(found.rows), "audit": asdict(found.chain)}
-
-
-def chain_line(found: Contents) -> str:
-    """Return a sentence about the audit chain."""
-    chain = found.chain
-    if chain.broken is not None:
-        return f"Audit chain: {chain.records:,} records, broken at record {chain.broken} (knowledge-forge audit verify says how)"
-    if not chain.records:
-        return "Audit chain: no records"
-    return f"Audit chain: {chain.records:,} records, all intact; it ends with {chain.seq}:{chain.digest}"

@@ -15,6 +15,7 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, text_of
 from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import ask_yes_no, say
+from mcp_server.presenters.whole_state import next_after_move
 
 FILE = "sqlite"
 STEPS = {
@@ -126,14 +127,4 @@ async def _target(args: argparse.Namespace, source: StatePlace) -> StatePlace:
 
 
 def _say_next(target: StatePlace) -> None:
-    if target.url is None:
-        say(
-            "Next: remove FORGE_DATABASE_URL and FORGE_DATABASE_SCHEMA from the environment and from forge.toml, run `knowledge-forge "
-            "install HOST` again for each host, because its entry names the database, and check with `knowledge-forge doctor`."
-        )
-        return
-    say(
-        f"Next: set FORGE_DATABASE_URL to the URL that you gave (with its password, if it has one) and FORGE_DATABASE_SCHEMA to "
-        f"{target.schema}, in the environment or in forge.toml, for every server and terminal; run `knowledge-forge install HOST` "
-        "again for each host; and check with `knowledge-forge doctor`."
-    )
+    say(f"Next: {next_after_move(target.schema if target.url else None)}")

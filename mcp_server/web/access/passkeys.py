@@ -1,4 +1,4 @@
-"""Passkeys: registering one, and checking a signature over a proposal's hash.
+"""Passkeys: registering one, and checking a signature over the hash of a proposal, or of a rehearsal.
 
 On one machine only such a signature proves that a person decided: a program of the same account could send any form.
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from knowledge.trust.ports import Passkey, Proposal, TrustRecords
+from knowledge.trust.ports import Passkey, TrustRecords
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.gate.host_registration import digest
 from mcp_server.gate.trust.admin import packed
@@ -32,11 +32,11 @@ def origin(port: int) -> str:
     return f"http://{NAME}:{port}"
 
 
-def signing_options(proposal: Proposal, passkeys: Sequence[Passkey]) -> str:
-    """Return the browser's options for signing, as JSON: the challenge is the proposal's hash."""
+def signing_options(shown_hash: str, passkeys: Sequence[Passkey]) -> str:
+    """Return the browser's options for signing, as JSON: the challenge is the hash of what is shown."""
     return json.dumps(
         {
-            "challenge": packed(bytes.fromhex(proposal.hash)),
+            "challenge": packed(bytes.fromhex(shown_hash)),
             "rpId": NAME,
             "allowCredentials": [{"type": "public-key", "id": packed(passkey.id)} for passkey in passkeys],
             "userVerification": "required",
@@ -45,11 +45,11 @@ def signing_options(proposal: Proposal, passkeys: Sequence[Passkey]) -> str:
     )
 
 
-async def verified(trust: TrustRecords, proposal: Proposal, assertion: str, *, port: int, now: datetime) -> str:
-    """Return the name of the passkey that signed the proposal's hash, and note its use.
+async def verified(trust: TrustRecords, shown_hash: str, assertion: str, *, port: int, now: datetime) -> str:
+    """Return the name of the passkey that signed the hash, and note its use.
 
     Raises:
-        CannotDecide: no registered passkey signed this proposal, or a copy of one did.
+        CannotDecide: no registered passkey signed this hash, or a copy of one did.
     """
     import webauthn  # 0.25 s, which the page need not wait for
 
@@ -59,7 +59,7 @@ async def verified(trust: TrustRecords, proposal: Proposal, assertion: str, *, p
         passkey = next(one for one in await trust.passkeys() if one.id == wanted)
         signed = webauthn.verify_authentication_response(
             credential=credential,
-            expected_challenge=bytes.fromhex(proposal.hash),
+            expected_challenge=bytes.fromhex(shown_hash),
             expected_rp_id=NAME,
             expected_origin=origin(port),
             credential_public_key=passkey.public_key,
@@ -70,7 +70,9 @@ async def verified(trust: TrustRecords, proposal: Proposal, assertion: str, *, p
     except StopIteration:
         raise CannotDecide("the passkey that signed is not registered here") from None
     except (webauthn.helpers.exceptions.WebAuthnException, *MALFORMED) as error:
-        raise CannotDecide("the signature does not match this proposal and a registered passkey; sign again") from error
+        raise CannotDecide(
+            "the signature does not match what was shown and a registered passkey; sign again"
+        ) from error
     if not await trust.use_passkey(passkey.id, sign_count=signed.new_sign_count, at=now):
         raise CannotDecide("this passkey may be a copy: it was used elsewhere in the meantime. Nothing was approved")
     return passkey.name

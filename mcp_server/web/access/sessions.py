@@ -73,10 +73,14 @@ class Sessions:
             return None
         invitation = json.loads(value)
         session = Session(str(invitation["user"]), secrets.token_urlsafe(32))
+        await self.keep(session)
+        return session, str(invitation["to"])
+
+    async def keep(self, session: Session) -> None:
+        """Let the session be known for its whole time."""
         await self._trust.put_secret(
             digest(session.secret), "session", session.user, expires_at=self._now() + SESSION_LIFETIME
         )
-        return session, str(invitation["to"])
 
     async def of(self, cookie: str | None) -> Session | None:
         """Return the cookie's session; None if it is missing or has expired."""

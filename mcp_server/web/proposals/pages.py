@@ -110,7 +110,7 @@ async def one(request: PageRequest) -> Response:
     keys = await state.trust.passkeys()
     common = {
         "trusted": await request.services.taints.trusted(),
-        "options": passkeys.signing_options(proposal, keys) if keys else "",
+        "options": passkeys.signing_options(proposal.hash, keys) if keys else "",
         "showing": showing,
         "powerless": await powerless_reviewers(state.outbox, proposal.id) if proposal.open else (),
         "pieces": "",
@@ -213,7 +213,7 @@ async def approve(request: PageRequest, form: Form) -> Response:
     signed = ""
     if form.get("assertion"):
         trust, now = request.trust, request.now
-        signed = await passkeys.verified(trust, proposal, form["assertion"], port=request.page.port, now=now)
+        signed = await passkeys.verified(trust, proposal.hash, form["assertion"], port=request.page.port, now=now)
     await request.page.approvals.approve(
         proposal.id, form.get("hash", ""), request.person(signed), form.get("note", "")
     )

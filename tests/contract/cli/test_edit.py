@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.merge.three_way.both_sides import is_unsettled, with_both_sides
-from mcp_server.cli.history.draft import FOLDER
+from knowledge.state.locations import DRAFTS_FOLDER as FOLDER
 from tests.contract.cli.test_history import PAGES, TEA, edits, listed
 from tests.support.hosts.persons import ME, Person
 from tests.support.hosts.terminals import Terminal

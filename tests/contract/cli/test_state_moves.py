@@ -20,7 +20,7 @@ from knowledge.state.transfer.postgres_state import PostgresWholeState
 from knowledge.state.transfer.sqlite_state import SqliteWholeState
 from mcp_server.__main__ import main
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.state.saved_files import add_to
+from mcp_server.app.state_copies.saved_files import add_to
 from tests.support.hosts.writers import Writer, writing
 from tests.support.knowledge_bases.folders import write
 from tests.support.state.postgres import PASSWORD, PostgresServer

@@ -13,7 +13,7 @@ import apsw
 from knowledge.private_files import FILE_MODE, private_folder
 from knowledge.search.use.store import USE_FILE
 from knowledge.search.use.stored_weights import WEIGHTS_FILE
-from mcp_server.cli.history.draft import FOLDER as DRAFTS
+from knowledge.state.locations import DRAFTS_FOLDER as DRAFTS
 
 LARGEST_DRAFT = 16 * 2**20
 USE_LEFT_OUT = f"{USE_FILE}: the questions of hosts, which stay on this machine; recording starts again"
