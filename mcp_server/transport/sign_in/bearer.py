@@ -6,11 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import StorageError
 from mcp_server.gate.host_registration import Principal, UnknownSecret
@@ -23,6 +24,8 @@ IN_ADDRESS = (
 MISSING = "this server needs a token in the `Authorization` header: `Bearer ...`. Ask the person who runs it for one"
 UNKNOWN_NOW = "the server cannot check tokens right now; try again in a moment"
 RETRY_S = 5
+RECHECK_S = 30.0
+"""The interval between two checks of the token of an open stream."""
 LIMITS = "forge.limits"
 """The key in a request's scope under which the limits of its token are."""
 Named = Callable[[str], Awaitable[Principal]]
@@ -66,6 +69,7 @@ class KnownTokens:
     """Passes on requests with a valid credential, and without `required` also those without `Authorization`; answers others with 401.
 
     Requests for the paths of `but` are passed on as they are. `challenge` are further parts of the `WWW-Authenticate` of a 401.
+    A stream of events ends within `RECHECK_S` after its token has expired or was revoked; a call that has begun may finish.
 
     The principal is set as the request's user: the SDK keeps a session to the user that opened it.
     """
@@ -110,4 +114,43 @@ class KnownTokens:
                 # Without the token, because a session would remember it.
                 access = AccessToken(token="", client_id=principal.id, scopes=[])
                 scope = {**scope, "user": AuthenticatedUser(access), LIMITS: principal.limits}
+                if _may_never_end(scope):
+                    await self._while_valid(token, scope, receive, send)
+                    return
         await self._app(scope, receive, send)
+
+    async def _while_valid(self, token: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, and end the answer as soon as the token is found to be no longer valid."""
+        begun = ended = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun, ended
+            begun = True
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        with anyio.CancelScope() as answering:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._cancel_when_invalid, token, answering)
+                await self._app(scope, receive, sending)
+                tasks.cancel_scope.cancel()
+        if answering.cancelled_caught and begun and not ended:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _cancel_when_invalid(self, token: str, answering: anyio.CancelScope) -> None:
+        while True:
+            await anyio.sleep(RECHECK_S)
+            try:
+                await self._named(token)
+            except UnknownSecret as error:
+                logger.info("a stream of events ends: %s", error)
+                answering.cancel()
+                return
+            except StorageError:
+                logger.warning("cannot check the token of an open stream now", exc_info=True)
+
+
+def _may_never_end(scope: Scope) -> bool:
+    """Return whether the answer is a stream of events: the GET of the 2025 protocol, or the listening of the 2026 one."""
+    # In the 2026 protocol the header must agree with the body; the SDK checks that.
+    return scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
