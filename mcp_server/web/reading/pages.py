@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio.to_thread
@@ -74,6 +75,9 @@ async def page(request: PageRequest) -> Response:
         "links": linked,
         "cited": await view.citations_of(request, path, authored),
         "newest": newest,
+        "file_at": datetime.fromtimestamp(record.stamp.mtime_ns / 1e9, UTC) if record else None,
+        # One that somebody wrote; a sentence of the text is there already.
+        "summary": document.summary if {"summary", "description"} & set(document.metadata) else "",
         "stale": view.is_stale(newest.at if newest else None, rules, request.now),
         "half_life": rules.half_life_days,
         "from_elsewhere": view.is_from_elsewhere(document, record),

@@ -19,6 +19,13 @@
     return new URLSearchParams(filled.map(([name, text]) => [name, text.trim()])).toString();
   }
 
+  // The summary names the filters, so that they are known while they are folded away.
+  const named = document.querySelector("[data-filters]");
+  function nameFilters() {
+    const filters = [...new FormData(form)].filter(([name, text]) => name !== "q" && text.trim()).map(([, text]) => text.trim());
+    named.textContent = filters.length ? `: ${filters.join(", ")}` : "";
+  }
+
   const address = (words) => (words ? `/find?${words}` : "/find");
 
   // Screen readers hear the number of hits once the typing pauses, not after each letter.
@@ -74,6 +81,7 @@
   }
 
   form.addEventListener("input", later);
+  form.addEventListener("input", nameFilters);
   form.addEventListener("change", later);
   form.addEventListener("submit", (event) => {
     // A search that nothing has answered yet is sent as a form without a script would send it.

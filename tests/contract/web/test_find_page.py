@@ -222,6 +222,14 @@ async def test_without_a_question_the_page_says_what_to_do(visitor: Visitor) -> 
     assert html.count("data-find>") + html.count("data-find autofocus>") == 1, "the header has no second field here"
 
 
+async def test_filters_are_named_where_they_are_folded_away(visitor: Visitor) -> None:
+    html = await look(visitor, q="syrup", path="hives", tag="food")
+    assert '<details class="filters">' in html
+    assert "Filters : hives, food" in " ".join(plain(html).split())
+    assert '<details class="filters" open>' in await look(visitor, path="hives")
+    assert '<details class="filters" open>' in await look(visitor, q="syrup", path="hives", since="no time")
+
+
 def board(*cards: str) -> str:
     nodes = [{"id": str(number), "type": "text", "text": text, "y": number} for number, text in enumerate(cards)]
     return json.dumps({"nodes": nodes, "edges": []})

@@ -278,6 +278,18 @@ async def test_a_folder_of_many_pages_is_listed_part_by_part_each_page_once(plac
     assert found == names
 
 
+async def test_a_page_shows_the_summary_that_somebody_wrote_and_when_its_file_changed(place: Place) -> None:
+    (place.settings.kb / "tea.md").write_text("---\nsummary: How we <b>make</b> tea\n---\n# Tea\n\nFour.\n")
+    (place.settings.kb / "bare.md").write_text("# Bare\n\nOnly a sentence.\n", encoding="utf-8")
+    await place.indexed()
+    visitor = await place.visitor()
+    text = said(await visitor.look(page_address("tea.md")))
+    assert "Tea How we <b>make</b> tea file changed" in text
+    assert "<b>make" not in visitor.html
+    text = said(await visitor.look(page_address("bare.md")))
+    assert text.count("Only a sentence.") == 1
+
+
 def tree_of(html: str) -> str:
     return html[html.index('<ul class="tree">') :]
 
