@@ -242,6 +242,7 @@ async def test_a_canvas_is_found_by_its_name_and_its_cards_and_is_no_page(place:
     (kb / "boards/Swarm year.canvas").write_text(board("Nothing yet", f"Count the drones in **May** {HOSTILE}"))
     (kb / "hives/plain.canvas").write_text(board("A hive in winter"))
     html = await look(visitor, q="counting drones")
+    assert '<a href="#canvases.head">1 canvas has these words, too</a>' in html
     section = html[html.index('id="canvases.head"') :]
     assert re.findall(r'href="/page\?path=([^"]+)" data-hit', section) == ["boards/Swarm%20year.canvas"]
     assert "<mark>Count</mark> the <mark>drones</mark> in May" in section
