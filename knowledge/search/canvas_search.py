@@ -53,6 +53,15 @@ class _SearchedText:
             by_start.setdefault(word[:SHORTEST_STEM], set()).add(word)
         return cls(text, {start: frozenset(found) for start, found in by_start.items()})
 
+    @classmethod
+    def of_all(cls, texts: Sequence[_SearchedText]) -> _SearchedText:
+        """Return the words of several texts together."""
+        by_start: dict[str, frozenset[str]] = {}
+        for text in texts:
+            for start, found in text.by_start.items():
+                by_start[start] = by_start.get(start, frozenset()) | found
+        return cls("", by_start)
+
     def having(self, asked: Sequence[str]) -> frozenset[str]:
         """Return the words that the text has, in any inflection with the same beginning."""
         return frozenset(
@@ -62,9 +71,12 @@ class _SearchedText:
 
 @dataclass(frozen=True, slots=True)
 class _SearchedCanvas:
+    """A canvas with the words of its name, of each card, and of all of them together."""
+
     canvas: Canvas
     name: _SearchedText
     cards: tuple[_SearchedText, ...]
+    whole: _SearchedText
 
 
 @dataclass
@@ -96,12 +108,11 @@ class CanvasSearch:
         for place, one in self._searched.items():
             if not within(place, path):
                 continue
-            by_card = [(card.having(asked), card.text) for card in one.cards]
-            named = one.name.having(asked)
-            all_words = named.union(*(having for having, _ in by_card))
+            all_words = one.whole.having(asked)
             if len(all_words) >= LEAST_SHARE * len(asked):
+                by_card = [(card.having(asked), card.text) for card in one.cards]
                 best = max(by_card, key=lambda card: len(card[0]), default=(frozenset(), ""))
-                found.append((-len(all_words), -len(named), place, best[1] if best[0] else ""))
+                found.append((-len(all_words), -len(one.name.having(asked)), place, best[1] if best[0] else ""))
         trust = DirectoryTrust(self.vault)
         best_first = sorted(found)[:MOST_FOUND]
         untrusted = await anyio.to_thread.run_sync(lambda: [trust.untrusted(parent(one[2])) for one in best_first])
@@ -134,4 +145,5 @@ def _searched(path: str, canvas: Canvas) -> _SearchedCanvas:
         room -= len(card.content)
         if text.strip():
             cards.append(_SearchedText.of(text))
-    return _SearchedCanvas(canvas, _SearchedText.of(path.rpartition("/")[2].rpartition(".")[0]), tuple(cards))
+    name = _SearchedText.of(path.rpartition("/")[2].rpartition(".")[0])
+    return _SearchedCanvas(canvas, name, tuple(cards), _SearchedText.of_all([name, *cards]))
