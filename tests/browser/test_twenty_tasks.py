@@ -362,7 +362,7 @@ async def _on_page(
         hand = Hand(person.page)
         try:
             for step in row.steps:
-                await hand.do(_with(step, {ME_IN_THE_GUIDE: f"{ME}@", **words}))
+                await hand.do(_with(step, {**words, ME_IN_THE_GUIDE: f"{ME}@"}))
             # The site is away while the state is replaced; the page that waits for it has no menu.
             await person.page.get_by_role("navigation", name="Main").wait_for(state="attached")
         except (AssertionError, Error) as error:  # every task is tried, so that one run says all that is wrong
