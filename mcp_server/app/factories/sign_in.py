@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -43,6 +43,21 @@ def sign_in_of(settings: Settings, stack: AsyncExitStack) -> Callable[[str], Awa
 
     keys = {one.url: issuer_keys.IssuerKeys(one.url, fetch) for one in access.issuers}
     return access_tokens.AccessTokens(access.issuers, access.url, access.scopes, keys).principal
+
+
+async def unreadable_issuers(settings: Settings) -> Mapping[str, str]:
+    """Return the sign-in servers whose keys cannot be read now, by name, each with the reason."""
+    found: dict[str, str] = {}
+    async with httpx.AsyncClient(follow_redirects=False, timeout=PATIENCE_S) as client:
+        for issuer in settings.oauth_issuers:
+            try:
+                keys = await issuer_keys.IssuerKeys(issuer.url, partial(document, client)).read_keys()
+            except (OSError, ValueError) as error:
+                found[issuer.name] = str(error) or type(error).__name__
+            else:
+                if not keys:
+                    found[issuer.name] = "it publishes no key for signatures"
+    return found
 
 
 async def document(client: httpx.AsyncClient, address: str) -> bytes:

@@ -48,7 +48,7 @@ class SignInAway(StorageError):
         )
 
 
-class BadMetadata(Exception):
+class BadMetadata(ValueError):
     """What a sign-in server says of itself can't be used; the message says why, for the log."""
 
 
@@ -89,15 +89,20 @@ class IssuerKeys:
 
     async def _refresh(self) -> None:
         try:
-            keys = await self._read_keys()
-        except (OSError, ValueError, BadMetadata) as error:
+            keys = await self.read_keys()
+        except (OSError, ValueError) as error:
             logger.warning("cannot read the keys of the sign-in server %s: %s", self._issuer, error)
         else:
             self._keys, self._fetched_at = keys, self._clock()
         # Not before: a request that is cancelled here must not keep others from asking.
         self._asked_at = self._clock()
 
-    async def _read_keys(self) -> dict[tuple[str | None, str], list[jwt.PyJWK]]:
+    async def read_keys(self) -> dict[tuple[str | None, str], list[jwt.PyJWK]]:
+        """Ask the server for its keys, whatever is known of them, and return those that can verify signatures.
+
+        Raises:
+            OSError, ValueError: they can't be had.
+        """
         address = (await self._metadata()).get("jwks_uri")
         if not isinstance(address, str) or not is_safe(address, self._issuer):
             raise BadMetadata("its metadata names no `jwks_uri` with https")
