@@ -34,6 +34,7 @@ from knowledge.git.checkout import (
 )
 from knowledge.git.commit_message import ActOnPages, ChangedPath, author_of, message_of, outside_message
 from knowledge.git.commit_records import ActCommit, CommitRecords
+from knowledge.git.head_moves import HeadMoves
 from knowledge.git.pending_acts import count_acts, pending_acts
 from knowledge.git.program import NoGit
 from knowledge.history.ports import Ledger
@@ -102,9 +103,11 @@ class ActCommits:
         *,
         holder: str,
         now: Callable[[], datetime],
+        moves: HeadMoves | None = None,
     ) -> None:
         self._state, self._root, self._holder, self._now = state, root, holder, now
         self._environment = environment
+        self._moves = moves
         self._ledger: Ledger = state.ledger
         self._records = CommitRecords(state.tables)
         self._one_commits = anyio.Lock()
@@ -295,7 +298,7 @@ class ActCommits:
             await self._put(*prepared)
             with anyio.CancelScope(shield=True):
                 try:
-                    await anyio.to_thread.run_sync(checkout.publish, built)
+                    await anyio.to_thread.run_sync(self._move_head, checkout, built)
                 except CommitWaits:
                     await self._records.forget()
                     raise
@@ -303,6 +306,13 @@ class ActCommits:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(making.__exit__, None, None, None)
+
+    def _move_head(self, checkout: Checkout, built: BuiltCommits) -> None:
+        """Publish the commits. HEAD moves by that, which is no reason to compare all pages with their histories."""
+        before = self._moves.moved() if self._moves else ""
+        checkout.publish(built)
+        if self._moves and not before:
+            self._moves.keep(self._moves.stamp())
 
     async def _states(self, checkout: Checkout, act: ActOnPages, change: ChangedPath) -> _PageStates | None:
         """Return what is known of the page, None if it is not in this repository."""

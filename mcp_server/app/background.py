@@ -15,6 +15,7 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.history.retention import collect
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.outbox.retention import put_away
+from mcp_server.app.head_moves import moves_of, record_after_move
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
@@ -59,6 +60,8 @@ FIRST_TIDY_S = 60.0
 """The wait before the second look for unfinished acts; the first is right after the start."""
 RESUME_S = 20.0
 """How often approved proposals whose process died are looked for. The claim of a dead process ends after a minute."""
+HEAD_LOOK_S = 1.0
+"""How often HEAD of the repository is compared with what it was: some small files are read."""
 RETENTION_DELAY_S = 90.0
 """The wait before the first pass, which is never urgent."""
 
@@ -85,6 +88,7 @@ class Background:
         settings, model = self.settings, self.settings.provider
         tasks.start_soon(self.shorten_old_texts)
         tasks.start_soon(self.tidy)
+        tasks.start_soon(self.record_git_moves)
         tasks.start_soon(self.execute_approved)
         if self.commits is not None:
             tasks.start_soon(self.commit_acts, self.commits)
@@ -131,6 +135,19 @@ class Background:
                 logger.warning("cannot tidy up the ledger now", exc_info=True)
             await anyio.sleep(wait_s)
             wait_s = TIDY_S
+
+    async def record_git_moves(self) -> None:
+        """Bring changes that Git made to pages on record soon after HEAD has moved."""
+        await anyio.sleep(START_DELAY_S)
+        moves = moves_of(self.base)
+        while True:
+            try:
+                if await anyio.to_thread.run_sync(moves.moved):
+                    await _load("mcp_server.app.factories.writer")
+                    await record_after_move(self.base, lambda: self.services.outside_changes)
+            except (KnowledgeError, OSError):
+                logger.warning("cannot bring changes by Git on record now", exc_info=True)
+            await anyio.sleep(HEAD_LOOK_S)
 
     async def execute_approved(self) -> None:
         """Execute approved proposals whose process died, and close those that nobody decided on in time.

@@ -20,6 +20,7 @@ from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
 from mcp_server.app.factories.sign_in import sign_in_of
+from mcp_server.app.head_moves import record_after_move
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
 from mcp_server.app.settings.settings import Settings
@@ -87,6 +88,10 @@ class App:
     def server(self) -> ForgeServer:
         """The server, which is built on first use: an act in a terminal needs none."""
         return self.load_server()
+
+    async def record_git_moves(self) -> None:
+        """Bring on record what Git has changed if HEAD has moved, as the background does within a second."""
+        await record_after_move(self.base, lambda: self.services.outside_changes)
 
 
 def listed(settings: Settings, extra_tools: Sequence[AnySpec] = ()) -> tuple[AnySpec, ...]:

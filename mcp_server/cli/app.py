@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal import keyboard
 from mcp_server.gate.host_registration import TERMINAL, UNENROLLED, Principal, identify, os_user
@@ -30,6 +31,8 @@ async def opened_app(
 
     try:
         async with open_app(settings, indexing=indexing, announcing=announcing, lean=lean) as app:
+            with suppress(KnowledgeError):  # a command that needs the pages meets the reason itself
+                await app.record_git_moves()
             yield app
     except BaseExceptionGroup as group:
         # A task group wraps even a single error, and no caller could catch a refusal by its class.

@@ -107,3 +107,12 @@ def test_a_merge_by_an_import_has_the_edits_of_the_person_in_a_commit_of_theirs(
         "Begin",
     ]
     assert (repository.text("Person 1.md", "HEAD~1"), repository.status) == (page + "\nPlays chess.\n", [])
+
+
+def test_line_ends_are_converted_as_git_add_does(ann: ImportingPerson) -> None:
+    source, repository = SOURCES["folder"](ann.folder / "source"), Repository(ann.kb)
+    repository.git("config", "core.autocrlf", "input")
+    imported(ann, "folder", source.place)
+    assert repository.text("drinks/tea.md") == "# Tea\n\n[[Home]]\n"
+    assert (ann.kb / "drinks" / "tea.md").read_bytes() == b"# Tea\r\n\r\n[[Home]]\r\n"
+    assert (set(repository.changed()), repository.status) == (source.files, [])
