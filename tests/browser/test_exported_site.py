@@ -16,6 +16,10 @@ from tests.support.hosts.persons import Person
 pytestmark = pytest.mark.external
 
 ROOT = Path(__file__).parents[2]
+PICTURE = """() => ({
+    strange: document.querySelectorAll('svg.near :not(path, a, title, circle, text, rect)').length,
+    links: [...document.querySelectorAll('svg.near a')].map((a) => a.href.baseVal),
+})"""
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +64,7 @@ async def test_hostile_pages_do_nothing(tmp_path: Path) -> None:
             await assert_harmless_file(page, number)
             assert [url for url in sent if not url.startswith(site)] == [], number
             assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, number
-        for address in ("index.html", "search.html", "tags/index.html"):
+        for address in ("index.html", "search.html", "tags/index.html", "graph.html"):
             sent.clear()
             await page.goto(f"{site}/{address}")
             assert [url for url in sent if not url.startswith(site)] == [], address
@@ -68,7 +72,11 @@ async def test_hostile_pages_do_nothing(tmp_path: Path) -> None:
 
 
 async def assert_harmless_file(page: Page, number: int) -> None:
-    """Check as on the site; links within the export are those of files."""
+    """Check as on the site; links within the export are those of files, and the picture of links only draws and leads to pages."""
+    drawn = await page.evaluate(PICTURE)
+    assert drawn["strange"] == 0, number
+    assert all(address.endswith(".html") and "://" not in address for address in drawn["links"]), (number, drawn)
+    await page.evaluate("for (const svg of document.querySelectorAll('.near-links > svg.near')) svg.remove()")
     await page.evaluate(
         "for (const a of document.querySelectorAll('main a')) if (a.protocol === 'file:') a.removeAttribute('href')"
     )
@@ -90,6 +98,7 @@ async def test_the_handbook_has_no_barriers_and_fits(tmp_path: Path, scheme: str
                 "pages/guides/in-and-out.html",
                 "pages/reference/growth.html",
                 "tags/index.html",
+                "graph.html",
                 "search.html",
             ):
                 await page.goto(f"{site}/{address}")

@@ -13,7 +13,7 @@ from mcp_server.web.reading.files import INLINE, PICTURE_ONLY
 INERT = frozenset({*INLINE, "pdf", "zip", "gz", "tar", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub"})
 """Suffixes of files that a browser shows or saves without running anything. Others get `.txt`, so that it shows them as text."""
 AS_TEXT = ".txt"
-HOME, SEARCH, TAGS = "index.html", "search.html", "tags/index.html"
+HOME, SEARCH, TAGS, GRAPH = "index.html", "search.html", "tags/index.html", "graph.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def places_of(pages: Sequence[str], tags: Iterable[str], files: Mapping[str, boo
     Names are safe on every system, no longer than it takes, and differ also where case is ignored.
     """
     free = FreePaths()
-    for reserved in (HOME, SEARCH, TAGS):
+    for reserved in (HOME, SEARCH, TAGS, GRAPH):
         free.free(reserved)
     # Pages first: one called `index` is what people expect at its folder's address, and the folder's list can be anywhere.
     places = {path: free.free(f"pages/{usable_path(without_suffix(path))}.html") for path in sorted(pages)}

@@ -26,7 +26,9 @@ from mcp_server.exports.copies import FORM_VERSION, Exported, ExportSource, OnPa
 from mcp_server.exports.destination import MANIFEST, FolderWriter, new_folder
 from mcp_server.exports.selection import PageCatalogue
 from mcp_server.exports.site.drawings import only_draws
+from mcp_server.exports.site.link_pictures import SiteLinkGraph
 from mcp_server.exports.site.places import (
+    GRAPH,
     HOME,
     SEARCH,
     TAGS,
@@ -51,6 +53,7 @@ HERE = Path(__file__).parent
 STATIC = {
     "review.css": HERE.parents[1] / "web" / "static" / "review.css",
     "read.css": HERE.parents[1] / "web" / "static" / "read.css",
+    "graph.css": HERE.parents[1] / "web" / "static" / "graph.css",
     "site.css": HERE / "static" / "site.css",
     "search.js": HERE / "static" / "search.js",
 }
@@ -111,14 +114,17 @@ class _Site:
             for target in targets:
                 if target != path:
                     back[target].append(path)
+        titles = {path: facts.title for path, facts in self._facts.items()}
+        graph = SiteLinkGraph(titles, links, {path: back[path] for path in selection.pages})
         for done, path in enumerate(selection.pages, 1):
-            size += self._page(path, links[path], back[path])
+            size += self._page(path, graph)
             on_page(done, total)
         for done, path in enumerate(selection.attachments, 1 + len(selection.pages)):
             size += copy_attachment(self._vault, path, self._folder, self._places.files[path])[1]
             on_page(done, total)
         for place, html in self._lists():
             size += self._put(place, html)
+        size += self._graph(graph)
         for place, script in self._words.scripts():
             size += self._put(place, script)
         for file, origin in STATIC.items():
@@ -138,8 +144,25 @@ class _Site:
         found = (self._catalogue.leads_to(path, target, wiki=wiki) for target, wiki in self._facts[path].links)
         return list(dict.fromkeys(target for target in found if target in self._facts))
 
-    def _page(self, path: str, out: Sequence[str], back: Sequence[str]) -> int:
+    def _graph(self, graph: SiteLinkGraph) -> int:
+        overview, picture = graph.whole()
+        pages = {path: ListedPage(facts.title, self._places.pages[path]) for path, facts in self._facts.items()}
+        return self._put(
+            GRAPH,
+            self._filled(
+                "site_graph.html",
+                GRAPH,
+                title="Graph",
+                overview=overview,
+                picture=picture,
+                pages=pages,
+                folders=self._places.folders,
+            ),
+        )
+
+    def _page(self, path: str, graph: SiteLinkGraph) -> int:
         place = self._places.pages[path]
+        near = graph.around(path, lambda other: relative(place, self._places.pages[other]))
         document = parse(path, self._vault.read(path).raw)
         body = "\n".join(document.text.split("\n")[document.body_line - 1 :])
         counts = counts_of(document.title, [heading.text for heading in document.headings], body)
@@ -166,8 +189,9 @@ class _Site:
             blocks=blocks,
             footnotes=rendered.footnotes,
             tag_places=self._places.tags,
-            back=self._listed(back),
-            out=self._listed(out),
+            near=near,
+            back=self._listed(graph.back[path]),
+            out=self._listed(graph.links[path]),
         )
         return self._put(place, html)
 
@@ -223,6 +247,7 @@ class _Site:
             "home": HOME,
             "tags_place": TAGS,
             "search_place": SEARCH,
+            "graph_place": GRAPH,
             "site_name": self._name,
             "page_count": len(self._facts),
             "made_at": self._source.made_at,

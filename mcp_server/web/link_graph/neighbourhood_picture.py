@@ -6,7 +6,7 @@ every character in them is visible. Each page is a link, which the keyboard reac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -15,6 +15,8 @@ from knowledge.search.maps.neighbourhood import NearPage, Neighbourhood, Side
 from mcp_server.web.graph.short_text import in_lines, plain, px
 from mcp_server.web.text.site_addresses import page_address
 
+Address = Callable[[str], str]
+"""Returns the address of a page, by its path."""
 ROW = 24.0
 MARGIN = 16.0
 DOT = 5.0
@@ -61,8 +63,8 @@ class _Spot:
     characters: int
 
 
-def picture(around: Neighbourhood, colours: Mapping[str, int]) -> NeighbourhoodPicture:
-    """Return the picture of the neighbourhood. `colours` has the number of each page's colour."""
+def picture(around: Neighbourhood, colours: Mapping[str, int], address: Address = page_address) -> NeighbourhoodPicture:
+    """Return the picture of the neighbourhood. `colours` has the number of each page's colour, `address` where it is."""
     columns = {
         (side, steps): [page for page in around.near if _drawn_on(page.side) == side and page.steps == steps][
             :MOST_ROWS
@@ -72,7 +74,7 @@ def picture(around: Neighbourhood, colours: Mapping[str, int]) -> NeighbourhoodP
     }
     shown = sum(map(len, columns.values()))
     return NeighbourhoodPicture(
-        _wide(around, columns, colours), _narrow(around, columns, colours), len(around.near) - shown
+        _wide(around, columns, colours, address), _narrow(around, columns, colours, address), len(around.near) - shown
     )
 
 
@@ -86,7 +88,7 @@ def _drawn_on(side: Side) -> str:
 # --- wide: columns from left to right ---------------------------------------------------------------------------------
 
 
-def _wide(around: Neighbourhood, columns: _Columns, colours: Mapping[str, int]) -> Markup:
+def _wide(around: Neighbourhood, columns: _Columns, colours: Mapping[str, int], address: Address) -> Markup:
     two = any(columns[side, 2] for side in ("in", "out"))
     middle, half = WIDE / 2, 84.0
     near, far = (160.0, 340.0) if two else (190.0, 0.0)
@@ -112,8 +114,8 @@ def _wide(around: Neighbourhood, columns: _Columns, colours: Mapping[str, int]) 
         _TEXT.format(px(middle), px(first_line + n * 17), _safe(line)) for n, line in enumerate(title)
     )
     rectangle = px(middle - half), px(height / 2 - box / 2), px(2 * half), px(box)
-    centre = _MIDDLE.format(page_address(around.path), plain(around.path), *rectangle, words)
-    parts = [*lines, centre, *(_page(page, spots, colours) for page in _in_reading_order(columns))]
+    centre = _MIDDLE.format(address(around.path), plain(around.path), *rectangle, words)
+    parts = [*lines, centre, *(_page(page, spots, colours, address) for page in _in_reading_order(columns))]
     return _SVG.format("wide", px(WIDE), px(height), _described(around), Markup("").join(parts))
 
 
@@ -160,7 +162,7 @@ def _curve(kind: str, start: tuple[float, float], end: tuple[float, float], *, b
 # --- narrow: rows from top to bottom ----------------------------------------------------------------------------------
 
 
-def _narrow(around: Neighbourhood, columns: _Columns, colours: Mapping[str, int]) -> Markup:
+def _narrow(around: Neighbourhood, columns: _Columns, colours: Mapping[str, int], address: Address) -> Markup:
     above = [*columns["in", 2][: MOST_NARROW_ROWS // 2], *columns["in", 1][:MOST_NARROW_ROWS]]
     below = [*columns["out", 1][:MOST_NARROW_ROWS], *columns["out", 2][: MOST_NARROW_ROWS // 2]]
     rail = 18.0
@@ -178,9 +180,9 @@ def _narrow(around: Neighbourhood, columns: _Columns, colours: Mapping[str, int]
     title = next(iter(in_lines(around.title or around.path, int((NARROW - 24) / 8), 1)), "")
     words = Markup('<text x="{0}" y="{1}">{2}</text>').format(px(rail), px(middle + 4.5), _safe(title))
     rectangle = px(4.0), px(middle - 14), px(NARROW - 8), px(28.0)
-    centre = _MIDDLE.format(page_address(around.path), plain(around.path), *rectangle, words)
-    parts = [*lines, *(_page(page, spots, colours) for page in above), centre]
-    parts += [_page(page, spots, colours) for page in below]
+    centre = _MIDDLE.format(address(around.path), plain(around.path), *rectangle, words)
+    parts = [*lines, *(_page(page, spots, colours, address) for page in above), centre]
+    parts += [_page(page, spots, colours, address) for page in below]
     return _SVG.format("narrow", px(NARROW), px(y), _described(around), Markup("").join(parts))
 
 
@@ -232,7 +234,7 @@ def _edges(around: Neighbourhood, spots: Mapping[str, _Spot]) -> list[tuple[str,
     return sorted(edges, key=lambda edge: around.path in edge)[-MOST_LINES:]
 
 
-def _page(page: NearPage, spots: Mapping[str, _Spot], colours: Mapping[str, int]) -> Markup:
+def _page(page: NearPage, spots: Mapping[str, _Spot], colours: Mapping[str, int], address: Address) -> Markup:
     spot = spots.get(page.path)
     if spot is None:
         return Markup("")
@@ -240,7 +242,7 @@ def _page(page: NearPage, spots: Mapping[str, _Spot], colours: Mapping[str, int]
     classes = f"page c{colours.get(page.path, 0)}" + (" two" if page.steps == 2 else "")
     dot = px(spot.x), px(spot.y), px(DOT if page.steps == 1 else DOT - 1)
     place = px(spot.text), px(spot.y + 4.5), spot.anchor
-    return _PAGE.format(classes, page_address(page.path), _hint(page), *dot, *place, _safe(title))
+    return _PAGE.format(classes, address(page.path), _hint(page), *dot, *place, _safe(title))
 
 
 def _hint(page: NearPage) -> str:

@@ -123,6 +123,22 @@ def test_the_handbook_as_a_site_is_closed(ann: Person) -> None:
     assert set(contents(site)) == set(before)
 
 
+def test_each_page_and_the_whole_site_have_their_links_as_a_picture(ann: Person) -> None:
+    many = {f"many/{number}.md": f"# Page {number}\n\n[hub](../hub.md)\n" for number in range(60)}
+    write(ann, {**many, "hub.md": "# Hub & spoke\n\n[one](many/1.md) [gone](gone.md)\n", "alone.md": "# Alone\n"})
+    site = exported(ann)
+    assert_closed(site)
+    hub, graph = (site / "pages" / "hub.html").read_text(), (site / "graph.html").read_text()
+    assert '<a class="page c0" href="many/1.html"><title>Page 1 (many/1.md), links here and is linked from here' in hub
+    assert "Links of Hub &amp; spoke: 60 pages link to it, it links to 1." in hub
+    assert "23 more pages are only in the lists." in hub
+    assert "<svg" not in (site / "pages" / "alone.html").read_text()
+    assert "62 pages, 61 links between them, 1 page without a link" in graph
+    assert '<svg class="whole"' in graph
+    assert '<a href="pages/hub.html"' in graph
+    assert '<a href="pages/alone.html"' in graph
+
+
 def test_hostile_names_become_safe_ones(ann: Person) -> None:
     write(ann, HOSTILE_NAMES)
     (ann.kb / "cup.png").write_bytes(b"\x89PNG")
@@ -143,9 +159,9 @@ def test_hostile_pages_become_closed_files(ann: Person) -> None:
     for file in site.rglob("*.html"):
         found = read(file)
         allowed = {"script", "form"} if file.name == "search.html" else set[str]()
-        assert {"script", "iframe", "object", "embed", "base", "form", "svg", "math", "style"} & {
-            *found.tags
-        } == allowed
+        assert {"script", "iframe", "object", "embed", "base", "form", "math", "style"} & {*found.tags} == allowed
+        drawings = re.findall(r"<svg[^>]*", file.read_text(encoding="utf-8"))
+        assert all(re.match(r'<svg class="(near near-(wide|narrow)|whole)" xmlns=', one) for one in drawings), file
         assert all(urlsplit(address).scheme in ("", "http", "https", "mailto") for address in found.links), file
         assert all(urlsplit(address).scheme == "" and not address.startswith("//") for address in found.loads), file
 
