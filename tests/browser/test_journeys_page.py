@@ -202,7 +202,7 @@ async def test_an_event_source_receives_a_journeys_events_by_name(tmp_path: Path
         await other.go(f"/journeys/{journey}")
         await other.page.get_by_role("button", name="Approve").click()
         names = ("journey.started", "phase.checkpoint", "journey.decided", "phase.changed")
-        assert await asyncio.wait_for(task, 20) == [[name, True] for name in names]
+        assert await asyncio.wait_for(task, 60) == [[name, True] for name in names]
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without"])

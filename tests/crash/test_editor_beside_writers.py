@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 WRITERS = ("w1", "w2", "w3")
 FIRST = b"# Note\n\n## editor\n\n" + b"".join(b"## %s\n\nText.\n\n" % name.encode() for name in WRITERS)
 WITHIN_S = 120
-SETTLES_S = 4
-"""A process checks a page again 2.5 s after writing it."""
+SETTLES_S = 60
+"""A process looks for overwritten lines again some seconds after writing a page."""
 
 
 HASTE_S = 0.003

@@ -63,7 +63,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
 
 def kill(process: subprocess.Popen[str]) -> None:
     process.kill()
-    process.wait(10)
+    process.wait(60)
     assert process.stdout is not None
     process.stdout.close()
 
@@ -122,7 +122,7 @@ async def test_killed_anywhere_it_has_old_or_new_vectors_and_continues_where_it_
     assert await whose(index) == (AFTER if point == "swapped" else BEFORE)
     await searcher.ask(7)
     embedded = int(await anyio.to_thread.run_sync(first_line, again := renewing(home, "")))
-    again.wait(20)
+    again.wait(60)
     kill(again)
     supplied = {"supplying": 2 * BATCH, "supplied": 3 * BATCH, "swapping": PAGES, "swapped": PAGES}[point]
     assert embedded == PAGES - supplied, "nothing is embedded twice"

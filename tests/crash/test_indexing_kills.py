@@ -213,7 +213,7 @@ class Team:
 
 
 async def _holder(state: SqliteStateStore, *, above: int) -> tuple[str, int]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             lease = await state.lease(watch.LEASE)
             if lease is not None and lease.fence > above:
@@ -263,7 +263,7 @@ async def _equals_one_built_from_scratch(root: Path, home: Path, fresh: Path) ->
     wanted, wanted_hits = await contents(scratch.index), await found(scratch)
     assert wanted["chunks"]
     assert all(wanted_hits.values())
-    with anyio.move_on_after(15):
+    with anyio.move_on_after(60):
         while await contents(survived.index) != wanted or await found(survived) != wanted_hits:  # noqa: ASYNC110  they tell nobody
             await anyio.sleep(0.1)
     has = await contents(survived.index)

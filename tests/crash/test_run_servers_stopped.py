@@ -48,7 +48,7 @@ class Place:
 
     async def asked(self) -> None:
         """Return when the model was asked."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not self.served.count("POST"):  # noqa: ASYNC110 - it comes in another thread
                 await anyio.sleep(0.02)
 
@@ -110,7 +110,7 @@ async def test_a_server_over_http_that_is_stopped_ends_within_seconds_and_its_ru
             tasks.start_soon(_call_over_http, await announced(process), there.settings.enrolment or "", mode)
             await there.asked()
             process.send_signal(number)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 assert await process.wait() == 0
             tasks.cancel_scope.cancel()
         run = await there.only_run()
@@ -125,7 +125,7 @@ async def test_a_stopped_server_over_http_closes_everything_and_its_exit_code_sa
     async with await anyio.open_process(site.command("--http", "127.0.0.1:0"), env=site.environment) as process:
         await announced(process)
         process.send_signal(number)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await process.wait() == 0
 
 
@@ -169,7 +169,7 @@ async def _call(host: SdkHost) -> None:
 
 async def _gone(pid: int) -> None:
     """Return when that process no longer leads a run."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while _alive(pid):  # noqa: ASYNC110 - nobody says so
             await anyio.sleep(0.02)
 

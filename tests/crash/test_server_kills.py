@@ -82,7 +82,7 @@ async def _write(client: Client, name: str, asked: list[str], acknowledged: list
     for number in range(1_000):
         line = f"- {name} edit {number}"
         asked.append(line)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             read = (await client.call_tool("kb_read", {"path": PAGE, "section": "Log"})).structured_content or {}
             content = "\n".join([*str(read["text"]).splitlines()[2:], line])
             arguments = {"path": PAGE, "section": "Log", "content": content, "base_revision": read["revision"]}

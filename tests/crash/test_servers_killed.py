@@ -182,7 +182,7 @@ class Server:
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._asked += 1
         try:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await self._send({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
                 while True:
                     answer: dict[str, Any] = json.loads(await self._lines.receive_until(b"\n", LONGEST_LINE))
@@ -251,7 +251,7 @@ class Team:
         """Stop calling, and stop the servers as a host would."""
         self._resting = True
         for server in self._servers.values():
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await server.left_alone.wait()
             await server.close()
 
@@ -301,7 +301,7 @@ async def working(writer: Writer) -> AsyncIterator[None]:
 
 async def holder(state: SqliteStateStore, *, above: int) -> tuple[int, int]:
     """Return process and fence of the next holder of the indexing lease."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             lease = await state.lease(LEASE)
             if lease is not None and lease.fence > above:
@@ -332,7 +332,7 @@ async def ends_equal_to_one_built_from_scratch(settings: Settings, fresh: Path) 
     assert any(wanted[f"hits for {word}"] for word in WORDS)
     async with open_base(settings) as survived:
         has = await everything(survived)
-        with anyio.move_on_after(20):
+        with anyio.move_on_after(60):
             while has != wanted:
                 await anyio.sleep(0.2)
                 has = await everything(survived)

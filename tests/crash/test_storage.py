@@ -78,7 +78,7 @@ def kill_after(script: str, lines: int, *words: str) -> int:
         child.kill()
     said = [int(line) for line in child.stdout.read().splitlines() if line]
     child.stdout.close()
-    child.wait(30)
+    child.wait(60)
     return said[-1] if said else lines - 1
 
 

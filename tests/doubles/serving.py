@@ -21,7 +21,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 Kind = Literal["cut", "wait", "answer", "raw", "hang_up"]
 

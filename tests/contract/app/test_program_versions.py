@@ -78,7 +78,7 @@ async def test_a_program_that_is_overtaken_while_it_runs_writes_nothing_more(set
         migrate(settings, INDEX_FILE)
         stored = await app.base.index.position()
         write(settings.kb, {"late.md": "# Late\n\nwritten after the newer version came\n"})
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not app.base.indexer.problems and not await trouble(app):  # noqa: ASYNC110  it tells nobody
                 await anyio.sleep(0.05)
         assert await app.base.index.position() == stored

@@ -315,7 +315,7 @@ async def test_a_proposal_is_a_resource_of_its_caller_only_with_change_notices(s
                 await other.client.read_resource(uri)
         async with host.client.listen(resource_subscriptions=[uri]) as events:
             await person.reject(str(waits["id"]), note="not now")
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 async for event in events:
                     assert isinstance(event, ResourceUpdated)
                     assert event.uri == uri

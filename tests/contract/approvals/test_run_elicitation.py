@@ -182,7 +182,7 @@ async def test_an_answer_is_kept_until_the_daily_limit_has_room(tmp_path: Path, 
     async with hosting(tmp_path, mode, answers("the second")) as host:
         runs = host.app.services.runs
         runs.day = Day(runs.store, DayBounds(tokens=120), utc_now)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             answer = await host.run(ASK, said("never"))
         there = await runs.store.run(answer["run_id"])
         assert isinstance(there.frames[-1], PersonAnswered)
@@ -360,7 +360,7 @@ async def test_a_decision_on_the_page_while_the_form_is_shown_leads_the_run_on_o
         return no()
 
     async with proposing(tmp_path, mode, meanwhile) as host:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             answer = await host.run(ASK, ADD, said("Written."))
         assert (answer["status"], answer["text"]) == ("done", "Written.")
         assert host.exists("guides/release.md")
@@ -380,7 +380,7 @@ async def test_an_answer_elsewhere_while_the_form_is_shown_leads_the_run_on_once
         return answers("the second")
 
     async with hosting(tmp_path, mode, meanwhile) as host:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             answer = await host.run(ASK, said("The first hive was moved."))
         assert (answer["status"], answer["text"]) == ("done", "The first hive was moved.")
         run = await host.app.services.runs.store.run(answer["run_id"])
@@ -524,12 +524,12 @@ async def test_a_call_that_is_cancelled_while_its_run_is_led_on_cancels_the_run(
         provider.complete = first_only  # type: ignore[method-assign]  # a model that never answers again
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.writer.client.call_tool, "agent_run", {"goal": "Carry on."})
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await stuck.wait()
             tasks.cancel_scope.cancel()
         runs = host.app.services.runs
         run = (await runs.store.runs(limit=1))[0].id
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async for _ in runs.followed(run):
                 pass
         assert (await runs.store.run(run)).state == "cancelled"

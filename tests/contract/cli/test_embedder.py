@@ -124,14 +124,14 @@ def test_a_first_index_is_filled_too_and_its_price_is_measured_with_the_handbook
 @pytest.mark.external
 async def test_a_running_server_does_the_work_and_searches_continue(person: Person) -> None:
     async with open_app(person.settings) as app:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (await app.base.index.progress()).done == 0:  # noqa: ASYNC110  the database tells nobody
                 await anyio.sleep(0.05)
         command = [sys.executable, "-m", "mcp_server", "embedder", "use", str(person.model), "--yes", *person.words]
         done = await anyio.run_process(command, cwd=ROOT, check=False)
         assert done.returncode in (0, 1), done.stderr
         assert b"has not taken the new embedder" not in done.stdout
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not (await app.base.index.space()).identity.embedder.startswith("onnx:"):
                 assert (await app.base.finder.search("roll back the payment service")).hits
                 await anyio.sleep(0.05)

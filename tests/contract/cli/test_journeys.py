@@ -279,7 +279,7 @@ def test_another_processs_journey_is_followed_to_its_end(ann: Person) -> None:
         submit(ann, journey, TREE)
         assert "Work on DECOMPOSE was recorded" in process.stdout.readline()
         decided_by(ann, journey, "cancel", note="enough")
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=60)
         assert "Response from a person: cancel, in DECOMPOSE, on the review page." in rest.splitlines()[-1]
         assert process.returncode == 0
 
@@ -290,7 +290,7 @@ def test_following_can_be_interrupted(ann: Person) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (130, "")
 
 

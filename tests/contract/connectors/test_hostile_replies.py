@@ -44,7 +44,7 @@ pytestmark = pytest.mark.external
 BOMB_BYTES = 160_000_000
 MOST_MEMORY = 150_000_000
 """Above twice the largest accepted body, far below the bomb."""
-PATIENCE_S = 10
+PATIENCE_S = 60.0
 KEY = "0123456789abcdef"
 HASTY = EmbedderPatience(tries=1, timeout_s=0.5, longest_wait_s=0.0)
 Asking = Callable[[Served], Awaitable[None]]
@@ -128,7 +128,7 @@ async def test_a_reply_that_drips_holds_nobody_longer_than_one_limit(asking: Ask
 
 
 async def test_a_head_that_drips_holds_nobody_longer_than_one_limit(asking: Asking) -> None:
-    head = serving.raw(b"HTTP/1.1 200 OK\r\n", *[b"X-More: 1\r\n"] * 100, seconds=0.2)
+    head = serving.raw(b"HTTP/1.1 200 OK\r\n", *[b"X-More: 1\r\n"] * 1_000, seconds=0.2)
     async with served(JSONResponse({}), plan=lambda *_: head) as at:
         with anyio.fail_after(PATIENCE_S), pytest.raises(AWAY):
             await asking(at)

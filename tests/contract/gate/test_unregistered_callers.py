@@ -561,7 +561,7 @@ async def everybody(tmp_path: Path) -> AsyncIterator[World]:
             clients[name] = await stack.enter_async_context(Client(app.server, elicitation_callback=callback))
         there = await stack.enter_async_context(serving(settings, agents=Only(noting())))
         clients[HTTP] = await stack.enter_async_context(tokenless(str(there), forms=Forms()))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (await call(clients["other"], "kb_search", query="first"))["hits"]:  # noqa: ASYNC110 - it tells nobody
                 await anyio.sleep(0.05)
         yield World(settings, clients.pop("other"), apps["other"], clients)

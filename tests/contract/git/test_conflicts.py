@@ -124,7 +124,7 @@ async def test_what_git_writes_is_never_taken_for_an_editors_old_buffer(reposito
         base = await host.revision("notes/team.md")
         await host.merge("notes/team.md", PAGES["notes/team.md"] + "\nCarl too.\n", base_revision=base)
         repository.write("notes/team.md", PAGES["notes/team.md"].replace("Bob", "Eve"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while "Carl too." not in host.text("notes/team.md"):  # noqa: ASYNC110 - files have no events
                 await anyio.sleep(0.05)
         assert "Eve" in host.text("notes/team.md")
@@ -137,7 +137,7 @@ async def edited(host: Writer, line: str) -> None:
 
 async def waited(host: Writer, line: str) -> None:
     """Wait until the page has the line."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while line not in host.text(PLAN):  # noqa: ASYNC110 - files have no events
             await anyio.sleep(0.05)
 

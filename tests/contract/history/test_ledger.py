@@ -214,7 +214,7 @@ async def test_waiting_for_changes_ends_with_an_act(store: StateStore) -> None:
     before = await store.last_event()
     woken = asyncio.create_task(store.changed(before))
     await write(store.ledger, "a.md", None, b"one")
-    await asyncio.wait_for(woken, 5)
+    await asyncio.wait_for(woken, 60)
 
 
 async def test_an_act_that_someone_else_has_ended_records_nothing(store: StateStore) -> None:

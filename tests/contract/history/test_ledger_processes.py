@@ -55,7 +55,7 @@ async def _commit_many(where: str, name: str, writer: int) -> None:
 
 
 def _writer(where: str, name: str, writer: int, barrier: Any) -> None:
-    barrier.wait(30)
+    barrier.wait(60)
     asyncio.run(_commit_many(where, name, writer))
 
 
@@ -106,7 +106,7 @@ async def test_one_processs_commit_wakes_another(where: str, schema: str) -> Non
     one, two = await open_shared(where, schema), await open_shared(where, schema)
     woken = asyncio.create_task(two.changed(await two.last_event()))
     await one.ledger.commit(entry(change("a.md", None, b"one")))
-    await asyncio.wait_for(woken, 5)
+    await asyncio.wait_for(woken, 60)
     assert [event.key for event in await two.events_after(0)] == ["a.md"]
     await one.close()
     await two.close()

@@ -45,7 +45,7 @@ def holding_the_key(folder: Path) -> list[Path]:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not await holds():  # noqa: ASYNC110  what is waited for happens in databases, which tell nobody
             await anyio.sleep(0.02)
 

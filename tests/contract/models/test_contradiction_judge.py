@@ -192,7 +192,7 @@ async def test_a_page_is_written_by_others_while_the_model_thinks_and_a_pair_tha
 
     def slowly(body: Mapping[str, Any]) -> Turn:
         thinks.set()
-        go_on.wait(20)
+        go_on.wait(60)
         step = judging(naming(("in Go", "Rust"), ("finance team", "post room")))
         assert callable(step)
         turn = step(body)

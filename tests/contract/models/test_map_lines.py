@@ -297,7 +297,7 @@ async def test_a_server_with_the_setting_makes_lines_in_the_background(tmp_path:
     async with making(tmp_path) as place, anyio.create_task_group() as tasks:
         load, state = place.app.services.load_model, place.app.base.state
         tasks.start_soon(write_map_lines, place.app.base, load, "server")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (await place.map(""))[1]["hives"] != "Hives and their queens.":
                 await state.changed(await state.last_event())
         tasks.cancel_scope.cancel()

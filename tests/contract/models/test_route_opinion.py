@@ -40,7 +40,7 @@ async def test_no_search_waits_for_the_model_package_to_load(tmp_path: Path) -> 
         host.will(UNCLEAR, said('{"mode": "discovery", "confidence": 0.9}'))
         assert "language model" not in (await routed(host, UNCLEAR))["reason"]
         assert not host.model.asked
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not host.app.services.model.loaded:  # noqa: ASYNC110 - a load that nobody waits for tells nobody
                 await anyio.sleep(0.01)
         assert "language model" in (await routed(host, UNCLEAR))["reason"]

@@ -217,7 +217,7 @@ async def test_other_calls_are_answered_while_the_model_thinks(tmp_path: Path) -
 
     def slowly(body: Mapping[str, Any]) -> Turn:
         thinks.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return findings([{"item": one["item"], "finding": "follows", "sure": 1} for one in items_of(body)])
 
     async with host(tmp_path, slowly) as one:

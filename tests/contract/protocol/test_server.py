@@ -75,7 +75,7 @@ async def announced(process: anyio.abc.Process) -> str:
     """Return the address that the server says on stderr."""
     assert process.stderr is not None
     said = ""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async for block in process.stderr:
             said += block.decode()
             if found := re.search(r"http://\S+/mcp", said):
@@ -85,7 +85,7 @@ async def announced(process: anyio.abc.Process) -> str:
 
 async def answers(client: Client) -> None:
     """Wait until the first index is complete."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             done = (await call(client, "kb_search", query="anything"))["indexed"]
             if done["done"] >= done["total"] > 0:
@@ -308,7 +308,7 @@ async def test_a_team_teaches_the_router_in_its_front_page_without_a_restart(set
         assert (await call(client, "kb_search", query=question))["route"]["mode"] == "discovery"
         front = f"---\ntitle: Team notes\nrouter:\n  navigation: ['{question}']\n---\n# Team notes\n"
         (settings.kb / "_index.md").write_text(front, encoding="utf-8")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (route := (await call(client, "kb_search", query=question))["route"])["mode"] == "discovery":  # noqa: ASYNC110 - a client cannot be told of this
                 await anyio.sleep(0.05)
     assert "your team" in route["reason"]

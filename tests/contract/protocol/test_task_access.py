@@ -193,7 +193,7 @@ async def listening(at: Place, *tasks: str, **more: Any) -> AsyncIterator[tuple[
         wanted = SubscriptionFilter.model_validate({"taskIds": list(tasks), **more})
         request = SubscriptionsListenRequest(params=SubscriptionsListenRequestParams(notifications=wanted))
         group.start_soon(client.session.send_request, request, SubscriptionsListenResult)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await there.wait()
         yield acknowledged[0], knows
         group.cancel_scope.cancel()
@@ -206,7 +206,7 @@ async def _dismissing(context: Any, params: ElicitRequestParams) -> ElicitResult
 
 async def heard(knows: KnowsTasks, status: str) -> dict[str, Any]:
     """Return the newest notification once it has this status."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not knows.noted or knows.noted[-1]["status"] != status:
             await knows.told()
     return knows.noted[-1]

@@ -70,7 +70,7 @@ async def test_each_question_of_a_run_has_its_own_key_and_an_old_one_answers_not
         assert "Which page?" in request["params"]["message"]
         await at.forms.ask("tasks/update", taskId=task, inputResponses={"nothing": accepting(answer="no")})
         await at.forms.ask("tasks/update", taskId=task, inputResponses={key: accepting(answer="the first")})
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (second := (await at.forms.until(task, "input_required"))["inputRequests"]) == first:
                 pass
         assert set(second).isdisjoint(first)

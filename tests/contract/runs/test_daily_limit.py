@@ -63,7 +63,7 @@ async def spend(host: RunHost, words: str = "Spend") -> None:
 
 async def until(app: App, run: str, holds: Callable[[Run], bool]) -> Run:
     """Return the run once it meets this condition."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             seen = await app.services.state.last_event()
             there = await app.services.runs.store.run(run)

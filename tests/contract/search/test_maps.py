@@ -108,7 +108,7 @@ async def test_a_page_that_was_read_names_its_links_also_after_a_move(tmp_path: 
         (tmp_path / "kb/start.md").unlink()
         (tmp_path / "kb/guides/keys.md").rename(tmp_path / "kb/guides/secrets.md")
         write(tmp_path / "kb", {"guides/deploy.md": "# Deploy\n\nFirst read [how keys rotate](secrets.md).\n"})
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while True:
                 found = await called(client, "kb_read", path="guides/secrets.md")
                 if found["backlinks"] == ["guides/deploy.md"]:

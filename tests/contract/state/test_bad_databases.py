@@ -28,7 +28,7 @@ PAGES = {
     f"area{n % 7}/page{n}.md": f"# Page {n}\n\n" + f"Sentence about marker{n:03d} and gardening. " * 30
     for n in range(120)
 }
-FOUND_AGAIN_S = 30.0
+FOUND_AGAIN_S = 60.0
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ async def test_forged_notifications_change_nothing_and_a_flood_costs_a_few_queri
             # Never more than one per interval, however many notifications came.
             assert len(looks) <= 2 + took / postgres_ear.UNASKED_S
             await store.publish("doc", ["b.md"])
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await done.wait()
         assert [event.key for event in await store.events_after(seq)] == ["b.md"]
 
@@ -251,7 +251,7 @@ async def test_notifications_that_are_not_text_kill_no_listener(postgres: Postgr
             with closing(database.as_(MALLORY)) as other:
                 other.execute(SQL("NOTIFY {}, E'\\xff\\xfe'").format(Identifier(schema)))
             await anyio.sleep(0.3)
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await store.publish("doc", ["b.md"])
 
 
@@ -259,7 +259,7 @@ async def test_a_listener_whose_connection_is_ended_receives_the_next_event(data
     async with opened(database.url, schema) as store:
         seq = await store.publish("doc", ["a.md"])
         for _ in range(3):
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(store.changed, seq)
                     await anyio.sleep(0.2)
@@ -283,12 +283,12 @@ async def test_a_role_that_takes_our_locks_blocks_us_for_a_bounded_time_and_is_n
     monkeypatch.setattr(postgres_schema, "LOCK_WAIT", "300ms")
     with closing(database.as_(MALLORY)) as squatter:
         squatter.execute("SELECT pg_advisory_lock(%s)", (PostgresSchema(schema).lock,))
-        with anyio.fail_after(10), pytest.raises(DatabaseUnavailable, match=r"another session holds a lock.*pg_locks"):
+        with anyio.fail_after(60), pytest.raises(DatabaseUnavailable, match=r"another session holds a lock.*pg_locks"):
             await PostgresStateStore.open(database.url, schema)
         squatter.execute("SELECT pg_advisory_unlock_all()")
         async with opened(database.url, schema) as store:
             squatter.execute("SELECT pg_advisory_lock(%s)", (PostgresSchema(schema).lock,))
-            with anyio.fail_after(10), pytest.raises(StorageError, match=r"another session holds a lock.*pg_locks"):
+            with anyio.fail_after(60), pytest.raises(StorageError, match=r"another session holds a lock.*pg_locks"):
                 await store.publish("doc", ["a.md"])
             squatter.execute("SELECT pg_advisory_unlock_all()")
     async with opened(database.url, schema) as store:

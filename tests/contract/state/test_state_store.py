@@ -215,9 +215,9 @@ async def test_waiting_for_a_change_ends_with_it_and_not_before(store: StateStor
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(woken), 0.2)
     newest = await store.publish("doc", ["a.md"])
-    await asyncio.wait_for(woken, 5)
-    await asyncio.wait_for(store.changed(before), 5)
-    await asyncio.wait_for(store.changed(newest + 7), 5)
+    await asyncio.wait_for(woken, 60)
+    await asyncio.wait_for(store.changed(before), 60)
+    await asyncio.wait_for(store.changed(newest + 7), 60)
 
 
 async def test_several_may_wait_for_a_change_and_one_may_stop_waiting(store: StateStore) -> None:
@@ -227,7 +227,7 @@ async def test_several_may_wait_for_a_change_and_one_may_stop_waiting(store: Sta
     await store.publish("doc", ["a.md"])
     with pytest.raises(asyncio.CancelledError):
         await waiting[0]
-    await asyncio.wait_for(asyncio.gather(*waiting[1:]), 5)
+    await asyncio.wait_for(asyncio.gather(*waiting[1:]), 60)
 
 
 async def test_a_sound_store_says_where_it_is_and_finds_nothing_wrong(store: StateStore) -> None:
@@ -320,7 +320,7 @@ def _act(where: str, name: str, act: str, holder: str, meeting: tuple[object, ob
     barrier, answers = meeting
 
     async def run() -> int:
-        barrier.wait(30)  # type: ignore[attr-defined]  # multiprocessing's proxies have no public type
+        barrier.wait(60)  # type: ignore[attr-defined]  # multiprocessing's proxies have no public type
         opened = await open_shared(where, name)
         answer = await ACTS[act](opened, holder)
         await opened.close()

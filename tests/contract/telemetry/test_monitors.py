@@ -90,7 +90,7 @@ def free_port() -> int:
 
 def scraped(port: int, **headers: str) -> str:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
-    with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - an address of this test
+    with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310 - an address of this test
         return str(reply.read().decode())
 
 

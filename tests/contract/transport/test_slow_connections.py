@@ -184,13 +184,13 @@ async def test_an_answer_may_take_its_time() -> None:
         await receive()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(2):
-            await asyncio.sleep(1.3)
+            await asyncio.sleep(2.2)
             await send({"type": "http.response.body", "body": b"still here\n", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
     async with (
         # Long enough for a request to arrive on a busy machine, and shorter than each silence.
-        flowing(slow, head_s=1.0, body_s=1.0, reading_s=1.0) as number,
+        flowing(slow, head_s=2.0, body_s=2.0, reading_s=2.0) as number,
         httpx.AsyncClient(timeout=PATIENCE_S, verify=TRUSTING_NOBODY) as client,
     ):
         assert (await client.post(f"http://127.0.0.1:{number}/", content=b"x")).text == "still here\n" * 2

@@ -101,7 +101,7 @@ def test_it_ends_cleanly_when_the_host_closes_the_pipe(server: Server) -> None:
     server.ask(HELLO)
     assert server.process.stdin is not None
     server.process.stdin.close()
-    assert server.process.wait(timeout=10) == 0
+    assert server.process.wait(timeout=60) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to handle")
@@ -109,7 +109,7 @@ def test_it_ends_cleanly_when_the_host_closes_the_pipe(server: Server) -> None:
 def test_it_ends_cleanly_on_request(name: str, server: Server) -> None:
     server.ask(HELLO)
     server.process.send_signal(getattr(signal, name))
-    assert server.process.wait(timeout=10) == 0
+    assert server.process.wait(timeout=60) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not re-parented there")
@@ -210,7 +210,7 @@ async def test_a_host_that_does_not_read_makes_the_writer_wait_and_nothing_is_lo
         tasks.start_soon(writer.write, text)
         await anyio.lowlevel.checkpoint()
         tasks.start_soon(read_all)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while len(got) < 2 * len(text):  # noqa: ASYNC110 - a pipe has no bell
                 await anyio.sleep(0.01)
         os.close(write_end)
@@ -235,7 +235,7 @@ def test_no_worker_outlives_the_server(way: str, server: Server, tmp_path: Path)
         server.process.stdin.close()
     else:
         server.process.send_signal(getattr(signal, way))
-    server.process.wait(timeout=10)
+    server.process.wait(timeout=60)
     assert until(lambda: not is_running(worker))
 
 

@@ -130,7 +130,7 @@ async def test_one_processs_decision_wakes_another(where: str, schema: str) -> N
     await put(one)
     woken = asyncio.create_task(two.changed(await two.last_event()))
     await one.trust.decide("p-1", yes())
-    await asyncio.wait_for(woken, 5)
+    await asyncio.wait_for(woken, 60)
     found = await two.trust.proposal("p-1")
     assert found is not None
     assert found.state == "approved"

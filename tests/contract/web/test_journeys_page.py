@@ -428,11 +428,20 @@ async def test_the_same_word_sent_twice_counts_once(place: Place) -> None:
 # --- events as a stream -----------------------------------------------------------------------------------------------
 
 
-async def heard(visitor: Visitor, path: str, until: int, **headers: str) -> list[tuple[int, str, dict[str, Any]]]:
-    """Return the events of a stream up to that number."""
+async def heard(
+    visitor: Visitor,
+    path: str,
+    until: int,
+    *,
+    headers: Mapping[str, str] | None = None,
+    opened: asyncio.Event | None = None,
+) -> list[tuple[int, str, dict[str, Any]]]:
+    """Return the events of a stream up to that number; set `opened` once it has begun."""
     found: list[tuple[int, str, dict[str, Any]]] = []
-    async with asyncio.timeout(20), visitor.http.stream("GET", path, headers=headers) as stream:
+    async with asyncio.timeout(60), visitor.http.stream("GET", path, headers=dict(headers or {})) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
+        if opened is not None:
+            opened.set()
         event: dict[str, str] = {}
         async for line in stream.aiter_lines():
             name, _, value = line.partition(": ")
@@ -461,7 +470,7 @@ async def test_a_stream_continues_after_the_last_event_received(place: Place) ->
     last = (await state(place, journey)).seq
     visitor = await place.visitor()
     going_on = asyncio.create_task(
-        heard(visitor, f"/journeys/{journey}/events", last + 3, **{"last-event-id": str(last - 1)})
+        heard(visitor, f"/journeys/{journey}/events", last + 3, headers={"last-event-id": str(last - 1)})
     )
     after = asyncio.create_task(heard(visitor, f"/journeys/{journey}/events?after={last}", last + 3))
     await asyncio.sleep(0.3)
@@ -475,13 +484,14 @@ async def test_a_stream_continues_after_the_last_event_received(place: Place) ->
 async def test_a_stream_ends_when_its_listener_logs_out(place: Place) -> None:
     journey = await asking(place)
     visitor = await at(place, journey)
-    listening = asyncio.create_task(heard(visitor, f"/journeys/{journey}/events?after=999", 10_000))
-    await asyncio.sleep(0.3)
+    opened = asyncio.Event()
+    listening = asyncio.create_task(heard(visitor, f"/journeys/{journey}/events?after=999", 10_000, opened=opened))
+    await asyncio.wait_for(opened.wait(), 60)
     other = Visitor(visitor.http, visitor.address)
     await other.look("/waiting")
     await other.send("/logout")
     await submitted(place, await started(place), {"notes": []})
-    assert await asyncio.wait_for(listening, 20) == []
+    assert await asyncio.wait_for(listening, 60) == []
 
 
 # --- hostile ----------------------------------------------------------------------------------------------------------

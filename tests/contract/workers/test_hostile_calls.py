@@ -17,7 +17,7 @@ from tests.support.hosts.writers import Refused, Writer, writing
 from tests.support.knowledge_bases.folders import write
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES, changed
 
-LONGEST_S = 30.0
+LONGEST_S = 60.0
 SLOW = FAMILIES["paragraphs nearly equal"](1_000_000)
 PAGES = {"small.md": "# Small\n\nText.\n", "slow.md": SLOW}
 

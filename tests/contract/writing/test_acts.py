@@ -149,7 +149,7 @@ async def test_a_save_that_comes_while_an_act_is_under_way_is_merged_with_it(
 
 
 async def _until(so: Callable[[], bool]) -> bool:
-    with anyio.move_on_after(10):
+    with anyio.move_on_after(60):
         while not so():  # noqa: ASYNC110  what is waited for is a file
             await anyio.sleep(0.01)
     return so()

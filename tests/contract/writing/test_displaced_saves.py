@@ -163,7 +163,7 @@ async def watched(world: World) -> AsyncIterator[None]:
 
 
 async def _until(so: Callable[[], bool]) -> bool:
-    with anyio.move_on_after(10):
+    with anyio.move_on_after(60):
         while not so():  # noqa: ASYNC110  what is waited for is a file
             await anyio.sleep(0.01)
     return so()
@@ -270,7 +270,7 @@ async def test_a_late_save_is_joined_although_the_server_is_stopped_while_waitin
             monkeypatch.setattr(world.locks, "held", held)
             file.truncate()
             file.write(SAVED)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await waiting.wait()
     assert SAVED in await world.lineage(PAGE)
     assert world.read(PAGE) == SAVED + OURS + b"\n"

@@ -26,7 +26,7 @@ from mcp_server.app.composition import App
 from mcp_server.transport.http import http_app
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 OVER = ("completed", "cancelled", "failed")
 Answer = Callable[[str, Mapping[str, Any]], "Mapping[str, Any] | None"]
 """Answers a task's question by its key and request; None leaves it open."""

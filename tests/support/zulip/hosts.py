@@ -25,7 +25,7 @@ from tests.support.knowledge_bases.folders import write
 BOT = "Zulip Default Bot"
 HAMLET = "King Hamlet"
 LEVELS = (RECORDED_LEVEL, NEWER_LEVEL)
-SOON_S = 5.0
+SOON_S = 60.0
 """Far more than any answer of the double takes."""
 BEGUN = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 

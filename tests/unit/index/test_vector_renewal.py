@@ -169,7 +169,7 @@ async def test_a_saved_page_does_not_wait_long_for_an_embedder_that_hangs(
     monkeypatch.setattr("knowledge.index.indexer.EMBED_S", 0.01)
     lab.gate = anyio.Event()
     lab.put("late.md", "late text")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await lab.indexer.update(["late.md"], 1)
     assert (await lab.lengths())["late text"] == 0
     lab.gate.set()
@@ -283,7 +283,7 @@ async def test_whoever_indexes_takes_the_embedder_up_when_it_is_back_and_says_wh
     )
 
     async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not await holds():  # noqa: ASYNC110  what is waited for happens in a store, which tells nobody
                 await anyio.sleep(0.01)
 

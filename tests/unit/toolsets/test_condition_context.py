@@ -66,7 +66,7 @@ async def looking(folder: Path, pages: dict[str, str] | None = None) -> AsyncIte
     settings = Settings(kb=write(folder / "kb", pages or PAGES), state_dir=folder / "state")
     async with open_app(settings, announcing=False, agents=Only(noting())) as app:
         services = app.services
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (progress := await services.index.progress()).done < max(progress.total, 1):  # noqa: ASYNC110 - no event tells
                 await anyio.sleep(0.02)
         here = await services.journeys.start("noting", "bees", {}, by="ada")

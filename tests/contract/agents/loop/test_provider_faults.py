@@ -237,12 +237,12 @@ async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: 
 async def test_a_slow_stream_may_continue_while_data_arrives() -> None:
     """It takes longer than the allowed silence."""
     words = "slowly but surely it comes, piece by piece, and is all there in the end"
-    with double_of("anthropic", Model(between_s=0.03)) as place:
+    with double_of("anthropic", Model(between_s=0.15)) as place:
         place.will(GOAL, said(words))
         began = time.monotonic()
-        async with place.provider(replace(IN_PIECES, silence_s=0.3)) as provider:
+        async with place.provider(replace(IN_PIECES, silence_s=1.5)) as provider:
             assert (await provider.complete(asked())).text == words
-    assert time.monotonic() - began > 0.3
+    assert time.monotonic() - began > 1.5
 
 
 async def test_concurrent_questions_each_get_their_own_answer(place: Place, patience: RequestPatience) -> None:
@@ -264,13 +264,12 @@ async def test_concurrent_questions_each_get_their_own_answer(place: Place, pati
 
 async def test_cancelling_ends_the_request_immediately(place: Place, patience: RequestPatience) -> None:
     place.will(GOAL, said("late"))
-    place.net.plan = serving.in_turn(serving.delayed(5))
-    began = time.monotonic()
-    async with place.provider(patience) as provider:
-        with anyio.move_on_after(0.02) as scope:
-            await provider.complete(asked())
+    place.net.plan = serving.in_turn(serving.delayed(3_600))
+    with anyio.fail_after(60):
+        async with place.provider(patience) as provider:
+            with anyio.move_on_after(0.02) as scope:
+                await provider.complete(asked())
     assert scope.cancelled_caught
-    assert time.monotonic() - began < 1
 
 
 # --- errors that are reported at once -------------------------------------------------------------------------------------

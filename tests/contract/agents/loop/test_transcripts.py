@@ -54,7 +54,7 @@ async def led(host: RunHost) -> Run:
         waiting = await services.state.trust.proposal(answer["proposal"]["id"])
         assert waiting is not None
         await host.app.approvals.approve(waiting.id, waiting.hash, ANN, "go on")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not (run := await services.runs.store.run(answer["run_id"])).over:
             seen = await services.state.last_event()
             await services.state.changed(seen)

@@ -53,7 +53,7 @@ def _topic(here: Ground) -> ChatPlace:
 
 async def events_of(here: Ground, queue: Queue, after: int) -> QueueEvents:
     """Return the next events. They come after the reply to the request that caused them."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             found = await here.client.events(queue, after, block=True)
             if found.messages or found.reactions or found.removed:
@@ -150,7 +150,7 @@ async def test_a_queue_that_waits_is_woken_by_a_message(here: Ground) -> None:
     async def wait() -> None:
         heard.append(await here.client.events(queue, queue.last_event_id, block=True))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             sent = await here.client.send(_topic(here), "wake up")

@@ -370,7 +370,7 @@ async def subscribed(connection: Any, journey: str) -> AsyncIterator[Callable[[]
                 bell.set()
 
     async def told() -> set[str]:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await bell.wait()
         return heard
 
@@ -383,7 +383,7 @@ async def subscribed(connection: Any, journey: str) -> AsyncIterator[Callable[[]
 async def updated(heard: AsyncIterator[Any], count: int) -> set[str]:
     """Return the next addresses announced to a listener, this many."""
     uris = set[str]()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async for event in heard:
             assert isinstance(event, ResourceUpdated)
             uris.add(event.uri)
@@ -507,7 +507,7 @@ async def test_a_team_agent_appears_changes_and_disappears_and_listeners_are_not
 async def both(heard: AsyncIterator[Any]) -> None:
     """Return when a listener has received both lists' change notices."""
     kinds = set[type]()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async for event in heard:
             kinds.add(type(event))
             if kinds == {PromptsListChanged, ResourcesListChanged}:
@@ -542,7 +542,7 @@ async def test_a_2025_client_that_saw_the_lists_is_notified_of_changes(settings:
             assert promised.resources.list_changed
             await names(client)
             rota(settings.kb)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await bell.wait()
             assert "rota" in (await names(client))[0]
         assert sorted(heard) == ["notifications/prompts/list_changed", "notifications/resources/list_changed"]

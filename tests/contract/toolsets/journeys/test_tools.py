@@ -459,7 +459,7 @@ async def test_a_decision_elsewhere_ends_the_question_in_the_host(tmp_path: Path
             await app.services.journeys.decide(journey, 2, JourneyDecision("approve", "page", "seen"), by="ann")
 
         tasks.start_soon(decide_on_the_page)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             onward = await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
         assert onward["phase"] == "WRITE"
 

@@ -198,7 +198,7 @@ async def test_an_approved_batch_whose_process_died_in_the_middle_is_finished_on
             await planned.plan.execute(planned.call)
         host.served.plan = no_fault
         assert (life.cancelled_caught, host.written) == (True, 2)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             # Its server looks for unfinished acts by itself, and may have begun first.
             while (ended := await person.proposal(proposal.id)).state == "approved":
                 await person.app.approvals._executor.resume()

@@ -59,7 +59,7 @@ def newest(asked: Mapping[str, Any]) -> Any:
 
 async def ended(host: RunHost, run: str) -> dict[str, Any]:
     """Return how a run in the background ended."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while (there := await host.app.services.runs.store.run(run)).state in ("suspended", "running"):
             seen = await host.app.services.state.last_event()
             if (await host.app.services.runs.store.run(run)).count == there.count:

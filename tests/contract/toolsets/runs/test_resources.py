@@ -201,7 +201,7 @@ async def test_each_step_is_news_to_both_kinds_of_subscribers_also_of_another_se
                 await older.session.subscribe_resource(uri)
             await host.call("agent_run", run_id=run, answer="guides/deploy.md")
             seen = set[str]()
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 async for event in news:
                     assert isinstance(event, ResourceUpdated)
                     seen.add(event.uri)

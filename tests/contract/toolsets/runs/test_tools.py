@@ -50,7 +50,7 @@ async def asks(host: RunHost, question: str = "Which page?", *then: Turn) -> str
 async def ended(host: RunHost, run: str) -> dict[str, Any]:
     """Return the state of a run in the background, once it is over or asks."""
     state = host.app.services.state
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             seen = await state.last_event()
             if (await host.app.services.runs.store.run(run)).state not in ("running", "suspended"):

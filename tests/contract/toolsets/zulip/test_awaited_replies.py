@@ -129,10 +129,12 @@ async def test_a_lost_queue_and_a_refused_one_are_replaced_by_looking(
             tasks.start_soon(reply)
             assert (await waited(here, anchor=str(question)))["messages"] == ["Monday"]
     here.served.plan = for_requests("POST", "/api/v1/register", status(400, body='{"result": "error", "msg": "no"}'))
+    registered = here.served.count("POST", "/register")
     with anyio.fail_after(SOON_S):
         async with anyio.create_task_group() as tasks:
 
             async def later() -> None:
+                await until(lambda: here.served.count("POST", "/register") > registered)
                 await anyio.sleep(0.2)
                 here.said("Tuesday")
 

@@ -195,9 +195,9 @@ def test_a_document_of_headings_only_is_parsed_once() -> None:
 
     def seconds(headings: int) -> float:
         document = SOUND.replace("1. Ask the neighbours first.", "## a\n" * headings)
-        begun = time.perf_counter()
+        begun = time.process_time()
         assert "is not a section of a memory document" in told(document)
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     seconds(10)
     assert seconds(8_000) < 1.0
