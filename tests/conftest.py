@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from jsonschema import Draft202012Validator
 
 from tests.support.state.postgres import fragile_postgres, postgres, schema
@@ -26,8 +27,13 @@ MARKED_BY_FOLDER = {"unit", "contract", "crash", "browser"}
 
 # How long an example takes says more about the machine than about the code. A change is judged by the same examples as the one before;
 # FORGE_TEST_RANDOM=1 looks for new ones.
-settings.register_profile("untimed", deadline=None, derandomize=os.environ.get("FORGE_TEST_RANDOM") != "1")
+RANDOM = os.environ.get("FORGE_TEST_RANDOM") == "1"
+settings.register_profile("untimed", deadline=None, derandomize=not RANDOM)
 settings.load_profile("untimed")
+if not RANDOM and hasattr(providers, "_get_local_constants"):
+    # Hypothesis also draws the constants of the loaded modules, and which those are depends on the tests that ran before. To read them
+    # takes each worker 3 s in a new checkout.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(tryfirst=True)
