@@ -7,10 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from mcp_server.__main__ import main
 from tests.support.knowledge_bases.folders import PAGES, write
 
 ROOT = Path(__file__).parents[3]
@@ -41,12 +45,13 @@ class Home:
         program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m mcp_server "$@"\n', encoding="utf-8")
         program.chmod(0o755)
         write(folder / "notes")
-        self.run("knowledge-forge enroll cursor --kb ~/notes")
-        self.run("knowledge-forge trust grant cursor 3 --kb ~/notes")
+        for words in (["enroll", "cursor"], ["trust", "grant", "cursor", "3"]):
+            with patch.dict(os.environ, self.environment, clear=True), redirect_stdout(StringIO()):
+                assert main([*words, "--kb", str(folder / "notes")]) == 0
 
-    def run(self, command: str, code: int = 0) -> str:
-        """Run the command in a new shell and return everything that it printed."""
-        environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
             "HOME": str(self.folder),
             "PATH": f"{self.bin}:{os.environ['PATH']}",
             "XDG_STATE_HOME": str(self.folder / ".local" / "state"),
@@ -54,9 +59,12 @@ class Home:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "LANG": "C.UTF-8",
         }
+
+    def run(self, command: str, code: int = 0) -> str:
+        """Run the command in a new shell and return everything that it printed."""
         done = subprocess.run(
             ["/bin/sh", "-c", command],
-            env=environment,
+            env=self.environment,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
