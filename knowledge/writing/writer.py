@@ -26,8 +26,13 @@ from knowledge.merge.damage import PageDamage, find_damage
 from knowledge.merge.document.units import first_heading
 from knowledge.merge.evidence.confidence import USER, Rules
 from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
-from knowledge.merge.evidence.place.page_signs import CandidatePage
 from knowledge.merge.evidence.place.placement import Similarity
+from knowledge.merge.evidence.place.sister_pages import (
+    CandidatePage,
+    SisterSearch,
+    folders_of_sisters,
+    sisters_among,
+)
 from knowledge.merge.model import OfferedPlace, Origin
 from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.obsidian.canvas import is_canvas
@@ -109,6 +114,8 @@ WHICH_PAGE = (
 
 MOST_PAGES_UNSEARCHED = 8
 """Pages of a directory that are considered if search finds none."""
+MOST_SISTERS_READ, MOST_OF_SISTERS = 200, 2_000_000
+"""Pages, and their characters, that are read to find sister pages of those that search found."""
 FindPages = Callable[[str, str], Awaitable[Sequence[str]]]
 """Returns the pages under a directory whose passages answer a text best: the text, the directory."""
 
@@ -508,11 +515,29 @@ class Writer:
                     "it is a directory without pages; name a page, or begin the text with a heading and a new page is made",
                 )
             return await self._pages.target(new), (), f"there is no page {under}, so it becomes the first"
+        texts += await self._sisters(SisterSearch(request.content, texts), what)
         size += sum(len(page.text) for page in texts)
         unplaced = UnplacedText(request.content, texts, self._similarity)
         places = await self._runner.run(places_among_pages, unplaced, size=size, what=what)
         note = f"{WHICH_PAGE}; path={new!r} makes a page of its own" if title else WHICH_PAGE
         return Target(directory, "directory"), places, note
+
+    async def _sisters(self, search: SisterSearch, what: str) -> Sequence[CandidatePage]:
+        """Return the pages that search did not find because they lack the text's heading, which their sister pages have."""
+        known, others, room = {page.path for page in search.found}, list[CandidatePage](), MOST_OF_SISTERS
+        size = len(search.content) + sum(len(page.text) for page in search.found)
+        for folder in await self._runner.run(folders_of_sisters, search, size=size, what=what):
+            for path in await self._pages.first_pages(folder, MOST_SISTERS_READ):
+                if path in known or room <= 0 or len(others) == MOST_SISTERS_READ:
+                    continue
+                known.add(path)
+                if (text := await self._text(path)) is not None:
+                    others.append(CandidatePage(path, text))
+                    room -= len(text)
+        if not others:
+            return ()
+        size += MOST_OF_SISTERS - room
+        return await self._runner.run(sisters_among, replace(search, others=others), size=size, what=what)
 
     async def _text(self, path: str) -> str | None:
         try:

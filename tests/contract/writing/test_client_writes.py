@@ -304,6 +304,23 @@ async def test_a_directory_is_enough_of_a_place(host: Writer) -> None:
     assert (fresh["status"], fresh["path"]) == ("done", "guides/coffee-machines.md")
 
 
+async def test_a_section_of_a_template_is_offered_the_page_that_search_leaves_out_because_it_lacks_it(
+    tmp_path: Path,
+) -> None:
+    """More pages have the section than search returns, so the page without it is found by its headings alone."""
+    command = "# {0}\n\nDoes {0}.\n\n## Options\n\nNone.\n"
+    status = "## Exit status\n\n0 if the command succeeded, 101 if it failed to complete.\n"
+    pages = {f"cmd/forge-{number}.md": command.format(f"forge-{number}") + f"\n{status}" for number in range(45)}
+    pages["cmd/forge-tidy.md"] = command.format("forge-tidy")
+    settings = Settings(kb=write(tmp_path / "kb", pages), state_dir=tmp_path / "state")
+    async with writing(settings) as host:
+        await answers(host.client)
+        assert "cmd/forge-tidy.md" not in await host.app.base.finder.pages_like(status, "cmd")
+        answer = await host.merge("cmd", status, source="wiki:commands")
+    assert (answer["status"], answer["diff"]) == ("analysis", "")
+    assert (answer["places"][0]["path"], answer["places"][0]["section"]) == ("cmd/forge-tidy.md", "")
+
+
 async def test_a_log_accepts_appends(host: Writer) -> None:
     base = await host.revision("log.md")
     answer = await host.merge("log.md", "## 2026-02-01\n\nFinished.\n", source="wiki:log", base_revision=base)

@@ -127,6 +127,7 @@ PURE = [
     "knowledge/merge/evidence/weighing_state.py",
     "knowledge/merge/evidence/outcome.py",
     "knowledge/merge/evidence/place/vectors.py",
+    "knowledge/merge/evidence/place/sister_pages.py",
     "knowledge/merge/evidence/place/page_signs.py",
     "knowledge/merge/evidence/place/text_form.py",
     "knowledge/merge/evidence/place/page_choice.py",

@@ -6,34 +6,60 @@ A choice among pages is never sure enough to write to one, so the caller chooses
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from knowledge.merge.document.units import cut, heading_level, units
-from knowledge.merge.evidence.place.page_signs import CandidatePage, PageSigns, signs_of_pages
+from knowledge.merge.evidence.place.page_signs import PageSigns, signs_of_pages
 from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, MOST_OFFERED, Placer, Similarity, offered_place
+from knowledge.merge.evidence.place.sister_pages import CandidatePage
 from knowledge.merge.evidence.place.text_form import form_fits
 from knowledge.merge.model import DocumentPiece, OfferedPlace
 
 MOST_OPENED = 10
 """The likeliest pages, whose sections are compared."""
-OF_TEXT = PageSigns(rank=1.3, words=17.5, names=2.5, relative=3.1, labels=2.8, definitions=10.8, said=-6.0, twin=6.8)
+OF_TEXT = PageSigns(
+    rank=1.3,
+    words=17.5,
+    names=2.5,
+    relative=3.1,
+    labels=2.8,
+    definitions=10.8,
+    said=-6.0,
+    twin=6.8,
+    has_heading=0.0,
+    sister=0.0,
+)
 """Fitted by a softmax over the sections of the pages that search finds, on pieces of public documentation (kb/decisions/0086)."""
-OF_SECTION = PageSigns(rank=1.0, words=12.5, names=7.9, relative=4.0, labels=2.5, definitions=5.0, said=-6.0, twin=6.6)
+OF_SECTION = PageSigns(
+    rank=1.0,
+    words=12.5,
+    names=7.9,
+    relative=4.0,
+    labels=2.5,
+    definitions=5.0,
+    said=-6.0,
+    twin=6.6,
+    has_heading=-3.0,
+    sister=8.0,
+)
 """The same for a text that begins with a heading, which shares more words with the title of its page."""
 FORM = 0.6
 """Weight of a text's form among the texts of a section."""
 LIST = 1.2
 """Weight of a list in the section, for an item."""
+_LINK = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?[*_]{0,2}(?:\[[^\]\n]+\]\(|\[[^\]\n]+\]\[|<?https?://)")
+"""A text that begins with a link, which may belong to "See also", "References" or the like."""
 LEAST_SHARE = 0.00005
 """Taken for the share of a section whose rounded share is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnplacedText:
-    """A text for a directory, and the pages there that search finds for it, best first."""
+    """A text for a directory, and the pages there that search finds for it, best first; sister pages of these come last."""
 
     content: str
     pages: Sequence[CandidatePage]
@@ -100,7 +126,7 @@ def _places_of_text(content: str, path: str, placer: Placer, score: float) -> It
     kind = next((unit.kind for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)
     there = units(placer.page)
     numbers = [unit.piece for unit in there]
-    choices = placer.choices(content, is_item=kind == "item")
+    choices = placer.choices(content, is_item=kind == "item", with_references=_LINK.match(content) is not None)
     # The text before the first heading has no name to ask for it by, unless it is all of the page.
     for section, share in [choice for choice in choices if choice.section.path] or choices[:1]:
         own = there[bisect_left(numbers, section.first) : bisect_left(numbers, section.end)]

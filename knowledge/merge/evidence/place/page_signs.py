@@ -13,6 +13,7 @@ from typing import NamedTuple
 from knowledge.merge.claims.statements import stemming_language
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, folded_heading
+from knowledge.merge.evidence.place.sister_pages import CandidatePage, sister_signs
 from knowledge.merge.evidence.place.vectors import TermVectors, count_terms
 from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import analyzer
@@ -41,13 +42,6 @@ _TITLE = re.compile(r"\A\ufeff?---\r?\n(?:(?!---).*\n)*?title:[ \t]*(.+)|^#[ \t]
 _PATH_WORDS = re.compile(r"[/._-]+")
 
 
-class CandidatePage(NamedTuple):
-    """A page that a text could go into."""
-
-    path: str
-    text: str
-
-
 class PageSigns(NamedTuple):
     """The signs that one of several pages is the place of a text."""
 
@@ -67,6 +61,10 @@ class PageSigns(NamedTuple):
     """Share of a repeated text that the page has already, 0..1; 0 if fewer than two pages have the text."""
     twin: float
     """For a repeated text: how alike the headings are to those of a page that has the text (Jaccard), if this one lacks it."""
+    has_heading: float
+    """For a text whose heading two or more pages have: 1 if this page has it too."""
+    sister: float
+    """For such a text: how alike the headings are to those of a page that has its heading (Jaccard), if this one lacks it."""
 
 
 def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[PageSigns]:
@@ -85,6 +83,7 @@ def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[Pag
     defining = Counter(label for labels in resolved for label in labels)
     wanted = [sum(f"[{label}]" in text and f"[{label}]:" not in text for label in defined) for text in folded]
     said, twins = _repeated(content, texts, known, language)
+    sisters = sister_signs(content, texts)
     return [
         PageSigns(
             rank=-math.log(2 + number),
@@ -95,6 +94,8 @@ def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[Pag
             definitions=wanted[number] / max(1, len(defined)),
             said=said[number],
             twin=twins[number],
+            has_heading=sisters[number].has_heading,
+            sister=sisters[number].sister,
         )
         for number, page in enumerate(pages)
     ]

@@ -77,6 +77,13 @@ class PageSection(NamedTuple):
     last: int
 
 
+class _Among(NamedTuple):
+    """The sections to choose from: all or those inside one, with or without those that only close a page."""
+
+    within: PageSection | None
+    with_references: bool
+
+
 class SectionChoice(NamedTuple):
     """A section that a text may go into, and its share of all sections' likelihood, 0..1."""
 
@@ -218,11 +225,11 @@ class Placer:
         tops = [section for section in self.sections if section.level == 1]
         self.title = tops[0] if len(tops) == 1 and tops[0] is self.sections[1] else self.sections[0]
         self._named: dict[tuple[str, ...], Sequence[PageSection]] = {}
-        self._choices: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors, TermVectors]] = {}
+        self._choices: dict[_Among, tuple[Sequence[PageSection], TermVectors, TermVectors]] = {}
         self._blocks: dict[PageSection, tuple[Sequence[int], TermVectors]] = {}
         self._bodies: dict[PageSection, str] = {}
         self._lists: dict[PageSection, Sequence[int]] = {}
-        self._all_blocks: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors]] = {}
+        self._all_blocks: dict[_Among, tuple[Sequence[PageSection], TermVectors]] = {}
 
     # The decision
 
@@ -362,13 +369,21 @@ class Placer:
     # Sections and blocks by likeness
 
     def choices(
-        self, text: str, *, hint: str = "", within: PageSection | None = None, is_item: bool = False
+        self,
+        text: str,
+        *,
+        hint: str = "",
+        within: PageSection | None = None,
+        is_item: bool = False,
+        with_references: bool = False,
     ) -> tuple[SectionChoice, ...]:
         """Return the sections that `text` may go into, likeliest first; their shares add up to 1.
 
         The words of `hint` count as much as a heading's. `within` limits the choice to a section and those inside it.
+        `with_references` admits sections such as "See also", which only links belong to.
         """
-        among, vectors, headings = self._choice(within)
+        limits = _Among(within, with_references)
+        among, vectors, headings = self._choice(limits)
         if len(among) == 1:
             return (SectionChoice(among[0], 1.0),)
         asked = self._counted(text) + times(self._counted(hint), OWN_HEADING)
@@ -379,7 +394,7 @@ class Placer:
         if self.similarity is not None:
             texts = [f"{' '.join(among[i].path)}\n{self._body(among[i])}"[:LONGEST_COMPARED] for i in order]
             meant = [from_meaning(one) for one in self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]]
-        nearest = self._nearest_blocks(within, asked)
+        nearest = self._nearest_blocks(limits, asked)
         scores = [
             _score(
                 SectionFeatures(
@@ -401,18 +416,18 @@ class Placer:
         ranked = sorted(zip(order, shares, strict=True), key=lambda one: (-one[1], one[0]))
         return tuple(SectionChoice(among[index], share) for index, share in ranked)
 
-    def _nearest_blocks(self, within: PageSection | None, asked: Counter[str]) -> dict[PageSection, float]:
+    def _nearest_blocks(self, limits: _Among, asked: Counter[str]) -> dict[PageSection, float]:
         """Return, for each section with a block like the text, the likeness of its most similar block."""
-        if within not in self._all_blocks:
-            among = self._choice(within)[0]
+        if limits not in self._all_blocks:
+            among = self._choice(limits)[0]
             pairs = [
                 (section, self._counted(piece.text))
                 for section in among
                 for piece in self.page.pieces[section.first : section.end]
                 if piece.kind not in ("blank", "front", "break")
             ]
-            self._all_blocks[within] = [section for section, _ in pairs], TermVectors([terms for _, terms in pairs])
-        holders, vectors = self._all_blocks[within]
+            self._all_blocks[limits] = [section for section, _ in pairs], TermVectors([terms for _, terms in pairs])
+        holders, vectors = self._all_blocks[limits]
         nearest: dict[PageSection, float] = {}
         for number, likeness in vectors.cosines(asked).items():
             nearest[holders[number]] = max(likeness, nearest.get(holders[number], 0.0))
@@ -425,18 +440,18 @@ class Placer:
             self._lists[section] = [at for at in range(section.first, section.end) if pieces[at].kind == "list"]
         return self._lists[section]
 
-    def _choice(self, within: PageSection | None) -> tuple[Sequence[PageSection], TermVectors, TermVectors]:
+    def _choice(self, limits: _Among) -> tuple[Sequence[PageSection], TermVectors, TermVectors]:
         """Return the sections that a text may go into, with the vectors of their words and of their headings."""
-        if within not in self._choices:
+        if limits not in self._choices:
             choice = [
                 section
                 for section in self.sections
-                if _inside(section, within) and not is_reference(section, self.page)
+                if _inside(section, limits.within) and (limits.with_references or not is_reference(section, self.page))
             ]
-            choice = choice or [within or self.sections[-1]]
+            choice = choice or [limits.within or self.sections[-1]]
             headings = TermVectors([self._counted(" ".join(section.path[-1:])) for section in choice])
-            self._choices[within] = choice, TermVectors([self._vocabulary[one] for one in choice]), headings
-        return self._choices[within]
+            self._choices[limits] = choice, TermVectors([self._vocabulary[one] for one in choice]), headings
+        return self._choices[limits]
 
     @cached_property
     def _vocabulary(self) -> Mapping[PageSection, Counter[str]]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, without_dates
 from knowledge.merge.document.units import cut, split_lines
 from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
-from knowledge.merge.evidence.place.page_signs import CandidatePage
 from knowledge.merge.evidence.place.placement import SURE, Placement, Placer, Similarity, sections_of
+from knowledge.merge.evidence.place.sister_pages import CandidatePage
 from knowledge.merge.model import CutDocument
 
 KB = Path(__file__).parents[4] / "kb"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
-from knowledge.merge.evidence.place.page_signs import CandidatePage
+from knowledge.merge.evidence.place.sister_pages import CandidatePage
 from knowledge.merge.evidence.place.text_form import FORMS, form_fits, form_of
 
 STEPS = ("1. Open the settings of the shop.\n", "2. Choose the scanner and save.\n")
