@@ -135,7 +135,7 @@ def note_on_canvases(paths: Sequence[str]) -> str:
         if room < 0 and shown:
             break
         shown.append(repr(path[:MOST_CHARACTERS]))
-    return f"also on canvases, which kb_read shows as cards: {', '.join(shown)}"
+    return f"also on canvases, which are read by their paths: {', '.join(shown)}"
 
 
 def _searched(path: str, canvas: Canvas) -> _SearchedCanvas:

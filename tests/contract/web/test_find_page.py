@@ -249,7 +249,7 @@ async def test_a_canvas_is_found_by_its_name_and_its_cards_and_is_no_page(place:
     assert "<script>alert" not in html
     assert "boards/Swarm%20year.canvas" in await look(visitor, q="swarm year")
     answer = await place.call("kb_search", query="swarm year")
-    assert "also on canvases, which kb_read shows as cards: 'boards/Swarm year.canvas'" in answer["note"]
+    assert "also on canvases, which are read by their paths: 'boards/Swarm year.canvas'" in answer["note"]
     assert "plain.canvas" in await look(visitor, q="hive in winter", path="hives")
     for other in ({"q": "drones", "path": "hives"}, {"q": "drones", "kind": "guide"}, {"q": "aeroplane"}):
         assert "canvases.head" not in await look(visitor, **other), other
