@@ -107,8 +107,8 @@ class ChangedState:
         if self.problem:
             return f"The state is as it was: {self.problem}"
         if isinstance(planned, PlannedRestore):
-            return f"The state is the one of {planned.file} now."
-        return f"The state is in {planned.place} now."
+            return f"The state was restored from {planned.file}."
+        return f"The state is now in {planned.place}."
 
 
 def table_counts(states: Iterable[Contents]) -> Mapping[str, Sequence[int]]:

@@ -17,7 +17,6 @@ from mcp_server.presenters.whole_state import (
     PlannedRestore,
     chain_line,
     main_counts,
-    next_after_move,
     setting_lines,
     table_counts,
     with_password,
@@ -30,8 +29,8 @@ from mcp_server.web.whole_state.waiting_page import waiting_page
 HERE = "/state"
 OUTCOME = "/state/outcome"
 ELSEWHERE = (
-    "this page is shown by the server of a host, which uses the state as long as it runs: close the host, and open the page with "
-    "`knowledge-forge review --web`"
+    "a server shows this page and uses the state as long as it runs: close the host that started it, or stop the service, "
+    "and open the page with knowledge-forge review --web"
 )
 
 
@@ -113,7 +112,6 @@ async def outcome(request: PageRequest) -> Response:
             "chain": chain_line(done.arrived) if done.arrived else "",
             "counts": main_counts([planned.there, done.arrived]) if done.arrived else {},
             "moved": moved,
-            "next": next_after_move(moved.schema if moved.url else None) if moved else "",
             "lines": setting_lines(url, moved.schema) if moved and url else "",
         },
     )

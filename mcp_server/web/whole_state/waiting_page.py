@@ -39,7 +39,7 @@ This page shows the result by itself; leave it open.</p>
 
 def waiting_page(handover: Handover) -> Response:
     """Return the page, which is the same for everybody and has nothing private in it."""
-    return HTMLResponse(_PAGE.format(progress=handover.progress or "Saving what is there first."), 503)
+    return HTMLResponse(_PAGE.format(progress=handover.progress or "The site has closed the state."), 503)
 
 
 def waiting_app(handover: Handover, done: anyio.Event, port: int, public_url: str | None) -> ASGIApp:

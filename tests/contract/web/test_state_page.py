@@ -212,7 +212,7 @@ async def test_a_backup_is_saved_in_a_folder_or_sent_to_the_browser_also_where_a
     async with shown(tmp_path, TEA) as place:
         visitor = await place.visitor()
         await visitor.look("/state")
-        assert "close the host, and open the page with" in visitor.html
+        assert "close the host that started it" in visitor.html
         assert "/state/restore" not in forms(visitor.html)
         csrf = forms(visitor.html)["/state/save"]["csrf"]
         for address in ("/state/restore", "/state/move", "/state/confirm"):
