@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.line_authors import LineAuthors
     from knowledge.history.timeline.timeline import Timeline
-    from knowledge.pages.own_pages import OwnPages
     from knowledge.search.finder import Finder
+    from knowledge.search.maps.page_health import PageHealth
     from knowledge.search.reading_ledger import ReadingLedger
     from knowledge.search.tiers import Tiers
     from knowledge.state.ports import IndexStore, StateStore
@@ -312,12 +312,12 @@ class HasLinkGraph(Protocol):
         """The graph, and its computation."""
 
 
-class HasOwnPages(Protocol):
-    """Which pages are the person's own."""
+class HasPageHealth(Protocol):
+    """What may need care among the pages."""
 
     @property
-    def own_pages_of(self) -> Callable[[Sequence[str]], OwnPages]:
-        """Return which of the pages at these paths are neither templates nor excluded; it reads files."""
+    def page_health(self) -> CountHealth:
+        """Counts it."""
 
 
 class WholeStateCopies(Protocol):
@@ -356,7 +356,14 @@ class HasStateCopies(Protocol):
         """The copies of the state."""
 
 
-class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, HasOwnPages, HasStateCopies, Protocol):
+class CountHealth(Protocol):
+    """Counts what may need care among all pages."""
+
+    async def __call__(self, now_ns: int, *, apart: bool) -> PageHealth:
+        """Return it; `apart`: counted in another process, which keeps this one small."""
+
+
+class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, HasPageHealth, HasStateCopies, Protocol):
     """For the pages that people look at."""
 
 

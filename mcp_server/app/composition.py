@@ -19,7 +19,6 @@ from knowledge.trust.ports import Proposal
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
-from mcp_server.app.factories.sign_in import sign_in_of
 from mcp_server.app.head_moves import record_after_move
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
@@ -40,11 +39,11 @@ from mcp_server.toolsets.spec import AnySpec
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
-    from knowledge.pages import own_pages
     from knowledge.search.use.recorder import UseRecorder
-    from mcp_server.app.factories import act_commits, journey_store, protocol_server
+    from mcp_server.app.factories import act_commits, journey_store, protocol_server, sign_in
     from mcp_server.app.factories import connectors as connector_factory
     from mcp_server.app.factories import finder as finders
+    from mcp_server.app.factories import page_health as page_healths
     from mcp_server.app.factories.protocol_server import ServedProtocol
     from mcp_server.app.factories.writer import Writing
     from mcp_server.app.freshness import fresh_index
@@ -54,11 +53,13 @@ if TYPE_CHECKING:
     from mcp_server.connectors.ports import Connector
     from mcp_server.protocol.server import ForgeServer
 else:
+    # httpx loads rich and pygments, if they are there.
+    sign_in = LateModule("mcp_server.app.factories.sign_in")
     # The SDK takes 29 MB and half a second, which a site or an act in a terminal does not need.
     protocol_server = LateModule("mcp_server.app.factories.protocol_server")
     # Only where FORGE_GIT says so.
     act_commits = LateModule("mcp_server.app.factories.act_commits")
-    own_pages = LateModule("knowledge.pages.own_pages")
+    page_healths = LateModule("mcp_server.app.factories.page_health")
     fresh_index = LateModule("mcp_server.app.freshness.fresh_index")
     finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
@@ -192,7 +193,7 @@ async def open_app(
             load_link_graphs=base.load_link_graphs,
             taints=Taints(base.state, utc_now, settings.trusted_places),
             freshen_index=lambda wait_s: fresh_index.freshened(base, wait_s, by_words=True),
-            own_pages_of=lambda paths: own_pages.own_pages_among(base.vault, paths, settings.exclude),
+            page_health=partial(page_healths.health_of, base, settings.exclude),
             load_state_copies=lambda: copies.StateCopies(settings, base.state),
             connectors=connectors,
             load_dispatcher=dispatcher,
@@ -208,7 +209,8 @@ async def open_app(
         gate = Gate(specs, services, proposing)
         executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
         approvals = Decisions(executor, proposing)
-        callers = Callers(base.state, os_user(), utc_now, sign_in=sign_in_of(settings, stack))
+        signed_in = sign_in.sign_in_of(settings, stack) if settings.http_access.issuers else None
+        callers = Callers(base.state, os_user(), utc_now, sign_in=signed_in)
         key = await anyio.to_thread.run_sync(sealing_key, base.state_dir / KEY_FILE)
         server_loaded = anyio.Event()
 

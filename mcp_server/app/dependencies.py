@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from knowledge.history.timeline.comparison import Comparisons
     from knowledge.history.timeline.line_authors import LineAuthors
     from knowledge.history.timeline.timeline import Timeline
-    from knowledge.pages.own_pages import OwnPages
     from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
     from knowledge.writing.files.outside_changes import OutsideChanges
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
     from mcp_server.models.language_model import ConfiguredModel
-    from mcp_server.ports import ListedTool, WholeStateCopies
+    from mcp_server.ports import CountHealth, ListedTool, WholeStateCopies
     from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs.supervisor import Runs
     from mcp_server.web.link_graph.graphs import LinkGraphs
@@ -72,7 +71,7 @@ class Services:
     load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
     taints: Taints
     freshen_index: Callable[[float], Awaitable[IndexState]]
-    own_pages_of: Callable[[Sequence[str]], OwnPages]
+    page_health: CountHealth
     load_state_copies: Callable[[], WholeStateCopies]
     connectors: Mapping[str, Callable[[], Connector]] = field(default_factory=dict)
     load_dispatcher: Callable[[], OutboxDispatcher] = no_dispatcher

@@ -21,6 +21,7 @@ from knowledge.extras import install_command
 from knowledge.git.commit_records import CommitRecords
 from knowledge.history.past_states import PastStates
 from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.offload import StepRunner
 from knowledge.pages.vault import Vault
 from knowledge.state.locations import INDEXING_LEASE, default_schema, indexing_lease, is_default, state_dir_for
 from knowledge.state.moved_folder.former_states import require_decided
@@ -131,6 +132,8 @@ class KnowledgeBase:
     """Builds the writer from the source of evidence in other services and the model that judges contradictions. Call it once."""
     load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
     """Returns what computes the graph of links for people."""
+    runner: StepRunner
+    """Runs long steps in worker processes."""
     locks: PageLocks
     outbox_locks: PageLocks
     """Locks of acts in other services, kept separate because such acts are slow and no page should wait for them."""
@@ -364,6 +367,7 @@ async def open_base(
             followers=followers,
             load_writing=writing,
             load_link_graphs=graphs.get,
+            runner=workers,
             locks=locks,
             outbox_locks=outbox_locks,
         )

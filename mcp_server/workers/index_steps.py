@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from knowledge.index.embed.ports import Embedder
     from knowledge.index.embed.static import StaticEmbedder
     from knowledge.index.ports import KeywordIndex
+    from knowledge.search.maps.page_health import PageHealth
     from knowledge.state.ports import IndexIdentity, IndexPosition, LinkedDocument
     from mcp_server.app.factories import keywords
 else:
@@ -119,6 +120,38 @@ async def _linked_documents_in(index: Path) -> tuple[IndexPosition, Sequence[Lin
     try:
         # The position first: a page that is written meanwhile then makes the documents count as outdated.
         return await store.position(), await store.linked_documents()
+    finally:
+        await store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HealthJob:
+    """The pages and their index, patterns of excluded pages, the time, and whether ordinary links are found by name, too."""
+
+    root: Path
+    index: Path
+    excluded: tuple[str, ...]
+    now_ns: int
+    by_name: bool
+
+
+def counted_health(job: HealthJob) -> PageHealth:
+    """Return the health of all pages, counted in this process."""
+    return anyio.run(_counted_health, job)
+
+
+async def _counted_health(job: HealthJob) -> PageHealth:
+    from knowledge.pages.own_pages import own_pages_among
+    from knowledge.search.maps.page_health import page_health
+
+    vault, store = Vault(job.root), await _opened(job.index)
+    try:
+        return await page_health(
+            store,
+            lambda paths: own_pages_among(vault, paths, job.excluded),
+            now_ns=job.now_ns,
+            by_name=job.by_name,
+        )
     finally:
         await store.close()
 

@@ -43,7 +43,7 @@ def center() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     for word, count in counts.items():
         if tokens := lexicon._tokenizer.encode(f" {word}", add_special_tokens=False).ids:
             counted = count * general_weight(max(tokens))
-            summed += lexicon._tokens[tokens].astype(np.float64).sum(axis=0) * counted
+            summed += lexicon._tokens.rows(np.array(tokens)).astype(np.float64).sum(axis=0) * counted
             weight += counted
     return (summed / weight).astype(np.float32)
 

@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import math
+import mmap
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -143,7 +144,7 @@ class _Lexicon:
             raise EmbedderUnavailable("wordllama", "it is not installed")
         folder = Path(package.submodule_search_locations[0])
         try:
-            self._tokens = mapped_table(folder / _WEIGHTS)
+            self._tokens = MappedTable(folder / _WEIGHTS)
             self._tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
         except (OSError, ValueError) as error:
             raise EmbedderUnavailable(str(folder), str(error)) from error
@@ -209,15 +210,16 @@ class _Lexicon:
         # The first token of all words, then the second of those that have one, and so on.
         for position in range(max(lengths, default=0)):
             having = np.flatnonzero(lengths > position)
-            vectors[having] += self._tokens[ids[firsts[having] + position]]
+            vectors[having] += self._tokens.rows(ids[firsts[having] + position])
+        self._tokens.rest()
         vectors[lengths > 0] -= self._center
         weights = [general_weight(max(of_word)) if of_word else 0.0 for of_word in tokens]
         vectors *= np.array(weights, np.float32)[:, np.newaxis]
         self._vectors[first:needed] = vectors
 
 
-def mapped_table(file: Path) -> NDArray[np.float16]:
-    """Return the one table of a safetensors file, mapped: processes share it, and only rows in use take memory.
+class MappedTable:
+    """The one table of a safetensors file, mapped: processes share it in the system's cache, and it takes no memory of their own.
 
     Source: the README of safetensors, "Format": the length of a header, the header in JSON, the numbers.
 
@@ -225,14 +227,27 @@ def mapped_table(file: Path) -> NDArray[np.float16]:
         OSError: the file can't be read.
         ValueError: it is damaged, or does not have one table of half-precision numbers.
     """
-    with file.open("rb") as weights:
-        size = int.from_bytes(weights.read(8), "little")
-        header = json.loads(weights.read(min(size, LONGEST_HEADER)))
-    tables = [table for name, table in header.items() if name != "__metadata__"]
-    if len(tables) != 1 or tables[0]["dtype"] != "F16":
-        raise ValueError(f"{file.name} has other tables than one of half-precision numbers")
-    begin, _ = tables[0]["data_offsets"]
-    return np.asarray(np.memmap(file, "<f2", "r", 8 + size + begin, tuple(tables[0]["shape"])))
+
+    def __init__(self, file: Path) -> None:
+        with file.open("rb") as weights:
+            self._mapped = mmap.mmap(weights.fileno(), 0, access=mmap.ACCESS_READ)
+        size = int.from_bytes(self._mapped[:8], "little")
+        header = json.loads(self._mapped[8 : 8 + min(size, LONGEST_HEADER)])
+        tables = [table for name, table in header.items() if name != "__metadata__"]
+        if len(tables) != 1 or tables[0]["dtype"] != "F16":
+            raise ValueError(f"{file.name} has other tables than one of half-precision numbers")
+        begin, _ = tables[0]["data_offsets"]
+        rows, columns = tables[0]["shape"]
+        self._numbers = np.frombuffer(self._mapped, "<f2", rows * columns, 8 + size + begin).reshape(rows, columns)
+
+    def rows(self, numbers: NDArray[np.intp]) -> NDArray[np.float16]:
+        """Return these rows."""
+        return self._numbers[numbers]
+
+    def rest(self) -> None:
+        """Let go of what was read; the system has it in its cache. Each row brings 64 kB with it, which are soon the whole file."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class _Places(dict[str, int]):

@@ -263,14 +263,14 @@ class _Spelling:
     """The number of equally likely next letters assumed where nothing is known."""
 
     def __init__(self) -> None:
-        self._three, self._two_of_three = np.zeros(self.SEQUENCES, np.int64), np.zeros(self.SEQUENCES, np.int64)
-        self._two, self._one_of_two = np.zeros(self.PAIRS, np.int64), np.zeros(self.PAIRS, np.int64)
+        self._three, self._two_of_three = np.zeros(self.SEQUENCES, np.int32), np.zeros(self.SEQUENCES, np.int32)
+        self._two, self._one_of_two = np.zeros(self.PAIRS, np.int32), np.zeros(self.PAIRS, np.int32)
 
     def learn(self, codes: NDArray[np.uint32]) -> None:
         """Count the letters of words of one length."""
         counted = (self._three, self._two_of_three, self._two, self._one_of_two)
         for counts, places in zip(counted, self._places(codes), strict=True):
-            np.add(counts, np.bincount(places.ravel(), minlength=len(counts)), out=counts)
+            np.add(counts, np.bincount(places.ravel(), minlength=len(counts)), out=counts, casting="same_kind")
 
     def likelihood(self, word: str) -> float:
         """Return the logarithm of the probability of these letters."""

@@ -38,6 +38,9 @@ BUSY_MS = 10_000
 LONGEST_LOG = 32_000_000
 """Bytes to which the write-ahead log is truncated after a checkpoint."""
 RETRY_S = 0.005
+CACHE_KB = {"write": 32_000, "bulk": 1_000}
+"""Kilobytes of pages that a connection keeps, 4,000 for others. A reader finds pages in the system's cache as well, and a long read
+seldom comes back to one; a writer whose cache is full must write pages before the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,7 @@ class Database:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         full = self.schema.durable and use != "light"
         connection.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}").fetchall()
-        # A reader finds pages in the system's cache as well; a writer whose cache is full must write pages before the commit.
-        connection.execute(f"PRAGMA cache_size={-32_000 if use == 'write' else -4_000}").fetchall()
+        connection.execute(f"PRAGMA cache_size={-CACHE_KB.get(use, 4_000)}").fetchall()
         # Indexing writes the same pages again and again: they need not reach the main file each time.
         connection.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
         # Otherwise the log would keep the size of the largest burst.

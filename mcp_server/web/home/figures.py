@@ -10,7 +10,7 @@ from functools import cached_property
 import anyio
 
 from knowledge.history.timeline.growth import Growth, GrowthDay
-from knowledge.search.maps.page_health import PageHealth, page_health
+from knowledge.search.maps.page_health import PageHealth
 from knowledge.state.ports import IndexPosition
 from mcp_server.ports import WebServices
 
@@ -60,8 +60,7 @@ class HomeFigures:
         await self.now()
 
     async def _counted(self, position: IndexPosition, now: datetime) -> Figures:
-        by_name = self.services.tiers.links_by_name
-        now_ns = int(now.timestamp() * 1_000_000_000)
-        health = await page_health(self.services.index, self.services.own_pages_of, now_ns=now_ns, by_name=by_name)
+        apart = (await self.services.index.progress()).done > SOON_COUNTED
+        health = await self.services.page_health(int(now.timestamp() * 1_000_000_000), apart=apart)
         days = await self._growth.days(pages=health.pages, size=health.size, now=now)
         return Figures(now, health, days, position)

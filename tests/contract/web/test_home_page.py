@@ -114,7 +114,7 @@ async def test_figures_are_counted_again_after_a_change_and_only_then(
         counts.append(1)
         return await page_health(*args, **more)
 
-    monkeypatch.setattr("mcp_server.web.home.figures.page_health", counted)
+    monkeypatch.setattr("mcp_server.app.factories.page_health.page_health", counted)
     await count(place)
     visitor = await place.visitor()
     before = figure(await visitor.look("/"), "/health?show=orphans")

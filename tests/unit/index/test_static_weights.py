@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge.index.embed.static import mapped_table
+from knowledge.index.embed.static import MappedTable
 
 NUMBERS = np.arange(12, dtype="<f2").reshape(3, 4)
 
@@ -24,10 +24,11 @@ def _table(dtype: str = "F16", rows: int = 3) -> dict[str, Any]:
     return {"dtype": dtype, "shape": [rows, 4], "data_offsets": [0, 8 * rows]}
 
 
-def test_the_table_of_a_file_is_mapped_and_not_copied(tmp_path: Path) -> None:
-    table = mapped_table(_written(tmp_path / "weights.safetensors", embedding=_table()))
-    assert np.array_equal(table, NUMBERS)
-    assert isinstance(table.base, np.memmap)
+def test_rows_are_those_of_the_file_also_after_a_rest(tmp_path: Path) -> None:
+    table = MappedTable(_written(tmp_path / "weights.safetensors", embedding=_table()))
+    for _ in range(2):
+        assert np.array_equal(table.rows(np.array([2, 0])), NUMBERS[[2, 0]])
+        table.rest()
 
 
 @pytest.mark.parametrize(
@@ -36,11 +37,11 @@ def test_the_table_of_a_file_is_mapped_and_not_copied(tmp_path: Path) -> None:
     ids=["no table", "two tables", "other numbers", "cut short"],
 )
 def test_a_file_with_something_else_is_refused(tmp_path: Path, tables: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"tables|mmap"):
-        mapped_table(_written(tmp_path / "weights.safetensors", **tables))
+    with pytest.raises(ValueError, match=r"tables|buffer"):
+        MappedTable(_written(tmp_path / "weights.safetensors", **tables))
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "weights.safetensors").write_bytes(b"\xff" * 1_000)
     with pytest.raises(ValueError, match=r"."):
-        mapped_table(tmp_path / "weights.safetensors")
+        MappedTable(tmp_path / "weights.safetensors")
