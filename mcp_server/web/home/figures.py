@@ -42,9 +42,11 @@ class HomeFigures:
 
     async def soon(self) -> Figures | None:
         """Return the figures: of now if that is quick, else those counted last; None if they were never counted."""
-        if (await self.services.index.progress()).done <= SOON_COUNTED:
-            return await self.now()
-        return self._kept
+        return await self.now() if await self.is_small() else self._kept
+
+    async def is_small(self) -> bool:
+        """Return whether the knowledge base is so small that all its pages can be looked at before an answer."""
+        return (await self.services.index.progress()).done <= SOON_COUNTED
 
     async def now(self) -> Figures:
         """Return the figures of the index as it is now."""

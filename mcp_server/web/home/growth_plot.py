@@ -17,11 +17,12 @@ MOST_ROWS = 60
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlot:
-    """The pictures of the number of pages and of their size, both in words, and the last days, newest first."""
+    """The pictures of the number of pages and of their size, each in a sentence, too, and the last days, newest first."""
 
     pages: Markup
     size: Markup
     sentence: str
+    size_sentence: str
     first: GrowthDay
     last: GrowthDay
     most_pages: int
@@ -52,7 +53,8 @@ def growth_plot(days: Sequence[GrowthDay]) -> GrowthPlot | None:
         plot(
             [[(_end_of(day), day.size) for day in days]], PlotSpan(start, end, most_size), since + changed[1], area=True
         ),
-        f"{since}{changed[0]}, {changed[1]}.",
+        f"{since}{changed[0]}.",
+        f"{since}{changed[1]}.",
         first,
         last,
         most_pages,

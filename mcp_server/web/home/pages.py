@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
-from knowledge.errors import size_in_words
+from knowledge.errors import KnowledgeError, size_in_words
 from knowledge.history.timeline.timeline import Change
 from knowledge.pages.paths import INDEX_NAME
 from knowledge.search.maps.page_health import STALE_AFTER, PageHealth
@@ -31,6 +32,7 @@ MOST_FLAGS = 100
 MOST_TRUST_CHANGES = 500
 """The newest changes of a host's trust that are drawn."""
 PAGE = 200
+log = logging.getLogger("knowledge_forge.review")
 LISTS: Mapping[str, tuple[str, str]] = {
     "stale": (
         "Old pages",
@@ -55,6 +57,9 @@ LISTS: Mapping[str, tuple[str, str]] = {
 async def home(request: PageRequest) -> Response:
     """Show what needs the person, what happened today, the journeys on their way, and how the knowledge base is."""
     services, figures = request.services, request.page.home_figures
+    small = await figures.is_small()
+    if small:
+        await _record_outside(request)
     now, kept = request.now, await figures.soon()
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     found = await request.trust.lines(states=("pending",), limit=MOST_LISTED)
@@ -88,9 +93,24 @@ async def home(request: PageRequest) -> Response:
         return {**values, **drawn, "health": _tiles(kept.health, len(flags)) if kept else ()}
 
     answer = await request.show("home.html", shown)
-    # After the answer, so that nobody waits for figures of a large knowledge base. The next view has them.
-    answer.background = BackgroundTask(figures.count)
+
+    async def afterwards() -> None:
+        if not small:
+            await _record_outside(request)
+        await figures.count()
+
+    # After the answer, so that nobody waits for what takes long in a large knowledge base. The next view has it, and one that is
+    # open is renewed when a change comes on record.
+    answer.background = BackgroundTask(afterwards)
     return answer
+
+
+async def _record_outside(request: PageRequest) -> None:
+    """Bring changes made in editors on record, as History does; Home is shown even if that fails."""
+    try:
+        await request.services.outside_changes.record()
+    except KnowledgeError:
+        log.warning("cannot bring changes made outside the server on record now", exc_info=True)
 
 
 async def _histories(request: PageRequest) -> Mapping[str, Sequence[TrustChange]]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from knowledge.search.maps.page_health import PageHealth, page_health
@@ -152,6 +153,28 @@ async def test_home_tells_what_happened_today_and_how_the_knowledge_base_grew(pl
     assert f"pages up from {pages - 1} to {pages}" in told
     assert html.count('<svg class="plot"') >= 2
     assert f'href="/history?since={place.app.services.now():%Y-%m-%d}"' in html
+
+
+@pytest.mark.parametrize(
+    ("soon", "at_once"), [(2_000, True), (-1, False)], ids=["before the answer", "after the answer of a large one"]
+)
+async def test_changes_in_an_editor_are_on_home_without_a_visit_to_history(
+    soon: int,
+    at_once: bool,  # noqa: FBT001 - a case
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A large knowledge base has them with the next view, which follows by itself where scripts run."""
+    monkeypatch.setattr(figures, "SOON_COUNTED", soon)
+    visitor = await place.visitor()
+    async with writing(place.settings) as host:
+        await host.merge("tea.md", "# Tea\n\nFour minutes.\n")
+    write(place.settings.kb, {"by-hand.md": "# By hand\n"})
+    first = text_of(await visitor.look("/"))
+    assert ("outside the server by-hand.md" in first) == at_once
+    with anyio.fail_after(PATIENCE_S):
+        while "outside the server by-hand.md" not in text_of(await visitor.look("/")):
+            pass
 
 
 async def test_trust_of_hosts_over_time_is_a_plot_with_words_and_a_table(place: Place) -> None:

@@ -97,11 +97,13 @@ def test_a_hostile_name_is_text_in_the_picture() -> None:
 def test_growth_of_one_day_and_of_a_year_is_told_in_words() -> None:
     one = growth_plot([GrowthDay(date(2026, 2, 28), 0, 0), GrowthDay(date(2026, 3, 1), 3, 1_500)])
     assert one is not None
-    assert one.sentence == "Since 2026-02-28: pages up from 0 to 3, size up from 0 bytes to 1.5 kB."
+    assert one.sentence == "Since 2026-02-28: pages up from 0 to 3."
+    assert one.size_sentence == "Since 2026-02-28: size up from 0 bytes to 1.5 kB."
     days = [GrowthDay(date(2025, 3, 1) + timedelta(days=n), 400 - n, 9_000) for n in range(366)]
     year = growth_plot(days)
     assert year is not None
-    assert year.sentence == "Since 2025-03-01: pages down from 400 to 35, size 9.0 kB, as before."
+    assert year.sentence == "Since 2025-03-01: pages down from 400 to 35."
+    assert year.size_sentence == "Since 2025-03-01: size 9.0 kB, as before."
     assert (year.most_pages, year.most_size) == (400, "9.0 kB")
     assert (year.rows[0], len(year.rows), year.more_rows) == (days[-1], 60, 306)
     assert "pages down from 400 to 35" in year.pages
