@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server.web import page_context
 from mcp_server.web.text.site_addresses import edit_address, new_page_address, page_address
 from tests.support.hosts.writers import writing
 from tests.support.web.review_pages import ME, PAGE, Place, Visitor, forms, kept, shown
@@ -294,13 +295,16 @@ async def test_other_forms_of_an_earlier_session_show_what_was_typed_to_be_copie
     assert visitor.status == 404
 
 
-async def test_what_a_stranger_sends_is_returned_for_every_address_alike(place: Place) -> None:
+async def test_what_a_stranger_sends_is_returned_for_every_address_alike(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stranger = await place.visitor(logged_in=False)
     answers = set()
     for path in (EDIT, "/nothing/there", f"/proposals/{'0' * 20}/approve", "/health"):
         html = await stranger.post(path, {"text": "two words"})
         answers.add((stranger.status, html.replace(path, "PATH")))
     assert len(answers) == 1
-    huge = await stranger.post(EDIT, {"text": "x " * 5_000_000})
-    assert "You are logged out" not in huge
+    monkeypatch.setattr(page_context, "LARGEST_KEPT", 10)
+    assert "You are logged out" in await stranger.post(EDIT, {"text": "a b"})
+    assert "You are logged out" not in await stranger.post(EDIT, {"text": "two words"})
     assert stranger.status == 404
