@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.external.programs import free_port, node_program, process, run, wait_for_port
+from tests.external.programs import node_program, process, run, wait_for_port
 from tests.support.knowledge_bases.folders import write
+from tests.support.processes.free_port import free_port
 
 pytestmark = pytest.mark.external
 

@@ -14,8 +14,9 @@ import pytest
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said, uses
 from tests.doubles.serving import serving
-from tests.external.programs import free_port, node_program, process, run, wait_for_port
+from tests.external.programs import node_program, process, run, wait_for_port
 from tests.support.knowledge_bases.folders import write
+from tests.support.processes.free_port import free_port
 
 pytestmark = pytest.mark.external
 

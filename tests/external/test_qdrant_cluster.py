@@ -25,8 +25,8 @@ from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.state.ports import Filters, IndexChange, Remove
 from tests.contract.index.test_index_store import IDENTITY
 from tests.contract.index.test_vector_index import embedded, some
-from tests.external.programs import free_port
 from tests.support.index.memory_engines import MemoryVectorIndex
+from tests.support.processes.free_port import free_port
 from tests.support.state.memory.index import MemoryIndexStore
 
 PROGRAM = "FORGE_TEST_QDRANT_PROGRAM"

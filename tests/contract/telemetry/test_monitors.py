@@ -25,6 +25,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.transport.http import bound
 from tests.support.knowledge_bases.folders import write
+from tests.support.processes.free_port import free_port
 
 CANARY = "heliotrope"
 """A word in pages, questions, arguments and made-up names. No monitoring system may see it."""
@@ -81,11 +82,6 @@ def server(folder: Path, **variables: str) -> StdioServerParameters:
     environ = {"FORGE_CONFIG": str(folder / "none.toml"), "HOME": str(folder), **variables}
     (folder / "none.toml").touch()
     return StdioServerParameters(command=sys.executable, args=command, env=environ)
-
-
-def free_port() -> int:
-    with bound(HttpAddress("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 def scraped(port: int, **headers: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from typing import NoReturn
 import pytest
 
 from mcp_server.app.settings.settings import Settings
+from tests.support.processes.free_port import free_port
 
 USER = "forge"
 PASSWORD = "correct-horse-1"  # noqa: S105 - of a server that lives as long as the tests; they look for it in what is said
@@ -76,8 +76,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder, self._programs = folder, programs
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            self.port: int = taken.getsockname()[1]
+        self.port = free_port()
         folder.chmod(0o755)
         self.data = folder / "data"
         self.data.mkdir()
