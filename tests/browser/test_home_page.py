@@ -62,6 +62,7 @@ async def test_what_needs_a_person_appears_by_itself_and_open_tables_stay_open(p
 async def test_plots_fit_and_their_numbers_are_read_to_those_who_do_not_see_them(place: Place, width: int) -> None:
     async with somebody(place, viewport={"width": width, "height": 800}) as person:
         await person.go("/")
+        await person.page.locator("summary", has_text="Size").click()
         plots = person.page.get_by_role("img")
         await expect(plots).to_have_count(3)
         for plot in await plots.all():
