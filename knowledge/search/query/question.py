@@ -60,6 +60,11 @@ class SearchQuestion:
     gap: LanguageGap | None = None
     """Set if the question is in a language that the pages are not in."""
 
+    @property
+    def is_unspaced(self) -> bool:
+        """Whether at least half of its words are letters cut out of a script without spaces."""
+        return 2 * sum(is_part_of_a_run(term.word) for term in self.terms) >= max(len(self.terms), 1)
+
 
 class Questions:
     """Parses questions with the words and languages that the index knows."""

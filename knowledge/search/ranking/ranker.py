@@ -286,8 +286,10 @@ class _Joining:
         signals = await self._signals(keyword, vectors, pages, names)
         words = len(self.question.terms)
         # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A
-        # single word is what the caller wants; words around it would drown it.
-        if keyword and words >= FEWEST_TERMS and self.weights.feedback:
+        # single word is what the caller wants; words around it would drown it. In a script without spaces, what chunks share
+        # are pieces of a few words, not words.
+        learns = words >= FEWEST_TERMS and not self.question.is_unspaced and self.weights.feedback
+        if keyword and learns:
             best = [seq for seq, _ in signals.ranked(self.weights, words)[:CHUNKS]]
             if added := await self._shared_terms(best):
                 signals.added, signals.learnt_from = added, tuple(best)

@@ -558,3 +558,22 @@ async def test_an_exact_name_suffices_in_any_language(tmp_path: Path) -> None:
     await base.index_all()
     answer = await base.finder.search("Wie wir den Dienst nach einem Fehler neu starten")
     assert (answer.hits[0].path, answer.scent.level) == ("de.md", "sufficient")
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "learns"),
+    [
+        ("rotating keys", "Rotating keys needs the vault, its owner and a maintenance window.", True),
+        ("鍵の交換", "鍵の交換には金庫と担当者と保守の時間帯が必要です。", False),
+    ],
+)
+async def test_nothing_is_learnt_from_pieces_of_a_script_without_spaces(
+    tmp_path: Path, query: str, text: str, *, learns: bool
+) -> None:
+    """What two such passages share are pieces of a few words; searched again, they pull up pages that say something else."""
+    base = Base(write(tmp_path / "kb", {f"{n}.md": f"# Page {n}\n\n{text}\n" for n in range(4)}))
+    await base.index_all()
+    explanation = (await base.finder.search(query, mode="discovery", explain=True)).explanation
+    assert explanation is not None
+    assert explanation["hits"]
+    assert ("shared words" in json.dumps(explanation["hits"])) is learns

@@ -187,3 +187,20 @@ async def test_a_word_that_its_error_made_an_identifier_is_corrected_as_a_whole(
     question = await Questions(store, near).ask("the reign of aHrold")
     assert question.corrected == "the reign of harold"
     assert weights(question)["ahrold"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("query", "unspaced"),
+    [
+        ("首都はどこですか", True),
+        ("เมืองหลวงอยู่ที่ไหน", True),
+        ("如何在 Kubernetes 中配置 Ingress", True),
+        ("where does Kubernetes keep its settings for 東", False),
+        ("where is the capital", False),
+        ("", False),
+    ],
+)
+async def test_a_question_is_unspaced_if_half_of_its_words_are_pieces_of_a_script_without_spaces(
+    query: str, *, unspaced: bool
+) -> None:
+    assert (await asked(query, "a page")).is_unspaced is unspaced
