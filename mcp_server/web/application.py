@@ -8,6 +8,7 @@ from importlib import import_module
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -69,7 +70,7 @@ STATIC = {
 
 LOADED_ABOVE = 1_000
 """Pages above which the search is loaded after a login, since the first question would wait a second or two for it."""
-LOADED_AFTER_S = 1.0
+LOADED_AFTER_S = 2.0
 ONE = "/proposals/{id}"
 JOURNEY = "/journeys/{id}"
 RUN = "/runs/{id}"
@@ -224,8 +225,7 @@ async def invitation(request: Request) -> Response:
     if not await page_context.sessions.invited(secret):
         return await page_context.stranger()
     answer = await page_context.show("login.html", None, lambda: {"secret": secret})
-    # The next page is a proposal. In a process that never wrote, that needs modules which take 0.3 s to load.
-    answer.background = BackgroundTask(import_module, "mcp_server.app.factories.writer")
+    answer.background = BackgroundTask(_prepare_for_login, page_context)
     return answer
 
 
@@ -251,6 +251,13 @@ async def login(request: Request) -> Response:
     )
     answer.background = BackgroundTask(_prepare, page_context)
     return answer
+
+
+async def _prepare_for_login(page_context: PageContext) -> None:
+    """Prepare while a person looks at the button: most of the first layout of a graph is done when they have logged in."""
+    # The next page may be a proposal. In a process that never wrote, that needs modules which take 0.3 s to load.
+    await anyio.to_thread.run_sync(import_module, "mcp_server.app.factories.writer")
+    await link_graph.prepare(page_context.services)
 
 
 async def _prepare(page_context: PageContext) -> None:

@@ -47,7 +47,7 @@ async def measure(folder: Path, pages: int) -> None:
         write(folder / "kb", round(pages * CHUNKS_A_PAGE))
     questions = [query.text for query in load(folder / "kb").queries][:: max(1, 240 // QUESTIONS)]
     settings = Settings(kb=folder / "kb", state_dir=folder / "state", open_browser=False)
-    async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
+    async with open_app(settings, indexing=False, lean=True) as app, anyio.create_task_group() as tasks:
         print((await app.services.freshen_index(LONG_S)).pages, "pages")
         known = anyio.Event()
         tasks.start_soon(show, app.services, app.approvals, settings, known)
