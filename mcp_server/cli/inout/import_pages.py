@@ -164,7 +164,7 @@ async def _require_level(app: App, who: Principal, args: argparse.Namespace) -> 
 
 
 def _placed(found: Incoming, into: str, vault: Vault, earlier: EarlierImports) -> Incoming:
-    return placed(found, into, (page.path for page in vault.scan()), earlier)
+    return placed(found, into, (page.path for page in vault.scan()), earlier, by_name=vault.is_obsidian())
 
 
 def _place(text: str) -> Path:

@@ -11,21 +11,27 @@ from mcp_server.imports.earlier import EarlierImports
 from mcp_server.imports.model import Incoming, IncomingPage
 from mcp_server.imports.names.relink import Relinker
 
+OBSIDIAN = "obsidian"
+"""The kind of source whose Markdown links may name a file without its folder."""
 MARK = "untrusted: true"
 
 
-def placed(found: Incoming, into: str, there: Iterable[str], earlier: EarlierImports) -> Incoming:
+def placed(
+    found: Incoming, into: str, there: Iterable[str], earlier: EarlierImports, *, by_name: bool = False
+) -> Incoming:
     """Return the source with the paths that its files get in the folder `into`, and links adapted to them.
 
-    `there` are the pages of the knowledge base. A page that an earlier import brought is where it is by now.
+    `there` are the pages of the knowledge base; `by_name`: it is a vault, in which Markdown links are found by name. A page that an
+    earlier import brought is where it is by now.
     """
     places = {page.path: _place(page, into, earlier) for page in found.pages}
     places |= {file.path: _below(into, file.path) for file in found.files}
     names = {page.path: _names(page) for page in found.pages}
     foreign = set(there) - set(places.values())
-    if not foreign and all(old == new for old, new in places.items()):
+    spelled_out = found.kind == OBSIDIAN and not by_name
+    if not foreign and not spelled_out and all(old == new for old, new in places.items()):
         return found
-    relinker = Relinker(places, names, there=sorted(foreign))
+    relinker = Relinker(places, names, there=sorted(foreign), by_name=spelled_out, spelled_out=spelled_out)
     pages = [replace(page, path=places[page.path], raw=relinker.page(page.path, page.raw)) for page in found.pages]
     files = [replace(file, path=places[file.path]) for file in found.files]
     lost = [replace(one, path=places.get(one.path, one.path)) for one in found.lost]

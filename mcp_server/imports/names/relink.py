@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in
 from knowledge.merge.document.links import resolve, update_links
@@ -29,6 +30,7 @@ class Relinker:
     `places` gives the new path of each file by its path in the source. `names` are further names of pages, such as titles.
     `other` finds the file, by its path in the source, that a link means in a way that only this source knows. `by_name` is as in
     `LinkTargets`. `there` are pages that the knowledge base has already: no link may lead to one of them by its name.
+    `spelled_out`: the knowledge base is no vault, so Markdown links by name are written as paths.
     """
 
     places: Mapping[str, str]
@@ -36,6 +38,7 @@ class Relinker:
     other: OtherNames = nowhere
     by_name: bool = False
     there: Sequence[str] = ()
+    spelled_out: bool = False
     rewritten: int = 0
     lost: list[LostLink] = field(default_factory=list)
     _places: dict[str, str] = field(init=False)
@@ -99,10 +102,16 @@ class Relinker:
         return after
 
     def _to_these(self, page: str, text: str, links: Sequence[LinkSpan], wanted: Sequence[str | None]) -> str:
-        """Return the text with each wiki link that would lead to another page of the knowledge base written as a path."""
+        """Return the text with each link that would lead elsewhere in the knowledge base, or nowhere, written as a path."""
         parts: list[str] = []
         at = 0
+        by_path = replace(self._all, by_name=False)
         for link, target in zip(links, wanted, strict=True):
+            if self.spelled_out and target is not None and not link.wiki and resolve(page, link, by_path) is None:
+                folder = page.rpartition("/")[0]
+                parts += [text[at : link.at], _quoted(posixpath.relpath(target, folder or "."))]
+                at = link.to
+                continue
             if target is not None and link.wiki and resolve(page, link, self._all) not in (target, None):
                 parts += [text[at : link.at], without_suffix(target) if not is_markdown(link.path) else target]
                 at = link.to

@@ -16,10 +16,11 @@ from knowledge.pages.document import parse
 from knowledge.pages.paths import is_markdown
 from mcp_server.imports.model import BadSource, Incoming, IncomingFile, IncomingPage, SkippedItem
 from mcp_server.imports.names.page_names import FreePaths, is_usable, usable_path
+from mcp_server.imports.names.placement import OBSIDIAN
 from mcp_server.imports.names.relink import Relinker, nowhere
 from mcp_server.imports.readers.source_tree import SourceTree
 
-OBSIDIAN, BASIC_MEMORY = "obsidian", "basic-memory"
+BASIC_MEMORY = "basic-memory"
 MEMORY_ADDRESS = "memory://"
 _ADDRESS = re.compile(r"\]\(memory://([^\s()<>]+)\)")
 

@@ -131,6 +131,22 @@ def test_a_vault_stays_as_it_is_without_what_obsidian_keeps_for_itself(ann: Impo
     assert set(statuses(again).values()) == {"new"}
 
 
+@pytest.mark.parametrize("is_vault", [False, True])
+def test_markdown_links_by_name_become_paths_except_in_a_vault(ann: ImportingPerson, is_vault: bool) -> None:  # noqa: FBT001 - a case
+    """Only Obsidian finds `![](cup 1.png)` in another folder."""
+    text = "![cup](cup%201.png) [tea](Tea.md#part) [home](../Home.md) [none](gone.md)\n"
+    vault = write(ann.folder / "Vault", {"deep/Note.md": text, "Drinks/Tea.md": "# Tea\n", "Home.md": "# Home\n"})
+    (vault / "pictures").mkdir()
+    (vault / "pictures" / "cup 1.png").write_bytes(PICTURE)
+    if is_vault:
+        (ann.kb / ".obsidian").mkdir()
+    answer = imported(ann, "obsidian", vault)
+    here = "![cup](../pictures/cup%201.png) [tea](../Drinks/Tea.md#part) [home](../Home.md) [none](gone.md)\n"
+    assert page(ann, "deep/Note.md") == (text if is_vault else here)
+    assert [one["target"] for one in answer["links_lost"]] == ["gone.md"]
+    assert set(statuses(imported(ann, "obsidian", vault)).values()) == {"same"}
+
+
 def test_a_project_of_basic_memory_keeps_observations_and_follows_permalinks(ann: ImportingPerson) -> None:
     note = (
         "---\ntitle: Coffee Brewing\ntype: note\ntags: [coffee]\npermalink: project/coffee-brewing\n---\n\n# Coffee Brewing\n\n"
