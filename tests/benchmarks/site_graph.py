@@ -26,7 +26,10 @@ from tests.benchmarks.processes import ROOT, memory_mb
 
 FOLDER, AREA = 100, 1_000
 """Pages of a folder, and of a folder of folders."""
-UP_TO_DATE = "() => (document.querySelector('[data-pending]')?.textContent ?? 'up to date').includes('up to date')"
+UP_TO_DATE = """() => {
+  const pending = document.querySelector('[data-pending]');
+  return !pending || pending.textContent.startsWith('The picture is up to date');
+}"""
 FRAMES = """async (kind) => {
   const canvas = document.querySelector('.graph-marks'), box = canvas.getBoundingClientRect(), times = [];
   const send = (name, x, y) => canvas.dispatchEvent(new PointerEvent(name,

@@ -511,6 +511,9 @@
       draw();
     }
     told.textContent = summary();
+    if (graph.provisional && pending) {
+      pending.textContent = "The picture is provisional: pages are placed by their folders until the graph is laid out by its links. The layout then takes its place.";
+    }
     return answer.headers.get("x-graph-current") === "1";
   }
 
