@@ -307,3 +307,40 @@ async def test_an_approved_proposal_is_a_commit_that_names_it_and_who_approved_i
     assert (trailers["Forge-Host"], trailers["Forge-Proposal"]) == ("writer", ended.id)
     assert trailers["Forge-Approved-By"].startswith("ann")
     assert (repository.subjects(), repository.status) == ([f"Edit {PLAN}", "Begin"], [])
+
+
+async def test_a_knowledge_base_in_a_submodule_commits_in_it_and_not_around_it(repository: Repository) -> None:
+    around = made(repository.folder.parent / "around", {"readme.md": "# Around\n"})
+    around.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository.folder), "notes")
+    around.commit("Add notes")
+    inner = Repository(around.folder / "notes")
+    inner.git("config", "user.name", "Ann Example")
+    inner.git("config", "user.email", "ann@example.org")
+    async with connected(repository, inner.folder) as (host, commits):
+        await edit(host, "Friday", "Monday")
+        assert await committed(commits) == 1
+    assert (inner.subjects()[0], inner.status) == (f"Edit {PLAN}", [])
+    assert (around.subjects(), around.status) == (["Add notes", "Begin"], [" M notes"])
+
+
+async def test_commits_follow_a_merge_a_popped_stash_and_another_branch(repository: Repository) -> None:
+    colleague = Repository(repository.folder.parent / "clone")
+    repository.git("clone", "-q", ".", str(colleague.folder))
+    colleague.git("config", "user.name", "Bob")
+    colleague.git("config", "user.email", "bob@example.org")
+    colleague.write("notes/team.md", "# Team\n\nBob.\n")
+    colleague.commit("Bob's")
+    async with connected(repository) as (host, commits):
+        await edit(host, "Friday", "Monday")
+        await committed(commits)
+        repository.git("pull", "-q", "--no-rebase", "--no-edit", str(colleague.folder), "main")
+        await edit(host, "Monday", "Tuesday")
+        repository.git("stash", "-q")
+        repository.git("stash", "pop", "-q")
+        assert await committed(commits) == 1
+        repository.git("switch", "-q", "-c", "work")
+        await edit(host, "Tuesday", "Sunday")
+        assert await committed(commits) == 1
+    subjects = repository.subjects()
+    assert (subjects[:2], subjects[2][:12], repository.status) == ([f"Edit {PLAN}"] * 2, "Merge branch", [])
+    assert repository.text(PLAN, "main") == PAGES[PLAN].replace("Friday", "Tuesday")
