@@ -75,11 +75,7 @@ def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(ann:
     assert "all intact" in ann.here("audit", "verify").stdout
     repository = Repository(ann.kb)
     # A page that a killed process left half done comes on record after the import, and its commit waits whether more follow.
-    until = time.monotonic() + PATIENCE_S
-    while repository.status:
-        assert time.monotonic() < until, repository.status
-        ann.here("history", "--limit", "1")
-        time.sleep(0.2)
+    wait_for_commits(ann, repository)
     changes = [line for line in repository.git("log", "--format=", "--name-status").splitlines() if line]
     assert sorted(changes) == sorted(f"A\t{path}" for path in (*contents(ann.kb), ".gitignore"))
     # At most one for each process that wrote, and one for each page that was left half done.
@@ -113,9 +109,18 @@ def test_the_undo_of_an_import_that_is_killed_again_and_again_is_complete_or_has
     assert not list(ann.kb.glob(".forge-*"))
     assert "all intact" in ann.here("audit", "verify").stdout
     repository = Repository(ann.kb)
-    assert repository.status == []
+    wait_for_commits(ann, repository)
     assert {subject.partition(" ")[0] for subject in repository.subjects()} == {"Undo", "Import", "Begin"}
     assert len(repository.changed()) == MANY
+
+
+def wait_for_commits(ann: ImportingPerson, repository: Repository) -> None:
+    """Run commands until one of them has made the last commit; each gives it some seconds at its end."""
+    until = time.monotonic() + PATIENCE_S
+    while repository.status:
+        assert time.monotonic() < until, repository.status
+        ann.here("history", "--limit", "1")
+        time.sleep(0.2)
 
 
 def undo_killed_at(ann: ImportingPerson, id_: str, left: int) -> None:
