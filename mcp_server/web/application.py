@@ -26,7 +26,7 @@ from mcp_server.transport.http_limits import PAGE, bounded
 from mcp_server.web.access import passkey_pages as keys
 from mcp_server.web.access.guard import Guard
 from mcp_server.web.access.login_links import Inviting, open_browser
-from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME, WAITING
+from mcp_server.web.access.sessions import HOME, KNOWN_LIFETIME, SESSION_LIFETIME, WAITING
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.contradictions import pages as contradictions
 from mcp_server.web.find import pages as find
@@ -239,16 +239,23 @@ async def login(request: Request) -> Response:
     parts = urlsplit(to)
     # Only a path of ours: a link with another address in it would lead a person away right after logging in.
     answer = see(to if to.startswith("/") and not parts.netloc and not parts.scheme else HOME)
-    answer.set_cookie(
-        page_context.cookie,
-        session.secret,
-        max_age=int(SESSION_LIFETIME.total_seconds()),
-        httponly=True,
-        samesite="strict",
-        # Under its public address it goes through a proxy with TLS; on this machine there is none.
-        secure=(page_context.public_url or "").startswith("https:") and not page_context.is_local(request),
-        path="/",
-    )
+    known = request.cookies.get(page_context.known_cookie)
+    if not await page_context.sessions.known(known):
+        known = await page_context.sessions.recognise(session.user)
+    for name, secret, lifetime in (
+        (page_context.cookie, session.secret, SESSION_LIFETIME),
+        (page_context.known_cookie, known or "", KNOWN_LIFETIME),
+    ):
+        answer.set_cookie(
+            name,
+            secret,
+            max_age=int(lifetime.total_seconds()),
+            httponly=True,
+            samesite="strict",
+            # Under its public address it goes through a proxy with TLS; on this machine there is none.
+            secure=(page_context.public_url or "").startswith("https:") and not page_context.is_local(request),
+            path="/",
+        )
     answer.background = BackgroundTask(_prepare, page_context)
     return answer
 

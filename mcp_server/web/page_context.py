@@ -168,6 +168,15 @@ class PageContext:
         """The name of the session's cookie. It has the port in it, because browsers share cookies among all ports."""
         return f"forge_review_{self.port}"
 
+    @property
+    def known_cookie(self) -> str:
+        """The name of the cookie of a browser that somebody has logged in with; it outlives the session and gives no access."""
+        return f"forge_known_{self.port}"
+
+    async def is_known(self, request: Request) -> bool:
+        """Return whether somebody has logged in with this browser."""
+        return await self.sessions.known(request.cookies.get(self.known_cookie))
+
     @cached_property
     def _templates(self) -> Environment:
         environment = Environment(
@@ -242,10 +251,11 @@ class PageContext:
     async def stranger(self, request: Request | None = None) -> Response:
         """Return the answer for everyone who is not logged in: the same on every page, with no content but what they sent.
 
-        So a person whose session has expired gets back what they typed into the form.
+        So a person whose session has expired gets back what they typed into the form. Of a browser that nobody logged in with, nothing
+        is read: anybody could make this server read megabytes.
         """
         kept = None
-        if request is not None and request.method == "POST":
+        if request is not None and request.method == "POST" and await self.is_known(request):
             async with self.strangers:
                 kept = kept_form(request.url.path, await form_of(request, LARGEST_KEPT))
         return await self.show("stranger.html", None, lambda: {"kept": kept}, 404)

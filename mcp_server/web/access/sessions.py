@@ -17,6 +17,8 @@ from mcp_server.gate.host_registration import digest
 
 LOGIN_LIFETIME = timedelta(minutes=10)
 SESSION_LIFETIME = timedelta(hours=12)
+KNOWN_LIFETIME = timedelta(days=30)
+"""How long a browser is known after a login."""
 HOME, WAITING = "/", "/waiting"
 """The first page of the site, and the page of what waits for a person, to which login links lead."""
 
@@ -81,6 +83,19 @@ class Sessions:
         await self._trust.put_secret(
             digest(session.secret), "session", session.user, expires_at=self._now() + SESSION_LIFETIME
         )
+
+    async def recognise(self, user: str) -> str:
+        """Return a secret for a browser that has just logged in.
+
+        It gives no access: it only shows later that somebody logged in there.
+        """
+        secret = secrets.token_urlsafe(32)
+        await self._trust.put_secret(digest(secret), "known", user, expires_at=self._now() + KNOWN_LIFETIME)
+        return secret
+
+    async def known(self, cookie: str | None) -> bool:
+        """Return whether somebody has logged in with this browser in the last `KNOWN_LIFETIME`."""
+        return bool(cookie) and await self._trust.secret(digest(cookie or ""), "known", now=self._now()) is not None
 
     async def of(self, cookie: str | None) -> Session | None:
         """Return the cookie's session; None if it is missing or has expired."""

@@ -146,7 +146,7 @@ def mutated(chance: random.Random, arguments: dict[str, Any], state: str) -> tup
 async def test_a_question_that_was_answered_too_late_is_rejected(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_server.app.composition.QUESTION_S", 0.2)
+    monkeypatch.setattr("mcp_server.app.factories.protocol_server.QUESTION_S", 0.2)
     secret = await host(settings, "host")
     async with beside(settings, secret) as client:
         arguments, state = await asked(client, "Late.")

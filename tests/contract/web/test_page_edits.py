@@ -246,7 +246,7 @@ async def test_text_that_is_sent_after_the_session_has_expired_comes_back_after_
     visitor = await place.visitor()
     await visitor.look(edit_address(path) if path else new_page_address())
     action = EDIT if path else NEW
-    visitor.http.cookies.clear()
+    visitor.expire()
     fields = {} if path else {"path": "new/tea.md"}
     await visitor.send(action, text=HOSTILE_TEXT.replace("\n", "\r\n"), reason="the lid is lost", do="save", **fields)
     assert visitor.status == 404
@@ -289,21 +289,28 @@ async def test_other_forms_of_an_earlier_session_show_what_was_typed_to_be_copie
     assert visitor.status == 403
     assert "Not before &lt;b&gt;May&lt;/b&gt;, please." in visitor.html
     assert (await place.proposal(waiting.id)).state == "pending"
-    visitor.http.cookies.clear()
+    visitor.expire()
     await visitor.post(f"/proposals/{waiting.id}/reject", {"note": note})
     assert "Not before &lt;b&gt;May&lt;/b&gt;, please." in visitor.html
     assert visitor.status == 404
 
 
-async def test_what_a_stranger_sends_is_returned_for_every_address_alike(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stranger = await place.visitor(logged_in=False)
+@pytest.mark.parametrize("known", [True, False])
+async def test_what_is_sent_without_a_session_is_answered_for_every_address_alike(place: Place, *, known: bool) -> None:
+    stranger = await place.visitor(logged_in=known)
+    stranger.expire()
     answers = set()
     for path in (EDIT, "/nothing/there", f"/proposals/{'0' * 20}/approve", "/health"):
         html = await stranger.post(path, {"text": "two words"})
         answers.add((stranger.status, html.replace(path, "PATH")))
     assert len(answers) == 1
+    ((status, html),) = answers
+    assert (status, "two words" in html) == (404, known)
+
+
+async def test_of_a_form_that_is_too_large_nothing_is_returned(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = await place.visitor()
+    stranger.expire()
     monkeypatch.setattr(page_context, "LARGEST_KEPT", 10)
     assert "You are logged out" in await stranger.post(EDIT, {"text": "a b"})
     assert "You are logged out" not in await stranger.post(EDIT, {"text": "two words"})

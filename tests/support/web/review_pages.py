@@ -88,6 +88,10 @@ class Visitor:
     async def look(self, path: str = "/waiting") -> str:
         return self._on(await self.http.get(path))
 
+    def expire(self) -> None:
+        """Lose the session, as a browser does after twelve hours. What says that somebody once logged in here stays."""
+        self.http.cookies.delete(f"forge_review_{self.address.rpartition(':')[2]}")
+
     async def send(self, action: str, **fields: str) -> str:
         """Fill in the current page's form with that address, and send it."""
         held = forms(self.html)
