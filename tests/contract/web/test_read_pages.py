@@ -401,8 +401,8 @@ async def test_a_page_opens_in_the_chosen_editor_on_this_machine_only(tmp_path: 
         (address,) = re.findall(r'href="(vscode:[^"]+)"', html)
         assert unescape(address) == f"vscode://file{quote(str(configured.settings.kb))}/te%22a%20%3Cb%3E.md:1"
         assert "“Open in VS Code” opens the file on this machine." in said(html)
-        (cookie,) = visitor.http.cookies.jar
-        public = {"host": "forge.example.com", "cookie": f"{cookie.name}={cookie.value}"}
+        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in visitor.http.cookies.jar)
+        public = {"host": "forge.example.com", "cookie": cookies}
         elsewhere = await visitor.http.get(page_address(name), headers=public)
         assert elsewhere.status_code == 200
         assert "Open in VS Code" not in elsewhere.text
