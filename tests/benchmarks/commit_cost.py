@@ -1,4 +1,4 @@
-"""The cost of a merge with commits to Git, beside one without: `python -m tests.benchmarks.committing [--merges N] [--files N]`.
+"""The cost of a merge with commits to Git, beside one without: `python -m tests.benchmarks.commit_cost [--merges N] [--files N]`.
 
 Two servers of this process, each on a repository of its own, take turns, so that other work on the machine slows both alike: five
 small edits one after the other, each until the host has its answer. The commits are made in the background, beside the next edits.
