@@ -35,15 +35,15 @@ from mcp_server.web.history import pages as history
 from mcp_server.web.history import undo_pages as undo
 from mcp_server.web.home import pages as home
 from mcp_server.web.journeys import pages as journeys
+from mcp_server.web.knowledge_pages import edit_pages as editing
+from mcp_server.web.knowledge_pages import files
+from mcp_server.web.knowledge_pages import map_pages as lists
+from mcp_server.web.knowledge_pages import pages as reading
 from mcp_server.web.link_graph import pages as link_graph
 from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.proposals import together as several
-from mcp_server.web.reading import edit_pages as editing
-from mcp_server.web.reading import files
-from mcp_server.web.reading import map_pages as lists
-from mcp_server.web.reading import pages as reading
 from mcp_server.web.runs import pages as runs
 from mcp_server.web.trust import audit_pages as records
 from mcp_server.web.trust import pages as trust_records

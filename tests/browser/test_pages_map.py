@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.web.reading import map_tree
+from mcp_server.web.knowledge_pages import map_tree
 from tests.browser.accessibility import violations
 from tests.browser.chromium import executable, somebody
 from tests.support.web.review_pages import shown

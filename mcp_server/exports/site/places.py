@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from knowledge.pages.paths import ancestors, without_suffix
 from mcp_server.imports.names.page_names import FreePaths, usable_path
-from mcp_server.web.reading.files import INLINE, PICTURE_ONLY
+from mcp_server.web.knowledge_pages.files import INLINE, PICTURE_ONLY
 
 INERT = frozenset({*INLINE, "pdf", "zip", "gz", "tar", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub"})
 """Suffixes of files that a browser shows or saves without running anything. Others get `.txt`, so that it shows them as text."""

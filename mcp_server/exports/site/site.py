@@ -39,9 +39,9 @@ from mcp_server.exports.site.places import (
     relative,
 )
 from mcp_server.exports.site.search_index import SearchWords, counts_of
+from mcp_server.web.knowledge_pages.named_parts import anchor_named, part_named
+from mcp_server.web.knowledge_pages.page_text import MOST_OUTLINE, title_heading
 from mcp_server.web.markdown.renderer import render
-from mcp_server.web.reading.named_parts import anchor_named, part_named
-from mcp_server.web.reading.page_text import MOST_OUTLINE, title_heading
 from mcp_server.web.text.sanitize import sanitize_line, spelled_out
 
 SITE_FORM = "knowledge-forge-site"

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from mcp_server.web.reading.files import DOWNLOAD, POLICY
+from mcp_server.web.knowledge_pages.files import DOWNLOAD, POLICY
 from mcp_server.web.text.site_addresses import file_address
 from tests.support.web.review_pages import Place, kept
 

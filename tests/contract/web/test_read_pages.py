@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from mcp_server.app.settings.editor_link import editor_link
-from mcp_server.web.reading import map_pages, map_tree, page_text
+from mcp_server.web.knowledge_pages import map_pages, map_tree, page_text
 from mcp_server.web.text.site_addresses import folder_address, page_address, tag_address
 from tests.support.hosts.writers import writing
 from tests.support.web.review_pages import ME, PAGE, Place, kept, shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowledge.pages.document import parse
-from mcp_server.web.reading.page_text import MOST_CHARACTERS, outline_of, part_from, rendered_blocks
+from mcp_server.web.knowledge_pages.page_text import MOST_CHARACTERS, outline_of, part_from, rendered_blocks
 from tests.unit.web.markdown.known_pages import KnownPages
 
 WORDS = "word " * (MOST_CHARACTERS // 5)

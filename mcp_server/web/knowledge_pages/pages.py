@@ -15,9 +15,8 @@ from knowledge.pages.document import anchors, parse
 from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.pages.paths import is_markdown, without_suffix
 from mcp_server.presenters.change import author
-from mcp_server.web.page_context import PageRequest
-from mcp_server.web.reading import page_view as view
-from mcp_server.web.reading.page_text import (
+from mcp_server.web.knowledge_pages import page_view as view
+from mcp_server.web.knowledge_pages.page_text import (
     blocks_apart,
     is_large,
     outline_of,
@@ -26,8 +25,9 @@ from mcp_server.web.reading.page_text import (
     source_blocks,
     title_heading,
 )
-from mcp_server.web.reading.passages import notes_of, passages_of
-from mcp_server.web.reading.site_links import SiteLinks
+from mcp_server.web.knowledge_pages.passages import notes_of, passages_of
+from mcp_server.web.knowledge_pages.site_links import SiteLinks
+from mcp_server.web.page_context import PageRequest
 from mcp_server.web.text import site_addresses
 
 LONGEST_NAME = 1_024

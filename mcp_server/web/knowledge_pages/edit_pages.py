@@ -21,11 +21,11 @@ from knowledge.pages.paths import is_markdown
 from knowledge.pages.vault import revision_of
 from knowledge.writing.related.target_page import slug, text_of
 from mcp_server.presenters.proposal import ChangedFile
+from mcp_server.web.knowledge_pages.page_text import part_from, rendered_blocks
+from mcp_server.web.knowledge_pages.pages import ADDRESSES, LONGEST_NAME, missing
+from mcp_server.web.knowledge_pages.site_links import SiteLinks
 from mcp_server.web.page_context import Form, PageRequest, see
 from mcp_server.web.proposals.page_changes import DiffOptions, FileView, files_of
-from mcp_server.web.reading.page_text import part_from, rendered_blocks
-from mcp_server.web.reading.pages import ADDRESSES, LONGEST_NAME, missing
-from mcp_server.web.reading.site_links import SiteLinks
 from mcp_server.web.text.sanitize import has_hidden
 from mcp_server.web.text.site_addresses import page_address
 

@@ -17,8 +17,8 @@ from knowledge.pages.document import Document
 from knowledge.pages.paths import parent
 from knowledge.search.maps.linked_pages import led_to, pages_linking_to
 from knowledge.state.ports import DocumentRecord, IndexStore
+from mcp_server.web.knowledge_pages.passages import OpenContradiction
 from mcp_server.web.page_context import PageRequest
-from mcp_server.web.reading.passages import OpenContradiction
 
 MOST_LINKS = 200
 """Links of a page that are listed, and pages that link to it."""

@@ -11,10 +11,10 @@ from knowledge.errors import BadCursor, InvalidPath, NoSuchPath
 from knowledge.pages.markdown.tags import bare_tag, with_tags_above
 from knowledge.pages.paths import clean_path, is_markdown, parent
 from knowledge.state.ports import DocumentRecord, Filters
+from mcp_server.web.knowledge_pages.map_tree import MapTree, below
+from mcp_server.web.knowledge_pages.page_view import folders_above
+from mcp_server.web.knowledge_pages.pages import ADDRESSES
 from mcp_server.web.page_context import NotFound, PageRequest
-from mcp_server.web.reading.map_tree import MapTree, below
-from mcp_server.web.reading.page_view import folders_above
-from mcp_server.web.reading.pages import ADDRESSES
 
 MAP = "/pages"
 LISTED = 60

@@ -16,8 +16,8 @@ from knowledge.pages.paths import PageLink, clean_path, is_markdown, joined, par
 from knowledge.search.maps.linked_pages import led_to
 from knowledge.state.document_names import name_key
 from mcp_server.ports import HasPages
+from mcp_server.web.knowledge_pages.named_parts import anchor_named, part_named
 from mcp_server.web.markdown.known_links import KnownLinks, WrittenTargets
-from mcp_server.web.reading.named_parts import anchor_named, part_named
 from mcp_server.web.text.site_addresses import file_address, folder_address, page_address
 
 MOST_KNOWN = 200
