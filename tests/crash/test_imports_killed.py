@@ -11,8 +11,11 @@ import signal
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
+from mcp_server.app.factories.writer import recovery_of
+from mcp_server.app.knowledge_base import open_base, utc_now
 from tests.support.git.repositories import Repository, alone, made
 from tests.support.knowledge_bases.import_sources import memory_lines
 from tests.support.knowledge_bases.importing_person import (
@@ -71,6 +74,7 @@ def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(ann:
     source_key = last["import"].rpartition("-")[0]
     assert len(calls) == 1
     assert calls.pop().startswith(f"import/{source_key}-")
+    anyio.run(sweep, ann)
     assert not list(ann.kb.glob(".forge-*"))
     assert "all intact" in ann.here("audit", "verify").stdout
     repository = Repository(ann.kb)
@@ -106,12 +110,21 @@ def test_the_undo_of_an_import_that_is_killed_again_and_again_is_complete_or_has
         terminal.until(f"{MANY} changes undone on {MANY} pages")
         assert terminal.left() == 0
     assert contents(ann.kb) == {}
+    anyio.run(sweep, ann)
     assert not list(ann.kb.glob(".forge-*"))
     assert "all intact" in ann.here("audit", "verify").stdout
     repository = Repository(ann.kb)
     wait_for_commits(ann, repository)
     assert {subject.partition(" ")[0] for subject in repository.subjects()} == {"Undo", "Import", "Begin"}
     assert len(repository.changed()) == MANY
+
+
+async def sweep(ann: ImportingPerson) -> None:
+    """Remove staged files as a server does every hour; a process killed after it recorded its act leaves them for a minute."""
+    async with open_base(ann.settings) as base:
+        recovery = recovery_of(base.vault, base.state, base.locks, utc_now)
+        await recovery.finish_all()
+        await recovery.sweep(older_than_s=-1)
 
 
 def wait_for_commits(ann: ImportingPerson, repository: Repository) -> None:

@@ -50,10 +50,13 @@ class Scene:
     async def present(self, proposal: Proposal, *, patience_s: float = 20) -> Present:
         """Return the proposal's state, and check that asking changed nothing."""
         state = self.person.app.base.state
-        before = await state.ledger.chain_end(), await state.trust.proposals(), await state.last_event()
+        seen = await state.last_event()
+        before = await state.ledger.chain_end(), await state.trust.proposals()
         found = await self.person.app.approvals.present(proposal, patience_s=patience_s)
         assert found is not None
-        assert before == (await state.ledger.chain_end(), await state.trust.proposals(), await state.last_event())
+        assert before == (await state.ledger.chain_end(), await state.trust.proposals())
+        # The index may learn of an earlier change at any time.
+        assert {event.topic for event in await state.events_after(seen)} <= {"doc", "map"}
         return found
 
     def edit(self, old: str, new: str) -> None:
