@@ -21,7 +21,7 @@ from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
 from mcp_server.app.head_moves import record_after_move
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
-from mcp_server.app.sealing_key import KEY_FILE, sealing_key
+from mcp_server.app.sealing_key import sealing_key
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.page_notice import Review
@@ -211,7 +211,7 @@ async def open_app(
         approvals = Decisions(executor, proposing)
         signed_in = sign_in.sign_in_of(settings, stack) if settings.http_access.issuers else None
         callers = Callers(base.state, os_user(), utc_now, sign_in=signed_in)
-        key = await anyio.to_thread.run_sync(sealing_key, base.state_dir / KEY_FILE)
+        key = await sealing_key(base.state_dir, base.state.tables, shared=settings.database_url is not None)
         server_loaded = anyio.Event()
 
         @cache

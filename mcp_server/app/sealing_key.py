@@ -1,4 +1,7 @@
-"""The key that seals the state a client carries between question and answer. All processes of a knowledge base share it."""
+"""The key that seals what a client carries: questions with their state, and sessions. All processes of a knowledge base share it.
+
+It is a file in the state directory, or a row of the state database if that is PostgreSQL, which several machines share.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ import shlex
 import stat
 from pathlib import Path
 
+import anyio.to_thread
+
 from knowledge.errors import KnowledgeError
 from knowledge.state.ownership import others_could_read, others_could_write
+from knowledge.state.tables import StateTables
 
 KEY_FILE = "questions.key"
 KEY_BYTES = 32  # the fewest that the SDK takes
+NAME = "questions"
+_MAKE = "INSERT INTO forge.sealing_key (name, secret) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
+_READ = "SELECT secret FROM forge.sealing_key WHERE name = %s"
 
 
 class BadKeyFile(KnowledgeError):
@@ -24,7 +33,16 @@ class BadKeyFile(KnowledgeError):
         super().__init__(f"{path} is not used: {reason}; remove it and start again to get a new one: {command}")
 
 
-def sealing_key(path: Path) -> bytes:
+async def sealing_key(folder: Path, tables: StateTables, *, shared: bool) -> bytes:
+    """Return the key: of the state database if machines share it, otherwise of the state directory `folder`.
+
+    Raises:
+        BadKeyFile: as `key_in_file`.
+    """
+    return await shared_key(tables) if shared else await anyio.to_thread.run_sync(key_in_file, folder / KEY_FILE)
+
+
+def key_in_file(path: Path) -> bytes:
     """Return the key in the file; the first process creates the file.
 
     Raises:
@@ -60,3 +78,14 @@ def sealing_key(path: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise BadKeyFile(path, f"it does not hold {KEY_BYTES} bytes")
     return key
+
+
+async def shared_key(tables: StateTables) -> bytes:
+    """Return the key in the PostgreSQL database; of several processes that start at once, one makes it.
+
+    Whoever can read the schema can read it. They can also change there who may do what, so the key adds nothing.
+    """
+    rows = await tables.read(_READ, (NAME,))
+    if not rows:
+        rows = await tables.write((_MAKE, (NAME, secrets.token_bytes(KEY_BYTES))), (_READ, (NAME,)))
+    return bytes(rows[0][0])

@@ -18,7 +18,7 @@ TABLES = (
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
     *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
     *("run", "run_frame", "map_line", "host_forms", "trusted_place", "read_passage"),
-    *("quota", "proposal_line", "proposal_asker", "journey_cut", "run_cut", "act_commit", "token"),
+    *("quota", "proposal_line", "proposal_asker", "journey_cut", "run_cut", "act_commit", "token", "sealing_key"),
 )
 _RIGHTS = "SELECT has_table_privilege(%s, 'SELECT') AND has_table_privilege(%s, 'INSERT, UPDATE, DELETE')"
 _SIZE = """

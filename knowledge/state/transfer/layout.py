@@ -15,8 +15,8 @@ import apsw
 from knowledge.state.sqlite.database import load_schema
 from knowledge.state.sqlite.dialect import in_sqlite
 
-ONLY_IN_POSTGRES = frozenset({"meta", "counter"})
-"""Tables that SQLite does without: the schema's version, and the number of the newest event."""
+ONLY_IN_POSTGRES = frozenset({"meta", "counter", "sealing_key"})
+"""Tables that SQLite does without: the schema's version, the number of the newest event, and a key that is a file there."""
 LEFT_EMPTY = frozenset({("journey", "held")})
 """Columns that only PostgreSQL has, and that a program fills again."""
 FOREVER_US = 2**62

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -20,11 +21,12 @@ from mcp_types import InputResponses
 
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
-from mcp_server.app.sealing_key import KEY_FILE, BadKeyFile
+from mcp_server.app.sealing_key import KEY_BYTES, KEY_FILE, BadKeyFile, shared_key
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import enrol
 from tests.contract.approvals.test_replays import PAGE, TEXT, YES, answered, asked, beside, host
 from tests.support.knowledge_bases.folders import write
+from tests.support.state.postgres import PostgresServer
 
 
 @pytest.fixture
@@ -155,9 +157,13 @@ def pipe(key: Path) -> None:
     os.mkfifo(key, 0o600)
 
 
+def key_files(folder: Path) -> list[Path]:
+    return list(folder.rglob(KEY_FILE))
+
+
 def key_of(settings: Settings) -> Path:
     assert settings.state_dir is not None
-    (found,) = settings.state_dir.rglob(KEY_FILE)
+    (found,) = key_files(settings.state_dir)
     return found
 
 
@@ -186,3 +192,37 @@ def test_a_server_whose_key_others_may_know_says_so_and_what_to_do(settings: Set
     assert ended.returncode != 0
     assert b"remove it and start again" in ended.stderr
     assert b"Traceback" not in ended.stderr
+
+
+def on_machines(tmp_path: Path, url: str, schema: str, *names: str) -> list[Settings]:
+    kb = write(tmp_path / "kb", {PAGE: TEXT})
+    return [Settings(kb=kb, state_dir=tmp_path / name, database_url=url, database_schema=schema) for name in names]
+
+
+@pytest.mark.external
+async def test_with_postgresql_a_question_of_one_machine_is_answered_on_another(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    first, second = on_machines(tmp_path, postgres.url(), schema, "first", "second")
+    secret = await host(first, "host")
+    async with beside(first, secret) as asking, beside(second, secret) as answering:
+        arguments, state = await asked(asking, "Agreed.")
+        done = await answered(answering, arguments, state)
+        assert dict(done.structured_content or {})["status"] == "done"
+    assert not any(key_files(tmp_path))
+
+
+@pytest.mark.external
+async def test_machines_that_start_at_once_get_one_key(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+    keys: list[bytes] = []
+
+    async def start(settings: Settings) -> None:
+        async with open_state(settings) as state:
+            keys.append(await shared_key(state.tables))
+
+    async with anyio.create_task_group() as tasks:
+        for settings in on_machines(tmp_path, postgres.url(), schema, *map(str, range(8))):
+            tasks.start_soon(start, settings)
+    assert len(keys) == 8
+    assert len(set(keys)) == 1
+    assert len(keys[0]) == KEY_BYTES
