@@ -1,0 +1,1 @@
+"""Who may read, propose and write where: the rules of folders."""

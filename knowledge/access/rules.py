@@ -1,0 +1,160 @@
+"""The rules of folders: what a person may read, propose and write. Pure.
+
+1. The rules of one folder decide on a page: those of the nearest folder, at or above the page, that has any.
+2. Among them a rule for the person comes first, then those for the person's groups (the highest right counts), then `*`.
+3. Somebody that none of them names has no right there. So the rules of a folder are the whole list of those who may enter it.
+4. Without rules on the way to the root, everybody may write, as in a knowledge base without rules.
+
+A caller that is nobody in particular, such as an unenrolled host, is named by `*` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+from knowledge.errors import InvalidPath
+from knowledge.pages.paths import clean_path, file_system_key
+
+EVERYBODY: Final = "*"
+GROUP_MARK: Final = "@"
+
+
+class Right(IntEnum):
+    """What somebody may do with the pages of a folder; a higher right includes those below it."""
+
+    NONE = 0
+    READ = 1
+    PROPOSE = 2
+    WRITE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """One rule. `who` is a person's name, `@group`, or `*` for everybody; `folder` is "" for the whole knowledge base."""
+
+    who: str
+    folder: str
+    right: Right
+
+
+@dataclass(frozen=True, slots=True)
+class PathAccess:
+    """What one caller may do where. Two callers with equal rights are equal.
+
+    Attributes:
+        rights: The caller's right in each folder that has rules, by the folder's key (`folder_key`).
+    """
+
+    rights: Mapping[str, Right] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rights", MappingProxyType(dict(self.rights)))
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.rights.items()))
+
+    @property
+    def unrestricted(self) -> bool:
+        """Whether the caller may write everywhere."""
+        return all(right is Right.WRITE for right in self.rights.values())
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the caller may read everything."""
+        return all(right >= Right.READ for right in self.rights.values())
+
+    def right(self, path: str) -> Right:
+        """Return the right on the page or folder at `path`, however it is spelled; none on what can't be a path."""
+        if not self.rights:
+            return Right.WRITE
+        try:
+            key = folder_key(path)
+        except InvalidPath:
+            return Right.NONE
+        while True:
+            if (found := self.rights.get(key)) is not None:
+                return found
+            if not key:
+                return Right.WRITE
+            key = key.rpartition("/")[0]
+
+    def may_read(self, path: str) -> bool:
+        """Return whether the caller may read the page or folder at `path`."""
+        return self.right(path) >= Right.READ
+
+    def may_enter(self, folder: str) -> bool:
+        """Return whether the caller may read the folder, or one below it that has rules of its own."""
+        if self.may_read(folder):
+            return True
+        try:
+            key = folder_key(folder)
+        except InvalidPath:
+            return False
+        below = f"{key}/" if key else ""
+        return any(right >= Right.READ and one.startswith(below) for one, right in self.rights.items())
+
+    def filter(self, paths: Iterable[str]) -> list[str]:
+        """Return the paths that the caller may read, in their order."""
+        return [path for path in paths if self.may_read(path)] if self.rights else list(paths)
+
+    @property
+    def reading(self) -> tuple[tuple[str, bool], ...]:
+        """Which folders the caller may read: the shortest list that says it, by key. Callers with equal lists see the same pages."""
+        kept: dict[str, bool] = {}
+        for key in sorted(self.rights, key=lambda one: (one.count("/") + bool(one), one)):
+            readable = self.rights[key] >= Right.READ
+            if readable != _kept_above(kept, key):
+                kept[key] = readable
+        return tuple(sorted(kept.items()))
+
+
+UNRESTRICTED: Final = PathAccess()
+"""The access of a caller in a knowledge base without rules."""
+
+
+class AccessRules:
+    """All rules of a knowledge base. Immutable."""
+
+    def __init__(self, rules: Iterable[PathRule] = ()) -> None:
+        by_folder: dict[str, list[PathRule]] = {}
+        for rule in rules:
+            by_folder.setdefault(folder_key(rule.folder), []).append(rule)
+        self._by_folder: Mapping[str, Sequence[PathRule]] = by_folder
+
+    def __bool__(self) -> bool:
+        """Return whether there is any rule."""
+        return bool(self._by_folder)
+
+    def access(self, person: str | None, groups: Collection[str] = ()) -> PathAccess:
+        """Return the access of the person in these groups (with or without `@`); None for a caller who is nobody in particular."""
+        names = {f"{GROUP_MARK}{group.removeprefix(GROUP_MARK)}" for group in groups} if person is not None else set()
+        return PathAccess({folder: _right_in(rules, person, names) for folder, rules in self._by_folder.items()})
+
+
+def folder_key(path: str) -> str:
+    """Return `path` as the most lenient file system compares it, so that another spelling of a folder has its rules as well.
+
+    Raises:
+        InvalidPath: as `clean_path`.
+    """
+    return "/".join(file_system_key(part) for part in clean_path(path).split("/"))
+
+
+def _right_in(rules: Sequence[PathRule], person: str | None, groups: Collection[str]) -> Right:
+    own = [rule.right for rule in rules if person is not None and rule.who == person]
+    of_groups = [rule.right for rule in rules if rule.who in groups]
+    of_all = [rule.right for rule in rules if rule.who == EVERYBODY]
+    return max(own or of_groups or of_all, default=Right.NONE)
+
+
+def _kept_above(kept: Mapping[str, bool], key: str) -> bool:
+    """Return whether what is above the folder may be read, by the list so far."""
+    while key:
+        key = key.rpartition("/")[0]
+        if key in kept:
+            return kept[key]
+    return True
