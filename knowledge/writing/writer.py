@@ -43,12 +43,13 @@ from knowledge.writing.acts.import_act import ImportActs, ImportAnswer, ImportRe
 from knowledge.writing.acts.merge_act import MergeActs
 from knowledge.writing.acts.merge_work import MergeOutcome, unwritten
 from knowledge.writing.acts.move_act import MoveActs
+from knowledge.writing.acts.ports import PageActs
 from knowledge.writing.answers import ChangeAnswer, Merged, join_notes
 from knowledge.writing.effect import Effect, digest_in, effect_in
 from knowledge.writing.evidence.citation_check import CitationCheck, Cited
 from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
-from knowledge.writing.related.backlinks import Backlinks, link_names, names_in
+from knowledge.writing.related.backlinks import Backlinks, bearers_of, link_names, names_in
 from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
 from knowledge.writing.requests import (
     Approval,
@@ -60,7 +61,6 @@ from knowledge.writing.requests import (
     RevertRequest,
 )
 from knowledge.writing.stakes import Appraiser
-from knowledge.writing.transaction import Transaction
 from knowledge.writing.undo.past_act import UndoAnswer, UndoRequest
 from knowledge.writing.undo.undo_acts import UndoActs
 
@@ -73,18 +73,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WriteCheck:
-    """A page before and after a write, in the knowledge base at `root`; `called` is from `Backlinks.called`."""
+    """A page before and after a write, in the knowledge base at `root`; `called` is from `Backlinks.called`.
+
+    `made` and `gone` are the files that the same act makes and removes, whether or not it has done so yet.
+    """
 
     root: Path
     path: str
     before: str
     after: str
     called: Mapping[str, Sequence[str]]
+    made: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
 
 
 def damage_in(check: WriteCheck) -> PageDamage:
     """Return the faults that the page did not have before."""
-    names = names_in(Vault(check.root), check.called)
+    names = names_in(Vault(check.root), check.called, made=check.made, gone=check.gone)
     return find_damage(check.path, check.before, check.after, names=names)
 
 
@@ -128,7 +133,7 @@ class Writer:
         *,
         vault: Vault,
         past: PastStates,
-        acts: Transaction,
+        acts: PageActs,
         pages: PageLookup,
         merging: MergeActs,
         moving: MoveActs,
@@ -470,6 +475,13 @@ class Writer:
         broken: list[str] = []
         doubtful: list[str] = []
         names_used = partial(link_names, ordinary=self._vault.is_obsidian())
+        made = frozenset(path for path, raw in written.items() if raw is not None)
+        bearers = bearers_of(made)
+
+        async def checked(path: str, old: str, new: str, names: set[str]) -> WriteCheck:
+            called = await self._backlinks.called(names, bearers)
+            return WriteCheck(self._vault.root, path, old, new, called, made, frozenset(written) - made)
+
         for path, raw in written.items():
             was = before.get(path)
             if raw is None or was is None or is_canvas(path):
@@ -480,12 +492,12 @@ class Writer:
             own = CALLER.set("")
             try:
                 names = await self._runner.run(names_used, (old, new), size=size, what=what)
-                check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
+                check = await checked(path, old, new, names)
                 found = await self._runner.run(damage_in, check, size=size, what=what)
             except (TooMuchWork, TooMuchWaiting):
                 # The page is written already, so it is checked in this process, however long that takes.
                 names = await anyio.to_thread.run_sync(names_used, (old, new))
-                check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
+                check = await checked(path, old, new, names)
                 found = await anyio.to_thread.run_sync(damage_in, check)
             finally:
                 CALLER.reset(own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from knowledge.pages.links import LinkTargets
 from knowledge.pages.markdown.inline import plain
 from knowledge.pages.obsidian.canvas import is_canvas, read_canvas
 from knowledge.pages.obsidian.canvases import Canvases
-from knowledge.pages.paths import INDEX_NAME, is_markdown, parent, without_suffix
+from knowledge.pages.paths import INDEX_NAME, ancestors, is_markdown, parent, without_suffix
 from knowledge.pages.vault import Vault
 from knowledge.state.document_names import files_by_name, keys_of_links_to, name_key
 from knowledge.state.ports import IndexStore
@@ -163,12 +163,30 @@ def link_names(texts: Iterable[str], *, ordinary: bool) -> set[str]:
     return {without_suffix(link.path.rpartition("/")[2]) for link in links}
 
 
-def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> LinkTargets:
-    """Return the targets of links in this knowledge base as it is now; `called` is from `Backlinks.called`."""
+def bearers_of(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Return the files by the names that their paths give them, for `Backlinks.called`."""
+    bearers: dict[str, list[str]] = {}
+    for path in paths:
+        bearers.setdefault(name_key(_stem(path)), []).append(path)
+    return bearers
+
+
+def names_in(
+    vault: Vault,
+    called: Mapping[str, Sequence[str]],
+    *,
+    made: Collection[str] = (),
+    gone: Collection[str] = (),
+) -> LinkTargets:
+    """Return the targets of links in this knowledge base as it is now; `called` is from `Backlinks.called`.
+
+    `made` are files that count as there, and `gone` those that count as removed, whatever is in the folder.
+    """
+    folders = {above for path in made for above in ancestors(path)}
 
     @cache  # the links of long lists are followed several times
     def exists(path: str) -> bool:
-        return vault.exists(path)
+        return path in made or path in folders or (path not in gone and vault.exists(path))
 
     return LinkTargets(exists, lambda name: called.get(name_key(without_suffix(name)), ()), vault.is_obsidian())
 

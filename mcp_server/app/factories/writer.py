@@ -30,6 +30,7 @@ from knowledge.state.ports import IndexStore, StateStore
 from knowledge.writing.acts.import_act import ImportActs
 from knowledge.writing.acts.merge_act import MergeActs
 from knowledge.writing.acts.move_act import MoveActs, rejoin
+from knowledge.writing.acts.ports import PageActs
 from knowledge.writing.evidence.citation_check import CitationCheck
 from knowledge.writing.evidence.judge import ContradictionJudge
 from knowledge.writing.evidence.sources import Sources
@@ -72,7 +73,7 @@ class Writing:
     settlements: Settlements
     followed_moves: FollowedMoves
     sweep: ContradictionSweep
-    acts: Transaction
+    acts: PageActs
     elsewhere: CrossPageClaims
 
 
