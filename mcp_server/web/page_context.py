@@ -34,7 +34,8 @@ from mcp_server.presenters.typed_time import typed_or_picked
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.guard import own_hosts
 from mcp_server.web.access.kept_forms import kept_form
-from mcp_server.web.access.sessions import Session, Sessions, same
+from mcp_server.web.access.rights import Endpoint, SiteRight, declared
+from mcp_server.web.access.sessions import HOME, Session, Sessions, same
 from mcp_server.web.find.people_search import PeopleSearch
 from mcp_server.web.home.figures import HomeFigures
 from mcp_server.web.live_updates import Here, Live
@@ -58,7 +59,10 @@ MOST_LONG = 2  # long proposals in memory at once
 AT_ONCE = 4_000
 """Characters that become HTML within milliseconds, whatever they are."""
 
-
+FORBIDDEN = (
+    "Your login doesn't let you {}. The owner of this knowledge base can, from a login on the server's machine "
+    "(knowledge-forge review --web)."
+)
 _TOKEN = Markup('<input type="hidden" name="csrf" value="{0}">')
 
 
@@ -76,6 +80,7 @@ class NavigationEntry:
     path: str
     title: str
     group: NavigationGroup
+    right: SiteRight = SiteRight.READ
 
 
 NAVIGATION = (
@@ -89,13 +94,20 @@ NAVIGATION = (
     NavigationEntry("/contradictions", "Contradictions", "Decide"),
     NavigationEntry("/journeys", "Journeys", "Decide"),
     NavigationEntry("/runs", "Runs", "Decide"),
-    NavigationEntry("/trust", "Trust", "Manage"),
+    NavigationEntry("/trust", "Trust", "Manage", SiteRight.MANAGE),
     NavigationEntry("/audit", "Audit", "Manage"),
-    NavigationEntry("/passkeys", "Passkeys", "Manage"),
-    NavigationEntry("/state", "State", "Manage"),
+    NavigationEntry("/passkeys", "Passkeys", "Manage", SiteRight.REVIEW),
+    NavigationEntry("/state", "State", "Manage", SiteRight.MANAGE),
 )
 """A new kind of page is one more line here, beside the others of its group, and one more route in `application.py`."""
-_GROUPS = {group: [entry for entry in NAVIGATION if entry.group == group] for group in get_args(NavigationGroup)}
+
+
+def _navigation(session: Session | None) -> Mapping[NavigationGroup, Sequence[NavigationEntry]]:
+    """Return the pages that the session may open, by group."""
+    entries = [entry for entry in NAVIGATION if session is not None and session.may(entry.right)]
+    groups: Sequence[NavigationGroup] = get_args(NavigationGroup)
+    return {group: found for group in groups if (found := [entry for entry in entries if entry.group == group])}
+
 
 Form = Mapping[str, str]
 
@@ -214,7 +226,8 @@ class PageContext:
         waiting = await self._waiting() if session else 0
         common = {
             "session": session,
-            "navigation": _GROUPS,
+            "navigation": _navigation(session),
+            "may_manage": session is not None and session.may(SiteRight.MANAGE),
             "here": "",
             "waiting": waiting,
             "base_name": self.base_name if session else "",
@@ -355,11 +368,10 @@ def _inert(value: Any) -> Any:
 
 Reading = Callable[[PageRequest], Awaitable[Response]]
 Acting = Callable[[PageRequest, Form], Awaitable[Response]]
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def reads(view: Reading) -> Endpoint:
-    """Return the endpoint of a page that shows something to a person who is logged in."""
+def reads(view: Reading, right: SiteRight) -> Endpoint:
+    """Return the endpoint of a page that shows something to a person who is logged in and has the right."""
 
     async def answer(request: PageRequest) -> Response:
         try:
@@ -367,11 +379,11 @@ def reads(view: Reading) -> Endpoint:
         except KnowledgeError as error:
             return await request.message("This page can't be shown", str(error), "/", 404)
 
-    return _for_people(answer)
+    return _for_people(answer, right)
 
 
-def acts(view: Acting, back: str = "/", *, resumed: Acting | None = None) -> Endpoint:
-    """Return the endpoint of a form, for a session that was shown the form. `back` may contain the route's parameters.
+def acts(view: Acting, right: SiteRight, back: str = "/", *, resumed: Acting | None = None) -> Endpoint:
+    """Return the endpoint of a form, for a session with the right that was shown the form. `back` may contain the route's parameters.
 
     A form that another session was shown does nothing: `resumed` shows it again, or the answer says what was typed.
     """
@@ -392,20 +404,23 @@ def acts(view: Acting, back: str = "/", *, resumed: Acting | None = None) -> End
             logger.warning("an act on the review page failed: %s", error)
             return await request.message("That did not work", str(error), way_back)
 
-    return _for_people(answer)
+    return _for_people(answer, right)
 
 
-def _for_people(answer: Reading) -> Endpoint:
-    """Return an endpoint that answers people who are logged in, and everybody else as strangers."""
+def _for_people(answer: Reading, right: SiteRight) -> Endpoint:
+    """Return an endpoint that answers people who are logged in and have the right, and everybody else as strangers."""
 
     async def endpoint(request: Request) -> Response:
         page_context: PageContext = request.app.state.page_context
         session = await page_context.sessions.of(request.cookies.get(page_context.cookie))
         if session is None:
             return await page_context.stranger(request)
-        return await answer(PageRequest(page_context, request, session))
+        person = PageRequest(page_context, request, session)
+        if not session.may(right):
+            return await person.message("You can't use this page", FORBIDDEN.format(right.value), HOME, 403)
+        return await answer(person)
 
-    return endpoint
+    return declared(endpoint, right)
 
 
 async def _found(request: PageRequest, answer: Awaitable[Response]) -> Response:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from knowledge.trust.ports import TrustRecords
 from mcp_server.gate.host_registration import digest
+from mcp_server.web.access.rights import EVERY_RIGHT, SiteRight
 
 LOGIN_LIFETIME = timedelta(minutes=10)
 SESSION_LIFETIME = timedelta(hours=12)
@@ -25,10 +26,15 @@ HOME, WAITING = "/", "/waiting"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A person who is logged in."""
+    """A person who is logged in, and their rights. The owner, with a link from the server's machine, has all of them."""
 
     user: str
     secret: str = field(repr=False)
+    rights: Collection[SiteRight] = EVERY_RIGHT
+
+    def may(self, right: SiteRight) -> bool:
+        """Return whether the person has the right."""
+        return right in self.rights
 
     @property
     def csrf(self) -> str:

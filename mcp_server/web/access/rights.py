@@ -1,0 +1,45 @@
+"""The rights on the site. Every address declares the one that it needs; a session has some or all of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class SiteRight(Enum):
+    """A right that an address needs. The value completes: you may not ..."""
+
+    OPEN = "open this page"
+    """Needs no login: the login itself, style sheets and scripts."""
+    READ = "read"
+    REVIEW = "review"
+    """Decide on proposals, contradictions, journeys and runs, write pages as one's own principal, and undo changes."""
+    MANAGE = "manage trust and the state"
+
+
+EVERY_RIGHT = frozenset(SiteRight)
+"""The rights of the owner, who logged in from the server's machine."""
+_NAME = "site_right"
+
+
+def declared(endpoint: Endpoint, right: SiteRight) -> Endpoint:
+    """Return the endpoint, with the right that it needs on record."""
+    setattr(endpoint, _NAME, right)
+    return endpoint
+
+
+def right_of(endpoint: object) -> SiteRight:
+    """Return the right that an endpoint needs.
+
+    Raises:
+        TypeError: it declares none.
+    """
+    right = getattr(endpoint, _NAME, None)
+    if not isinstance(right, SiteRight):
+        raise TypeError(f"{endpoint} does not say who may use it: declare its right")
+    return right
