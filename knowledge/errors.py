@@ -408,7 +408,11 @@ class OverQuota(KnowledgeError):
         "started": ("has started {} in the last minute", "{} a minute"),
         "journeyed": ("has stored {} in journeys in the last 24 hours", "{} a day"),
         "ran": ("has stored {} in runs in the last 24 hours", "{} a day"),
+        "called": ("has made {} calls in the last minute", "{} a minute"),
+        "worked": ("has searched or changed pages {} times in the last minute", "{} a minute"),
     }
+    IN_NUMBERS: ClassVar[frozenset[str]] = frozenset({"started", "called", "worked"})
+    """Kinds that are counted; the others are bytes."""
 
     def __init__(
         self,
@@ -425,10 +429,11 @@ class OverQuota(KnowledgeError):
         self.principal, self.kind, self.most, self.used, self.amount = principal, kind, most, used, amount
         self.setting, self.free_at = setting, free_at
         has, may = self.USES[kind]
-        words = (lambda number: f"{number:,}") if kind == "started" else size_in_words
-        adds = "" if kind == "started" else f"; this adds {words(amount)}"
+        words = (lambda number: f"{number:,}") if kind in self.IN_NUMBERS else size_in_words
+        adds = "" if kind in self.IN_NUMBERS else f"; this adds {words(amount)}"
+        nothing = "Nothing was done" if kind in {"called", "worked"} else "Nothing was stored"
         super().__init__(
-            f"{principal} {has.format(words(used))}, of {may.format(words(most))} allowed{adds}. Nothing was stored. "
+            f"{principal} {has.format(words(used))}, of {may.format(words(most))} allowed{adds}. {nothing}. "
             f"{self._way_out(at)}, or a person can raise {setting}"
         )
 
@@ -455,6 +460,28 @@ def _duration(seconds: int) -> str:
     if seconds < 120:
         return f"{seconds} s"
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+class TooManyAtOnce(KnowledgeError):
+    """A principal already has as many calls in progress as it may have. Nothing was done."""
+
+    def __init__(self, principal: str, most: int) -> None:
+        self.principal, self.most = principal, most
+        super().__init__(
+            f"{principal} has {most} calls in progress, the most allowed at once. Nothing was done. Try again when one of them has "
+            "been answered, or a person can raise FORGE_LIMIT_AT_ONCE"
+        )
+
+
+class NoTurn(KnowledgeError):
+    """The server has too many calls to work on. This one was not begun; `waited_s` is how long it waited for its turn."""
+
+    def __init__(self, waiting: int, waited_s: float = 0) -> None:
+        self.waiting, self.waited_s = waiting, waited_s
+        found = (
+            f"this call waited {waited_s:.0f} s for its turn" if waited_s else f"{waiting} calls wait for their turn"
+        )
+        super().__init__(f"the server is busy: {found}. Nothing was done. Try again in 5 s")
 
 
 class QuotaReached(KnowledgeError):

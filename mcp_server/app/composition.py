@@ -12,9 +12,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskGroup
 
 from knowledge.search.reading_ledger import ReadingLedger
-from knowledge.state.ports import Progress
+from knowledge.state.ports import Progress, StateStore
 from knowledge.trust.ports import Proposal
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
@@ -28,6 +29,9 @@ from mcp_server.approvals.page_notice import Review
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import Proposing
 from mcp_server.connectors.evidence_sources import EvidenceSources
+from mcp_server.fair_use.admission import FairUse
+from mcp_server.fair_use.counts import CallCounts
+from mcp_server.fair_use.limits import CallLimits
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.taint import Taints
@@ -206,7 +210,7 @@ async def open_app(
         proposing = Proposing(
             services, arrived=review.wanted if announcing else _announce_nothing, quotas=settings.quotas
         )
-        gate = Gate(specs, services, proposing)
+        gate = Gate(specs, services, proposing, fair_use=_fair_use(settings.call_limits, base.state, tasks))
         executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
         approvals = Decisions(executor, proposing)
         signed_in = sign_in.sign_in_of(settings, stack) if settings.http_access.issuers else None
@@ -261,6 +265,14 @@ async def open_app(
                 await commits.last()
             # Background work never ends by itself.
             tasks.cancel_scope.cancel()
+
+
+def _fair_use(limits: CallLimits, state: StateStore, tasks: TaskGroup) -> FairUse:
+    """Return the admission of calls, whose counts the processes of a service exchange in the background."""
+    counts = CallCounts(limits.bounds, state.tables, utc_now) if limits.bounds else None
+    if counts is not None:
+        tasks.start_soon(counts.run)
+    return FairUse(counts, limits.at_once)
 
 
 def _use_recorder_of(base: KnowledgeBase, kept: timedelta | None) -> Callable[[], UseRecorder] | None:

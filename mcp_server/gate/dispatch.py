@@ -22,6 +22,7 @@ from knowledge.telemetry.operations import DONE, Operation
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.proposals import AGAINST, ProposalDraft, Proposing, with_plain_answer
 from mcp_server.approvals.summary import proposed, summary
+from mcp_server.fair_use.admission import FairUse
 from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.host_registration import REMEMBERED_S, Principal
@@ -103,7 +104,9 @@ class Gate:
         proposing: Proposing,
         *,
         clock: Callable[[], float] = time.monotonic,
+        fair_use: FairUse | None = None,
     ) -> None:
+        self.fair_use = fair_use or FairUse()
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
         self._services, self._proposing, self._clock = services, proposing, clock
         self._journey_hook = JourneyHook(services)
@@ -124,7 +127,7 @@ class Gate:
         if spec is None:
             raise UnknownTool(name, list(self._specs))
         with Operation("tool", tool=name, caller=call.principal.id) as current:
-            outcome = await self._answered(spec, arguments, replace(call, began=self._clock()))
+            outcome = await self._answered(spec, arguments, call)
             current.note(outcome=_word_for(outcome))
             return outcome
 
@@ -134,12 +137,11 @@ class Gate:
             return CallFailed(f"{spec.name} is refused: {reach.why} (toolset {spec.toolset})")
         name, token = spec.name, CALLER.set(call.principal.id)
         try:
-            asked = spec.parse(arguments)
-            if journey := spec.journey_of(asked):
-                require_handle(call.principal, journey)
-                outcome = await self._in_journey(spec, replace(call, journey=journey), asked)
-            else:
-                outcome = await self._run(spec, call, asked)
+            # Runs call tools on behalf of their principal, within limits of their own.
+            kinds = () if call.run else spec.counts_as
+            async with self.fair_use.admitted(call.principal.id, spec.lane, kinds):
+                # The trust record counts from here, not from before a wait for the turn.
+                outcome = await self._parsed(spec, arguments, replace(call, began=self._clock()))
         except (BadArguments, KnowledgeError) as error:
             why = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
             unsure = isinstance(error, OutcomeUnknown)
@@ -153,6 +155,13 @@ class Gate:
             # Callers without a token share one principal, so one of them could use a handle that another was shown.
             return replace(outcome, content=without_handles(outcome.content))
         return outcome
+
+    async def _parsed(self, spec: AnySpec, arguments: dict[str, Any], call: Call) -> Outcome:
+        asked = spec.parse(arguments)
+        if journey := spec.journey_of(asked):
+            require_handle(call.principal, journey)
+            return await self._in_journey(spec, replace(call, journey=journey), asked)
+        return await self._run(spec, call, asked)
 
     async def _in_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Answer a call that belongs to a journey, if its phase allows the tool. The journey records its start and end."""

@@ -15,6 +15,7 @@ from agents.loop.providers.usage import MILLION, Accounted, Price, UsageBook
 from agents.loop.record.frames import RunLimits
 from mcp_server.app.settings.access import ModelAccess
 from mcp_server.app.settings.notes import priced
+from mcp_server.fair_use.turns import leave_turn
 from mcp_server.gate.caller import Clock
 from mcp_server.models.secret_mask import masked
 from mcp_server.runs.daily_limit import DayBounds
@@ -75,6 +76,7 @@ class ConfiguredModel:
         Raises:
             ProviderError: the model cannot be asked with its present settings: no key, a package that is not installed.
         """
+        leave_turn()
         if self._provider is None:
             async with self._lock:
                 # Another question may have built it while this one waited for the lock.

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from knowledge.errors import KnowledgeError
+from knowledge.state.quota.bounds import Kind
 from knowledge.wire.lean_schema import lean_input, lean_output
+from mcp_server.fair_use.limits import Lane
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
@@ -139,6 +141,8 @@ class ToolSpec(Generic[S_contra, A, R]):
             twice.
         joins: Several calls of one caller can be planned as one (`call.earlier`).
         leads: The tool works through other calls that pass the gate themselves, so what its caller has read counts there, not here.
+        searches: A call is heavy work although it changes nothing. It counts towards FORGE_LIMIT_HEAVY, as changes of pages do.
+        waits: A call may wait for a person, so it takes no turn.
     """
 
     name: str
@@ -160,6 +164,8 @@ class ToolSpec(Generic[S_contra, A, R]):
     open_world: bool = False
     joins: bool = False
     leads: bool = False
+    searches: bool = False
+    waits: bool = False
 
     def check(self) -> None:
         """Check that the declaration is complete.
@@ -186,6 +192,18 @@ class ToolSpec(Generic[S_contra, A, R]):
         if self.level is None:
             raise BadDeclaration(f"tool {self.name} declares no trust level")
         return self.level
+
+    @property
+    def lane(self) -> Lane:
+        """With which calls this tool's take turns. Those that wait for a service or a person would hold their turn for nothing."""
+        if self.open_world or self.waits:
+            return "none"
+        return "change" if self.needs >= Trust.PROPOSE else "read"
+
+    @property
+    def counts_as(self) -> tuple[Kind, ...]:
+        """The limits that a call counts towards."""
+        return ("called", "worked") if self.searches or self.lane == "change" else ("called",)
 
     def journey_of(self, arguments: A) -> str:
         """Return the journey that the call belongs to, "" for none."""

@@ -11,8 +11,9 @@ from knowledge.errors import OverQuota
 from knowledge.history.timestamps import aware
 
 MB = 1_000_000
-Kind = Literal["proposed", "started", "journeyed", "ran"]
-"""Bytes of proposals; journeys and runs that were started; bytes of events of journeys; bytes of runs and their frames."""
+Kind = Literal["proposed", "started", "journeyed", "ran", "called", "worked"]
+"""Bytes of proposals; journeys and runs that were started; bytes of events of journeys; bytes of runs and their frames; calls of
+any kind; searches and changes of pages."""
 Slot = tuple[datetime, int]
 """The beginning of a slot, and the amount used in it."""
 

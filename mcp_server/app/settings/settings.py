@@ -26,7 +26,8 @@ from mcp_server.app.settings.services import (
     ZulipAccess,
 )
 from mcp_server.app.settings.sign_in import Issuer, ScopeReach
-from mcp_server.app.settings.values import HttpAddress, LanguageModelName, ModelPrice
+from mcp_server.app.settings.values import UNSET, HttpAddress, LanguageModelName, ModelPrice
+from mcp_server.fair_use.limits import FOR_A_TEAM, CallLimits
 
 
 def setting(
@@ -532,6 +533,27 @@ class Settings:
         default=_QUOTAS.run_bytes,
         shown="100 MB",
     )
+    limit_calls: int | None = setting(
+        "FORGE_LIMIT_CALLS",
+        values.limit,
+        "The most requests that one caller may make in any minute, or `off` ([guide](../guides/serve-a-team.md#fair-use)).",
+        default=UNSET,
+        shown=f"{FOR_A_TEAM.calls} with FORGE_HTTP_URL, otherwise off",
+    )
+    limit_heavy: int | None = setting(
+        "FORGE_LIMIT_HEAVY",
+        values.limit,
+        "The most searches and changes of pages that one caller may make in any minute, or `off`.",
+        default=UNSET,
+        shown=f"{FOR_A_TEAM.heavy} with FORGE_HTTP_URL, otherwise off",
+    )
+    limit_at_once: int | None = setting(
+        "FORGE_LIMIT_AT_ONCE",
+        values.limit,
+        "The most requests of one caller that each server process works on or keeps waiting at a time, or `off`.",
+        default=UNSET,
+        shown=f"{FOR_A_TEAM.at_once} with FORGE_HTTP_URL, otherwise off",
+    )
     retention: timedelta | None = setting(
         "FORGE_RETENTION",
         values.retention,
@@ -653,6 +675,17 @@ class Settings:
     def quotas(self) -> Quotas:
         """Limits on what one principal may store, and how fast."""
         return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys, self.quota_runs)
+
+    @property
+    def call_limits(self) -> CallLimits:
+        """The limits on the calls of one caller: those that are set, and for a team's server the usual ones."""
+        usual = FOR_A_TEAM if self.http_url is not None else CallLimits()
+        given = (self.limit_calls, self.limit_heavy, self.limit_at_once)
+        chosen = [
+            other if one == UNSET else one
+            for one, other in zip(given, (usual.calls, usual.heavy, usual.at_once), strict=True)
+        ]
+        return CallLimits(*chosen)
 
     @property
     def http_access(self) -> HttpAccess:

@@ -42,6 +42,10 @@ class HttpAddress:
         return f"{host}:{self.port}"
 
 
+UNSET = 0
+"""A limit that the settings leave to the program. No limit can be 0."""
+
+
 def path(text: str) -> Path:
     """Return the absolute path of a folder or file."""
     if not text.strip():
@@ -97,6 +101,16 @@ run_tokens = integer(1_000, 100_000_000)
 day_tokens = integer(1_000, 100_000_000_000)
 window_tokens = integer(256, 1_000_000)
 starts = integer(1, 100_000)
+
+
+def limit(text: str) -> int | None:
+    """Return a limit; None for `off`."""
+    if text.strip() == "off":
+        return None
+    try:
+        return integer(1, 1_000_000)(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, nor off") from None
 
 
 def _host_and_port(text: str, hint: str) -> HttpAddress:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from knowledge.errors import StorageError
+from knowledge.errors import KnowledgeError, StorageError
+from mcp_server.fair_use.limits import Lane
 from mcp_server.gate.caller import caller
 from mcp_server.gate.dispatch import CLOSED, Gate
-from mcp_server.gate.host_registration import UnknownSecret
+from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Limits, Refuse, Trust
 from mcp_server.protocol.gate_extension import REFUSED, Identify
 
@@ -20,6 +22,7 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 UNGATED = frozenset({"initialize", "server/discover", "ping", "tools/list", "tools/call", "logging/setLevel"})
 """Methods that reveal nothing about the knowledge base, and `tools/call`, which has its own gate."""
+LISTEN = "subscriptions/listen"
 _BY_URI = {"kb": "knowledge", "audit": "knowledge", "agent": "journeys", "journey": "journeys", "run": "runs"}
 _OWN = ("tasks/", "proposal://")
 """The beginnings of methods and addresses that reach only what the caller itself began."""
@@ -60,7 +63,8 @@ def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
             logger.exception("cannot identify the caller of %s", ctx.method)
             raise MCPError(REFUSED, f"{ctx.method} is {CLOSED}") from error
         if ctx.method == "tools/list":
-            return _within(await call_next(ctx), who.reach, gate)
+            async with _admitted(gate, who, ctx.method):
+                return _within(await call_next(ctx), who.reach, gate)
         if who.reach is not None and (toolset := beyond(who.reach, ctx.method, ctx.params or {})):
             raise MCPError(REFUSED, f"{ctx.method} is refused: {who.reach.why} (toolset {toolset})")
         decision = await gate.decide(ctx.method, Trust.READ, who)
@@ -68,11 +72,28 @@ def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
             raise MCPError(REFUSED, decision.why)
         token = caller.set(who)
         try:
-            return await call_next(ctx)
+            async with _admitted(gate, who, ctx.method):
+                return await call_next(ctx)
         finally:
             caller.reset(token)
 
     return middleware
+
+
+@asynccontextmanager
+async def _admitted(gate: Gate, who: Principal, method: str) -> AsyncIterator[None]:
+    """Hold the request's turn; refuse it beyond a limit of its caller."""
+    # A stream may stay open for hours. Open streams are limited where HTTP is served.
+    if method == LISTEN:
+        yield
+        return
+    async with AsyncExitStack() as stack:
+        try:
+            lane: Lane = "none" if method.startswith(_OWN) else "read"
+            await stack.enter_async_context(gate.fair_use.admitted(who.id, lane, ("called",)))
+        except KnowledgeError as error:
+            raise MCPError(REFUSED, f"{method}: {error}") from None
+        yield
 
 
 def _within(result: HandlerResult, reach: Limits | None, gate: Gate) -> HandlerResult:

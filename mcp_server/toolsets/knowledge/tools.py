@@ -94,6 +94,7 @@ KB_SEARCH = ToolSpec(
     answer=handlers.search,
     only_on_request=("explanation",),
     taints=handlers.found_from,
+    searches=True,
     read_only=True,
     idempotent=True,
 )

@@ -50,6 +50,7 @@ PROPOSAL_STATUS = ToolSpec(
     taints=handlers.read_in,
     read_only=True,
     idempotent=True,
+    waits=True,
 )
 
 PROPOSAL_WITHDRAW = ToolSpec(

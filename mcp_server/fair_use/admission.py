@@ -1,0 +1,49 @@
+"""Admits calls: within the limits of their caller, and in its turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from knowledge.errors import TooManyAtOnce
+from knowledge.state.quota.bounds import Kind
+from mcp_server.fair_use.counts import CallCounts
+from mcp_server.fair_use.limits import Lane
+from mcp_server.fair_use.turns import Turns
+
+AT_ONCE, OF_ONE = 4, 2
+"""Calls that run at a time in each lane, and of one caller."""
+
+
+class FairUse:
+    """Decides when a call begins. `most_at_once` calls of one caller may be in progress; None sets no limit, as `counts` None."""
+
+    def __init__(self, counts: CallCounts | None = None, most_at_once: int | None = None) -> None:
+        self._counts, self._most_at_once = counts, most_at_once
+        self._lanes = {lane: Turns(AT_ONCE, each=OF_ONE) for lane in ("read", "change")}
+        self._in_progress: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def admitted(self, principal: str, lane: Lane, kinds: Sequence[Kind] = ()) -> AsyncIterator[None]:
+        """Count the call, wait for its turn, and hold it.
+
+        Raises:
+            OverQuota, TooManyAtOnce, NoTurn: it is beyond a limit, or the server has too much to do. Nothing was done.
+        """
+        held = self._in_progress[principal]
+        if self._most_at_once is not None and held >= self._most_at_once:
+            raise TooManyAtOnce(principal, self._most_at_once)
+        if self._counts is not None:
+            self._counts.count(principal, kinds)
+        self._in_progress[principal] += 1
+        try:
+            if lane == "none":
+                yield
+            else:
+                async with self._lanes[lane].turn(principal):
+                    yield
+        finally:
+            self._in_progress[principal] -= 1
+            if not self._in_progress[principal]:
+                del self._in_progress[principal]
