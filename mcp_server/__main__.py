@@ -75,6 +75,8 @@ VERBS: Mapping[str, Verb] = {
     "enroll": Verb("trust", "give a host its own name and secret"),
     "trust": Verb("trust", "show and change how far each host is trusted"),
     "token": Verb("trust", "create, list and revoke bearer tokens for people on other machines"),
+    "people": Verb("people", "add, remove and list the people who use this knowledge base"),
+    "group": Verb("people", "put people into groups"),
     "review": Verb("review", "review what needs your approval; --web opens the page in a browser"),
     "run": Verb("runs", "run a goal with the server's own model, and watch it"),
     "runs": Verb("runs", "list, follow, answer, resume and cancel such runs"),

@@ -1,1 +1,1 @@
-"""Who may read, propose and write where: the rules of folders."""
+"""People and groups, who may read, propose and write where, and who decides: the rules and the reviewers of folders."""

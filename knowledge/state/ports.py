@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
+from knowledge.access.ports import PeopleRecords
 from knowledge.history.ports import Ledger
 from knowledge.outbox.ports import Outbox
 from knowledge.pages.paths import PageLink
@@ -101,6 +102,11 @@ class StateStore(Protocol):
     @property
     def trust(self) -> TrustRecords:
         """The trust records in the same database, with proposals, passkeys and taint."""
+        ...
+
+    @property
+    def people(self) -> PeopleRecords:
+        """The people, groups, rules on folders and reviewers in the same database."""
         ...
 
     @property

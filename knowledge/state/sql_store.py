@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from knowledge.access.sql import SqlPeople
 from knowledge.history.sql import SqlLedger
 from knowledge.history.timestamps import aware, moment, with_moments
 from knowledge.leases import holds, latest_end
@@ -107,6 +108,7 @@ class SqlStateStore:
     def __init__(self, tables: StateTables) -> None:
         self._tables = tables
         self.ledger, self.trust, self.outbox = SqlLedger(tables), SqlTrust(tables), SqlOutbox(tables)
+        self.people = SqlPeople(tables, self)
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
 
     @property

@@ -34,6 +34,13 @@ AdminAct = Literal[
     "passkey.add",
     "passkey.remove",
     "place.trust",
+    "person.add",
+    "person.remove",
+    "group.add",
+    "group.remove",
+    "rule.set",
+    "rule.remove",
+    "reviewers.set",
 ]
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]

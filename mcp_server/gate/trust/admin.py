@@ -1,4 +1,4 @@
-"""Acts on trust itself: grants, thaws, host registration, passkeys, trusted places.
+"""Acts on trust itself: grants, thaws, host registration, passkeys, trusted places, people.
 
 They are decided like proposals, and no tool makes them.
 """
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
+from knowledge.access.changes import Changing
 from knowledge.pages.claim_source import trusted_place
 from knowledge.state.ports import Enrolment, StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal, ProposalVerdict
@@ -18,6 +19,13 @@ from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.host_registration import Principal, checked_host_name
+from mcp_server.gate.trust.people import (
+    PEOPLE_FIELDS,
+    is_people_act,
+    perform_change,
+    require_change,
+    sentence_of_act,
+)
 from mcp_server.gate.trust.scores import grant, granted, thaw
 from mcp_server.gate.trust.tokens import token_of, token_principal
 from mcp_server.ports import HasState
@@ -33,6 +41,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "passkey.remove": ("id",),
     "place.trust": ("place",),
     "pages.undo": ("changes", "take", "take_at"),
+    **PEOPLE_FIELDS,
 }
 
 
@@ -62,7 +71,11 @@ async def shown(services: HasState, act: AdminAct, arguments: Mapping[str, Any])
     if act == "passkey.remove":
         named = {packed(one.id): one.name for one in await services.state.trust.passkeys()}
         named_arguments["name"] = named.get(str(arguments["id"]), f"with the id {arguments['id']}")
-    sentence = _sentence(act, named_arguments)
+    if is_people_act(act):
+        await require_change(services.state, act, arguments, Changing("", services.now()))
+        sentence = sentence_of_act(act, arguments)
+    else:
+        sentence = _sentence(act, named_arguments)
     if act == "trust.grant":
         granted(str(arguments["principal"]), float(arguments["level"]), now=services.now())
     if act == "host.enrol":
@@ -100,13 +113,7 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
     arguments, state, now = calls_of(proposal)[0], services.state, services.now()
     by = verdict.by
     if proposal.tool in ("trust.grant", "trust.thaw"):
-        await _require_no_later_freeze(state, str(arguments["principal"]), verdict)
-    if proposal.tool == "trust.grant":
-        trust_record = await grant(state, arguments["principal"], float(arguments["level"]), by=by, now=now)
-        return {"principal": trust_record.principal, "score": trust_record.score, "floor": trust_record.floor}
-    if proposal.tool == "trust.thaw":
-        trust_record = await thaw(state, arguments["principal"], by=by, now=now)
-        return {"principal": trust_record.principal, "score": trust_record.score, "frozen": trust_record.frozen}
+        return await _raise_trust(state, proposal.tool, arguments, verdict, now=now)
     if proposal.tool == "host.enrol":
         await state.enrol(checked_host_name(arguments["host"]), bytes.fromhex(arguments["secret_digest"]), at=now)
         if arguments.get("forms"):
@@ -115,6 +122,8 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
     if proposal.tool == "host.forms":
         await _allow_forms(state, arguments, verdict)
         return {"host": arguments["host"], "forms": True}
+    if is_people_act(proposal.tool):
+        return await perform_change(state, proposal.tool, arguments, Changing(by, now))
     if (add := {"token.create": _create_token, "passkey.add": _add_passkey}.get(proposal.tool)) is not None:
         return await add(state, arguments, by=by, now=now)
     if proposal.tool == "passkey.remove":
@@ -126,6 +135,17 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
         place = checked_place(arguments["place"])
         return {"place": place, "new": await state.trust.trust_place(place, note=Note(by, "place.trust", place, now))}
     raise CannotDecide(f"unknown act {proposal.tool}")
+
+
+async def _raise_trust(
+    state: StateStore, act: str, arguments: Mapping[str, Any], verdict: ProposalVerdict, *, now: datetime
+) -> dict[str, Any]:
+    await _require_no_later_freeze(state, str(arguments["principal"]), verdict)
+    if act == "trust.grant":
+        trust_record = await grant(state, arguments["principal"], float(arguments["level"]), by=verdict.by, now=now)
+        return {"principal": trust_record.principal, "score": trust_record.score, "floor": trust_record.floor}
+    trust_record = await thaw(state, arguments["principal"], by=verdict.by, now=now)
+    return {"principal": trust_record.principal, "score": trust_record.score, "frozen": trust_record.frozen}
 
 
 async def _create_token(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:

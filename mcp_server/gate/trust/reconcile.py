@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from knowledge.access.audit_entries import assignment_digest
+from knowledge.access.directory import DirectoryEntry
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.inspection import records_of
 from knowledge.state.ports import Enrolment, StateStore
 from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, token_noted, trust_updated
 from knowledge.trust.ports import BearerToken, Note, Passkey, Proposal, State, TrustChange, TrustedPlace, TrustRecord
 from mcp_server.approvals.proposals import hash_of
+from mcp_server.gate.trust.people import PEOPLE_ACTS
 
 STRETCH = 500  # proposals listed at a time
 DONE: tuple[State, ...] = ("approved", "executed")
@@ -28,7 +31,7 @@ class Unaccounted:
 
 @dataclass(slots=True)
 class _Recorded:
-    """The newest audit record of each trust record, passkey, trusted place, token and host's forms, and each proposal's decision."""
+    """The newest audit record of each row of the trust tables and of the directory, and each proposal's decision."""
 
     trust_records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -36,6 +39,7 @@ class _Recorded:
     forms: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     places: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     tokens: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    directory: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Add the next record of the chain."""
@@ -50,6 +54,8 @@ class _Recorded:
             self.places[str(record.get("arguments_hash"))] = record
         elif act in ("token.create", "token.revoke"):
             self.tokens[str(record.get("arguments_hash"))] = record
+        elif act in PEOPLE_ACTS:
+            self.directory[str(record.get("decision"))] = record
         elif act == "proposal.decide":
             self.decisions[str(record.get("proposal"))] = record
 
@@ -70,6 +76,7 @@ async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
     found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, recorded)]
     found += [problem for one in await state.trust.trusted_places() for problem in _place(one, recorded)]
     found += [problem for one in await state.trust.tokens() for problem in _token(one, recorded)]
+    found += _directory((await state.people.directory()).entries, recorded)
     hosts = await state.enrolments()
     found += [problem for one in hosts for problem in (*_enrolment(one, enrolled), *_forms(one, recorded))]
     return found
@@ -148,6 +155,17 @@ def _token(token: BearerToken, recorded: _Recorded) -> Iterator[Unaccounted]:
         yield Unaccounted(what, f"has no audit record that explains it: knowledge-forge token revoke {token.id}")
     elif record.get("tool") == "token.revoke" and token.revoked_at is None:
         yield Unaccounted(what, f"is valid, but was revoked (audit record {record.get('seq')}): revoke it again")
+
+
+def _directory(entries: Sequence[DirectoryEntry], recorded: _Recorded) -> Iterator[Unaccounted]:
+    """Yield what is not as its newest record says, and what is missing: without a rule, more people see more."""
+    for entry in entries:
+        record = recorded.directory.pop(entry.label, None)
+        if record is None or record.get("arguments_hash") != assignment_digest(entry.label, entry.names):
+            yield Unaccounted(f"the {entry.label}", "differs from its last audit record: set it again, or remove it")
+    for label, record in recorded.directory.items():
+        if record.get("arguments_hash") != assignment_digest(label, None):
+            yield Unaccounted(f"the {label}", f"is gone, but was set (audit record {record.get('seq')}): set it again")
 
 
 def _enrolment(enrolment: Enrolment, enrolled: set[tuple[str, str]]) -> Iterator[Unaccounted]:

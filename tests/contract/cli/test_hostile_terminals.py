@@ -81,6 +81,12 @@ VERBS: dict[str, list[list[str]]] = {
     "token create": [[ACTS], ["writer", "--allow-toolsets", ACTS], ["writer", "--expires", ACTS]],
     "token list": [[], ["--json"]],
     "token revoke": [[ACTS]],
+    "people add": [[ACTS], ["writer", ACTS], ["writer", f"{ACTS}@token:http"]],
+    "people remove": [[ACTS], ["writer", ACTS]],
+    "people list": [[], ["--json"]],
+    "group add": [[ACTS], ["writer", ACTS]],
+    "group remove": [[ACTS], ["writer", ACTS]],
+    "group list": [[], ["--json"]],
     "review": [
         ["--list"],
         ["--list", "--json"],

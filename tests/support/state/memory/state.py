@@ -21,6 +21,7 @@ from knowledge.state.tables import StateTables
 from knowledge.trust.ports import Proposal, TrustChange, TrustRecord
 from tests.support.state.memory.ledger import MemoryLedger
 from tests.support.state.memory.outbox import MemoryOutbox
+from tests.support.state.memory.people import MemoryPeople
 from tests.support.state.memory.trust import MemoryTrust
 
 
@@ -39,6 +40,7 @@ class MemoryStateStore:
         self.ledger = MemoryLedger(self._tell, proposals)
         self.trust = MemoryTrust(self._tell, self.ledger.append, proposals)
         self.outbox = MemoryOutbox(self.ledger.append)
+        self.people = MemoryPeople(self._tell, self.ledger.append)
 
     @property
     def tables(self) -> StateTables:

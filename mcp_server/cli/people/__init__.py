@@ -1,0 +1,1 @@
+"""Verbs about people: people, group, rule, reviewers."""
