@@ -12,10 +12,12 @@ import anyio
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, PromptsListChanged, ResourcesListChanged, ResourceUpdated
-from mcp_types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import is_version_at_least
 
 from knowledge.pages.paths import ancestors
+from knowledge.state.client_notes import MOST_SUBSCRIPTIONS, TOPIC, ClientNotes
 from knowledge.state.ports import Event, StateStore
 from mcp_server.protocol.gate_extension import MULTI_ROUND
 from mcp_server.protocol.resources import DOC_URI, MAP_URI, PROPOSAL_URI
@@ -34,6 +36,8 @@ LISTS_LOOK_S = 2.0
 """How often a process checks whether its lists of prompts and resources have changed."""
 FIRST_LOOK_S = 1.0
 """The wait before the first check, so that it doesn't slow down the host's handshake."""
+LONGEST_ADDRESS = 2_000
+"""Bytes of an address that a session over HTTP can subscribe to. No resource here has a longer one."""
 LISTEN = "subscriptions/listen"
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 
@@ -43,9 +47,15 @@ class SessionSubscribers:
 
     A client that asked for a list is also notified when the list changes. The subscriptions to memory documents are kept for clients
     of both protocols, because an event of a journey doesn't say which documents it has.
+
+    Over HTTP, a session's requests and its stream of events may be in different processes, so its subscriptions are kept in `notes`,
+    and its stream hears of both lists. `on_note` gets all other notes on sessions: the session, and what happened in it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notes: ClientNotes | None = None) -> None:
+        self._notes = notes
+        self._streams: dict[str, Connection] = {}
+        self.on_note: Callable[[str, str], Awaitable[None]] | None = None
         self._wanted: dict[Connection, set[str]] = {}
         self._listing: dict[Connection, set[str]] = {}
         self._listened: Counter[str] = Counter()
@@ -60,17 +70,59 @@ class SessionSubscribers:
         server.add_session_method("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
-        _remember(self._wanted, ctx, str(params.uri))
+        uri, session = str(params.uri), _connection(ctx).session_id
+        if session is None or self._notes is None:
+            _remember(self._wanted, ctx, uri)
+        elif not _can_be_noted(uri):
+            raise MCPError(
+                INVALID_PARAMS,
+                f"no resource has this address: it has more than {LONGEST_ADDRESS} bytes, or a null byte",
+            )
+        elif not await self._notes.subscribe(session, uri):
+            raise MCPError(
+                INVALID_PARAMS,
+                f"this session has {MOST_SUBSCRIPTIONS} subscriptions already; end some with resources/unsubscribe",
+            )
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams) -> EmptyResult:
-        self._wanted.get(_connection(ctx), set()).discard(str(params.uri))
+        uri, session = str(params.uri), _connection(ctx).session_id
+        if session is None or self._notes is None:
+            self._wanted.get(_connection(ctx), set()).discard(uri)
+        elif _can_be_noted(uri):
+            await self._notes.unsubscribe(session, uri)
         return EmptyResult()
+
+    async def attach(self, connection: Connection, session: str) -> None:
+        """Notify this connection, the newest stream of the session, until it closes."""
+
+        def detach() -> None:
+            self._wanted.pop(connection, None)
+            self._listing.pop(connection, None)
+            if self._streams.get(session) is connection:
+                del self._streams[session]
+
+        connection.exit_stack.callback(detach)
+        self._streams[session], self._listing[connection] = connection, set(_LISTS.values())
+        await self._refresh(session)
+
+    async def _refresh(self, session: str) -> None:
+        if self._notes is not None and (connection := self._streams.get(session)) is not None:
+            self._wanted[connection] = set(await self._notes.subscriptions(session))
+
+    async def noted(self, key: str) -> None:
+        """Take in an event of a session, which any process may have made."""
+        session, _, what = key.partition(":")
+        if what == "uri:":
+            await self._refresh(session)
+        elif self.on_note is not None:
+            await self.on_note(session, what)
 
     async def _note_listing(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Remember which clients of the older protocol asked for a list. Newer ones subscribe to changes of lists."""
         answer = await call_next(ctx)
-        if ctx.method in _LISTS and not is_version_at_least(ctx.protocol_version, MULTI_ROUND):
+        here = _connection(ctx).session_id is None
+        if ctx.method in _LISTS and here and not is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             _remember(self._listing, ctx, _LISTS[ctx.method])
         return answer
 
@@ -106,6 +158,10 @@ class SessionSubscribers:
         for connection in [one for one, uris in self._wanted.items() if uri in uris]:
             updated = partial(connection.send_resource_updated, uri)
             await _send(updated, lost=partial(self._wanted.pop, connection, None))
+
+
+def _can_be_noted(uri: str) -> bool:
+    return len(uri.encode()) <= LONGEST_ADDRESS and "\0" not in uri
 
 
 def _connection(ctx: ServerRequestContext[Any, Any]) -> Connection:
@@ -175,6 +231,10 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
             newest = await state.last_event()
             # If the counter went back, a backup was restored, and any of its events may be a change.
             events = await state.events_after(seen) or await state.events_after(0)
+            # Subscriptions first, and within the `try`: if they can't be read now, all these events are read again.
+            for event in events:
+                if event.topic == TOPIC:
+                    await sessions.noted(event.key)
         except Exception as error:  # noqa: BLE001 - no error of a store may end the reporting of changes
             if not pause_s:  # log the first of a series only
                 logger.warning("cannot read changes now; clients get them later: %s", error)

@@ -14,7 +14,9 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import ResourceManager, ResourceTemplate
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.subscriptions import ListenHandler
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp_types import (
@@ -31,6 +33,8 @@ from mcp_types import (
     ToolAnnotations,
 )
 from pydantic import AnyUrl, BaseModel
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from mcp_server.gate.host_registration import Principal
 from mcp_server.protocol.wire_errors import short, without_surrogates
@@ -128,6 +132,8 @@ class TextTemplates(ResourceManager):
         return template
 
 
+SessionManagers = Callable[..., StreamableHTTPSessionManager]
+"""Makes the session manager of a process from the SDK's server and the checks of `Host` and `Origin`."""
 OfferedPrompts = Callable[[], Awaitable[Sequence[OfferedPrompt]]]
 OfferedResources = Callable[[], Awaitable[Sequence[Resource]]]
 
@@ -137,6 +143,7 @@ class ForgeServer(MCPServer[Any]):
 
     `first_prompts` and `first_resources` are the lists as first shown; later lists are compared with them. `named` returns the
     principal of a bearer token; the server can't be served over HTTP without it. `spec_of` returns the declaration of a tool.
+    `make_sessions` makes what serves HTTP sessions of the 2025 protocol.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -148,6 +155,7 @@ class ForgeServer(MCPServer[Any]):
         self.first_resources: list[Resource] | None = None
         self.named: Callable[[str], Awaitable[Principal]] | None = None
         self.spec_of: Callable[[str], AnySpec | None] = lambda _name: None
+        self.make_sessions: SessionManagers = StreamableHTTPSessionManager
         lowlevel = self._lowlevel_server
         changing = NotificationOptions(prompts_changed=True, resources_changed=True)
         # Clients of the 2025 protocol learn from these options that lists change. Every transport of the SDK calls this method
@@ -191,6 +199,13 @@ class ForgeServer(MCPServer[Any]):
         resources = list(found.values())
         self.first_resources = resources if self.first_resources is None else self.first_resources
         return resources
+
+    def over_http(self, path: str, security: TransportSecuritySettings, **more: Any) -> Starlette:
+        """Return the application that serves MCP at `path`; `more` goes to the session manager."""
+        made = self.make_sessions(self._lowlevel_server, security_settings=security, **more)
+        self._lowlevel_server._session_manager = made  # noqa: SLF001 - the SDK sets it only for a manager of its own
+        routes = [Route(path, endpoint=StreamableHTTPASGIApp(made))]
+        return Starlette(routes=routes, lifespan=lambda _app: made.run())
 
     async def run_streams(self, read_stream: Any, write_stream: Any) -> None:
         """Serve one connection over the SDK's message streams until the read side closes."""

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Any
 
 import anyio
 import uvicorn
@@ -54,11 +55,16 @@ def security(access: HttpAccess = THIS_MACHINE) -> TransportSecuritySettings:
     )
 
 
-def http_app(server: ForgeServer, access: HttpAccess = THIS_MACHINE, parts: Parts | None = None) -> Starlette:
-    """Return the ASGI application that serves MCP at `/mcp`. `parts` are read to tell whether the process is ready."""
+def http_app(
+    server: ForgeServer, access: HttpAccess = THIS_MACHINE, parts: Parts | None = None, **more: Any
+) -> Starlette:
+    """Return the ASGI application that serves MCP at `/mcp`. `parts` are read to tell whether the process is ready.
+
+    `more` goes to the manager of its sessions.
+    """
     if server.named is None:
         raise TypeError("the server has no way to look up tokens")
-    app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security(access))
+    app = server.over_http(PATH, security(access), **more)
     app.router.routes.extend([Route("/health", _health), Route("/ready", partial(_ready, parts or {}))])
     open_paths: tuple[str, ...] = OPEN_PATHS
     challenge: tuple[str, ...] = ()

@@ -5,43 +5,58 @@ python -m tests.external.conformance_server PORT KNOWLEDGE_BASE STATE_DIR
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from pathlib import Path
 
 import anyio
 import uvicorn
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
-from mcp_types import JSONRPCMessage
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
+from mcp_types.jsonrpc import jsonrpc_message_adapter
 
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.loader import load
-from mcp_server.transport.http import PATH, security
+from mcp_server.transport.http import http_app
 from tests.external import fixture_rounds, fixture_tools
 from tests.external.fixture_offers import extend
 
 RETRY_MS = 100
+LOOK_S = 0.05
+EVENTS = "conformance-events.db"
 
 
 class Events(EventStore):
-    """Every event of every stream, in memory, so that a client that lost its stream can request the rest."""
+    """Every event of every stream, in a file that several processes share, for a client that lost its stream and asks for the rest."""
 
-    def __init__(self) -> None:
-        self._events: list[tuple[StreamId, JSONRPCMessage | None]] = []
+    def __init__(self, file: Path) -> None:
+        self._rows = sqlite3.connect(file, isolation_level=None, timeout=30)
+        self._rows.execute(
+            "CREATE TABLE IF NOT EXISTS event (number INTEGER PRIMARY KEY AUTOINCREMENT, stream, message)"
+        )
 
     async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
         """Keep an event and return its number."""
-        self._events.append((stream_id, message))
-        return str(len(self._events) - 1)
+        text = None if message is None else message.model_dump_json(by_alias=True, exclude_unset=True)
+        return str(self._rows.execute("INSERT INTO event (stream, message) VALUES (?, ?)", (stream_id, text)).lastrowid)
 
     async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
-        """Send the events after `last_event_id` of the same stream, and return that stream."""
-        if not last_event_id.isdecimal() or int(last_event_id) >= len(self._events):
-            return None
-        last = int(last_event_id)
-        stream_id = self._events[last][0]
-        for number, (stream, message) in enumerate(list(self._events)):
-            if number > last and stream == stream_id and message is not None:
-                await send_callback(EventMessage(message, str(number)))
-        return stream_id
+        """Send the events after `last_event_id` of the same stream up to the answer, which another process may send later."""
+        last = int(last_event_id) if last_event_id.isdecimal() else 0
+        stream = self._rows.execute("SELECT stream FROM event WHERE number = ?", (last,)).fetchone()
+        while stream is not None:
+            later = "SELECT number, message FROM event WHERE stream = ? AND number > ? ORDER BY number LIMIT 1"
+            found = self._rows.execute(later, (*stream, last)).fetchone()
+            if found is None:
+                await anyio.sleep(LOOK_S)
+                continue
+            last, text = found
+            if text is not None:
+                message = jsonrpc_message_adapter.validate_json(text)
+                await send_callback(EventMessage(message, str(last)))
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    break
+        return None
 
 
 async def serve(port: int, kb: str, state_dir: str) -> None:
@@ -49,9 +64,7 @@ async def serve(port: int, kb: str, state_dir: str) -> None:
     settings = load({"kb": kb, "state_dir": state_dir}, {})
     async with open_app(settings, extra_tools=(*fixture_tools.TOOLS, *fixture_rounds.TOOLS), extend=extend) as app:
         # The same application as `serve --http`, but for the event store: one scenario closes a stream and comes back.
-        web = app.server.streamable_http_app(
-            streamable_http_path=PATH, transport_security=security(), event_store=Events(), retry_interval=RETRY_MS
-        )
+        web = http_app(app.server, event_store=Events(Path(state_dir) / EVENTS), retry_interval=RETRY_MS)
         config = uvicorn.Config(web, host="127.0.0.1", port=port, log_level="warning", access_log=False, ws="none")
         await uvicorn.Server(config).serve()
 

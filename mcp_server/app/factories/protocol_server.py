@@ -6,12 +6,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
+from knowledge.state.client_notes import ClientNotes
 from mcp_server import VERSION
 from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
@@ -19,6 +20,7 @@ from mcp_server.approvals.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import TOKENLESS, Principal, digest
 from mcp_server.gate.trust.callers import Callers
+from mcp_server.late_module import LateModule
 from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
 from mcp_server.protocol.completions import add_completions
 from mcp_server.protocol.prompts import add_prompts
@@ -27,6 +29,14 @@ from mcp_server.protocol.server import INSTRUCTIONS, NAME, ForgeServer, GatedToo
 from mcp_server.protocol.tasks.sdk_hooks import Seams
 from mcp_server.toolsets.spec import AnySpec
 from mcp_server.transport.sign_in.bearer import bearer, user_of
+
+if TYPE_CHECKING:
+    from mcp_server.transport.sessions import manager as session_managers
+    from mcp_server.transport.sessions import session_ids
+else:
+    # Only where the server is served over HTTP.
+    session_managers = LateModule("mcp_server.transport.sessions.manager")
+    session_ids = LateModule("mcp_server.transport.sessions.session_ids")
 
 QUESTION_S = 3600.0
 """How long a person has to answer a form."""
@@ -60,10 +70,14 @@ def served_protocol(
     extend: Callable[[ForgeServer], None] | None,
 ) -> ServedProtocol:
     """Return the server with these tools. `key` seals questions that a client carries; `extend` adds prompts and resources."""
-    bus, sessions = InMemorySubscriptionBus(), SessionSubscribers()
+    notes = ClientNotes(services.state.tables, services.now)
+    bus, sessions = InMemorySubscriptionBus(), SessionSubscribers(notes)
     seams = Seams(gate, _identifier(settings, callers), approvals, services)
     built = _server(specs, seams, bus, _request_state(settings, key))
     built.named, built.spec_of = callers.named, gate.spec
+    built.make_sessions = lambda server, **more: session_managers.SharedSessions(
+        server, session_ids.SessionIds(key, services.now), notes, sessions, **more
+    )
     if extend is not None:
         extend(built)
     sessions.serve(built)
