@@ -356,6 +356,14 @@ class UnknownIntent(StorageError):
         )
 
 
+class StoredFileChanged(StorageError):
+    """A file in the database is no longer as a write expected; nothing was written."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"{_ends(path)} was changed at the same moment; nothing was written; try again")
+
+
 class UnknownOutboxEntry(StorageError):
     """No act in another service has that id."""
 

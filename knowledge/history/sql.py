@@ -128,7 +128,7 @@ def _end_intent_in_sqlite(c: apsw.Connection, intent_id: str) -> list[Row]:
 
 
 _END_INTENT = SqlPair(_end_intent_in_sqlite, "SELECT forge.end_intent(%s)")
-_APPENDED = "SELECT seq, body, digest FROM forge.audit WHERE seq = (SELECT seq FROM forge.chain_end)"
+APPENDED = "SELECT seq, body, digest FROM forge.audit WHERE seq = (SELECT seq FROM forge.chain_end)"
 _COLUMNS = (
     "path, revision, how, principal, tool, source, confidence, proposal, intent, lines_added, lines_removed, moved_from"
 )
@@ -433,7 +433,8 @@ def _forget_in_sqlite(
     c.executemany(sql, states)
     dropped = c.total_changes() - changed
     c.executemany(
-        "DELETE FROM content WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM page_state WHERE digest = ?1)",
+        "DELETE FROM content WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM page_state WHERE digest = ?1) "
+        "AND NOT EXISTS (SELECT 1 FROM stored_file WHERE digest = ?1)",
         {(digest,) for digest in digests},
     )
     return [(dropped,)]
@@ -455,15 +456,15 @@ class SqlLedger:
     async def keep(self, path: str, raw: bytes, *, how: Found, at: datetime) -> str:
         """Keep these bytes as a state of the page and return their revision."""
         digest, outside = content_digest(raw), how == "outside"
-        state = _state(path, digest, aware(at), in_history=outside)
-        parts = [*await self._storing({digest: raw}), state]
+        storing = await self.storing({digest: raw})
         if outside:
-            line = outside_line(0, path, revision_of(digest), None, at)
-            parts = [(HOLD_THE_END, ()), *parts, (_OUTSIDE, _columns(line))]
+            parts = [(HOLD_THE_END, ()), *storing, *outside_parts(path, raw, aware(at))]
+        else:
+            parts = [*storing, state_part(path, digest, aware(at), in_history=False)]
         await self._tables.write(*parts, durable=outside)
         return revision_of(digest)
 
-    async def _storing(self, contents: Mapping[bytes, bytes]) -> list[Part]:
+    async def storing(self, contents: Mapping[bytes, bytes]) -> list[Part]:
         """Return the statements that store the contents, compressed before the transaction, so that others wait for less."""
         # In a fixed order, so that two callers never wait for each other.
         digests = sorted(contents)
@@ -483,8 +484,7 @@ class SqlLedger:
 
     async def removed(self, path: str, *, at: datetime) -> None:
         """Record that somebody removed the page outside the server."""
-        line = outside_line(0, path, None, None, aware(at))
-        await self._tables.write((HOLD_THE_END, ()), (_OUTSIDE, _columns(line)))
+        await self._tables.write((HOLD_THE_END, ()), *outside_parts(path, None, aware(at)))
 
     async def newest_lines(self) -> Sequence[Revision]:
         """Return the newest line of every path that has a history."""
@@ -534,8 +534,8 @@ class SqlLedger:
         given = states_given(intent, {revision: by_digest[digest] for revision, digest in digests.items()})
         states = sorted((path_key(path), path, digests[revision]) for path, revision in given)
         await self._tables.write(
-            *await self._storing(by_digest),
-            *(_state(path, digest, intent.at, in_history=False) for _, path, digest in states),
+            *await self.storing(by_digest),
+            *(state_part(path, digest, intent.at, in_history=False) for _, path, digest in states),
             (_PUT_INTENT, (intent.id, intent.at, packed_intent(intent))),
             durable=False,
         )
@@ -550,19 +550,8 @@ class SqlLedger:
 
     async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
         """Record the act and end its intent, durably."""
-        require_sound(entry)
-        changed, proposal = paths_to_tell(entry), carries_out(entry)
-        parts: list[Part] = []
-        if intent_id is not None:
-            parts.append((_END_INTENT, (intent_id,)))
-        parts += [appending(entry), *_remembering(entry), *_tracking(entry)]
-        parts += [_flagging(entry, found) for found in entry.contradictions]
-        # Last except for the events: every change of a proposal locks the end of the chain, then the proposal, then the counter.
-        if proposal is not None:
-            parts.append((CARRY_OUT, (proposal, entry.at)))
-        if changed:
-            parts.append((PUBLISH, ("doc", list(changed))))
-        rows = await self._tables.write(*parts, (_APPENDED, ()))
+        first = [] if intent_id is None else [(_END_INTENT, (intent_id,))]
+        rows = await self._tables.write(*first, *committing(entry), (APPENDED, ()))
         return AuditRecord(*rows[0])
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
@@ -746,6 +735,33 @@ def path_key(path: str) -> bytes:
     return hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()
 
 
+def committing(entry: HistoryEntry, *, kept: Sequence[Part] = (), files: Sequence[Part] = ()) -> list[Part]:
+    """Return the statements that record the act; `kept` store contents and states of pages, `files` exchange stored files.
+
+    Raises:
+        ValueError: the entry can't be recorded.
+    """
+    require_sound(entry)
+    changed, proposal = paths_to_tell(entry), carries_out(entry)
+    parts = [appending(entry), *kept, *_remembering(entry), *_tracking(entry)]
+    parts += [_flagging(entry, found) for found in entry.contradictions]
+    # Last except for the events: every change of a proposal locks the end of the chain, then the proposal, then the counter.
+    if proposal is not None:
+        parts.append((CARRY_OUT, (proposal, entry.at)))
+    parts += files
+    if changed:
+        parts.append((PUBLISH, ("doc", list(changed))))
+    return parts
+
+
+def outside_parts(path: str, raw: bytes | None, at: datetime) -> list[Part]:
+    """Return the statements that record a page as somebody else left it; its content must be stored."""
+    digest = None if raw is None else content_digest(raw)
+    state = [] if digest is None else [state_part(path, digest, at, in_history=True)]
+    revision = None if digest is None else revision_of(digest)
+    return [*state, (_OUTSIDE, _columns(outside_line(0, path, revision, None, at)))]
+
+
 def _named(path: str) -> dict[str, Any]:
     return {"path": path, "path_key": path_key(path)}
 
@@ -777,7 +793,8 @@ def _timeline(wanted: ActsWanted, after: tuple[datetime, int] | None) -> tuple[s
     return "\n".join([*parts, _NEWEST_FIRST]), values
 
 
-def _state(path: str, digest: bytes, at: datetime, *, in_history: bool) -> Part:
+def state_part(path: str, digest: bytes, at: datetime, *, in_history: bool) -> Part:
+    """Return the statement that keeps the state of a page."""
     return _STATE, {**_named(path), "digest": digest, "at": at, "in_history": in_history}
 
 

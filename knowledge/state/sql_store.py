@@ -41,6 +41,7 @@ KINDS = {
         FROM forge.errand GROUP BY principal
     """,
     "revisions of pages": "SELECT NULL, count(*), sum(octet_length(packed)) FROM forge.content",
+    "stored pages and attachments": "SELECT NULL, count(*), sum(octet_length(path) + 60) FROM forge.stored_file",
     "origins of pages": "SELECT NULL, count(*), sum(octet_length(packed)) FROM forge.origin",
     "contradictions": "SELECT NULL, count(*), sum(octet_length(told)) FROM forge.contradiction",
     "audit records": "SELECT NULL, count(*), sum(octet_length(body)) FROM forge.audit",

@@ -27,6 +27,7 @@ from knowledge.errors import (
     OutcomeUnknown,
     ProposalSettled,
     QuotaReached,
+    StoredFileChanged,
     UnknownIntent,
     Unstorable,
 )
@@ -86,6 +87,9 @@ SETTLED = "KF003"
 NO_ROOM = "KF004"
 """Raised by our function `charge`, with the kind, if a principal would use more than its quota."""
 
+FILE_CHANGED = "KF005"
+"""Raised by our function `exchange_file`, with the path, if the file is no longer as the caller expects."""
+
 WAITED = (
     "the server took too long, or another session holds a lock that is needed; `select * from pg_locks` shows which, and "
     "`select pg_terminate_backend(PID)` ends it"
@@ -99,7 +103,12 @@ _REFUSALS = (
     (r"permission denied", "grant that right to the user in FORGE_DATABASE_URL"),
     (r"ProactorEventLoop", "on Windows, keep the state in a file: unset FORGE_DATABASE_URL"),
 )
-_RAISED = {NOT_UNDER_WAY: UnknownIntent, SETTLED: ProposalSettled, NO_ROOM: QuotaReached}
+_RAISED = {
+    NOT_UNDER_WAY: UnknownIntent,
+    SETTLED: ProposalSettled,
+    NO_ROOM: QuotaReached,
+    FILE_CHANGED: StoredFileChanged,
+}
 _FINAL_STATES = {"28", "3D", "42"}
 """Classes of SQLSTATEs that a retry can't fix: sign-in, missing database, permissions and names."""
 _LOST_STATES = {"08", "57P01", "57P02", "57P03", "57P05", "25P03"}

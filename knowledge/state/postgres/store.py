@@ -19,7 +19,7 @@ TABLES = (
     *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
     *("run", "run_frame", "map_line", "host_forms", "trusted_place", "read_passage"),
     *("quota", "proposal_line", "proposal_asker", "journey_cut", "run_cut", "act_commit", "token", "sealing_key"),
-    *("directory", "client_note"),
+    *("directory", "client_note", "stored_file"),
 )
 _RIGHTS = "SELECT has_table_privilege(%s, 'SELECT') AND has_table_privilege(%s, 'INSERT, UPDATE, DELETE')"
 _SIZE = """

@@ -136,8 +136,8 @@ class Folder:
         """Return whether this process may write to the file; its permission bits count even for root."""
         return bool(status.st_mode & 0o222) and os.access(self._named(name), os.W_OK, dir_fd=self._descriptor)
 
-    def stage(self, name: str, raw: bytes, like: FileAttributes | None) -> os.stat_result:
-        """Create a file with these bytes, durable on return, and return its status; it gets the attributes of `like`."""
+    def stage(self, name: str, raw: bytes, like: FileAttributes | None, *, durable: bool = True) -> os.stat_result:
+        """Create a file with these bytes and return its status; it gets the attributes of `like`. Usually durable on return."""
         self._step("create")
         # Never readable by more people than the page, not even for a moment.
         mode = 0o666 if like is None else stat.S_IMODE(like.status.st_mode) & 0o777
@@ -149,9 +149,10 @@ class Folder:
                 left = left[os.write(file, left[:PART_BYTES]) :]
             if like is not None:
                 _set_attributes(file, like)
-            # Without this a power cut after the exchange could leave the page empty: names reach the disk before bytes.
-            self._step("fsync")
-            os.fsync(file)
+            if durable:
+                # Without this a power cut after the exchange could leave the page empty: names reach the disk before bytes.
+                self._step("fsync")
+                os.fsync(file)
             status = os.fstat(file)
         finally:
             os.close(file)

@@ -32,6 +32,7 @@ from tests.support.writing.acts import (
     save_in_place,
     setting,
 )
+from tests.support.writing.stored import stored_world
 
 PAGE = "guides/a.md"
 TEXT = b"# A\n\nOne.\n\nTwo.\n"
@@ -48,37 +49,58 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
     await store.close()
 
 
-async def test_an_acts_contents_are_written_and_recorded(world: World) -> None:
-    world.put(PAGE, TEXT)
-    done = await world.acts.run(appending(PAGE, b"Three."))
-    assert world.read(PAGE) == TEXT + b"Three.\n"
+@pytest.fixture(
+    params=[
+        *("memory", "sqlite", "stored in sqlite"),
+        *(pytest.param(name, marks=pytest.mark.external) for name in ("postgres", "stored in postgres")),
+    ]
+)
+async def anywhere(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[World]:
+    """Yield pages in a folder, or in a database with a copy in a folder."""
+    if request.param == "memory":
+        yield World(tmp_path, MemoryLedger(lambda _topic, _paths: None))
+        return
+    where = request.getfixturevalue("postgres").url() if "postgres" in request.param else str(tmp_path)
+    store = await open_shared(where, schema)
+    if "stored" in request.param:
+        async with stored_world(tmp_path, store) as world:
+            yield world
+    else:
+        yield World(tmp_path, store.ledger)
+    await store.close()
+
+
+async def test_an_acts_contents_are_written_and_recorded(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    done = await anywhere.acts.run(appending(PAGE, b"Three."))
+    assert anywhere.read(PAGE) == TEXT + b"Three.\n"
     assert done.result == "appended"
     assert done.revisions == {PAGE: revision_of(TEXT + b"Three.\n")}
-    line, begin = await world.ledger.history(PAGE, limit=9)
+    line, begin = await anywhere.ledger.history(PAGE, limit=9)
     assert (begin.how, begin.revision) == ("outside", revision_of(TEXT))
     assert (line.how, line.before, line.revision) == ("written", revision_of(TEXT), revision_of(TEXT + b"Three.\n"))
     assert (line.lines_added, line.lines_removed, line.seq) == (1, 0, 1)
-    assert await world.ledger.content(PAGE, revision_of(TEXT)) == TEXT
+    assert await anywhere.ledger.content(PAGE, revision_of(TEXT)) == TEXT
 
 
-async def test_nothing_is_left_beside_the_page_or_unfinished(world: World) -> None:
-    world.put(PAGE, TEXT)
-    await world.acts.run(appending(PAGE, b"Three."))
-    assert set(world.pages()) == {PAGE}
-    assert await world.ledger.intents() == []
+async def test_nothing_is_left_beside_the_page_or_unfinished(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    await anywhere.acts.run(appending(PAGE, b"Three."))
+    assert set(anywhere.pages()) == {PAGE}
+    assert await anywhere.ledger.intents() == []
 
 
-async def test_a_page_is_made_with_the_folders_above_it(world: World) -> None:
-    await world.acts.run(setting({"new/deep/page.md": b"# New\n"}))
-    assert world.pages() == {"new/deep/page.md": b"# New\n"}
+async def test_a_page_is_made_with_the_folders_above_it(anywhere: World) -> None:
+    await anywhere.acts.run(setting({"new/deep/page.md": b"# New\n"}))
+    assert anywhere.pages() == {"new/deep/page.md": b"# New\n"}
 
 
-async def test_a_page_is_removed_and_can_be_read_from_history(world: World) -> None:
-    world.put(PAGE, TEXT)
-    done = await world.acts.run(setting({PAGE: None}))
-    assert world.pages() == {}
+async def test_a_page_is_removed_and_can_be_read_from_history(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    done = await anywhere.acts.run(setting({PAGE: None}))
+    assert anywhere.pages() == {}
     assert done.revisions == {PAGE: None}
-    assert await world.ledger.content(PAGE, revision_of(TEXT)) == TEXT
+    assert await anywhere.ledger.content(PAGE, revision_of(TEXT)) == TEXT
 
 
 async def test_a_move_keeps_permissions_and_history(world: World) -> None:
@@ -90,40 +112,40 @@ async def test_a_move_keeps_permissions_and_history(world: World) -> None:
     assert (await world.ledger.history("b.md", limit=1))[0].moved_from == PAGE
 
 
-async def test_an_act_that_changes_nothing_writes_and_records_nothing(world: World) -> None:
-    world.put(PAGE, TEXT)
-    before = (world.root / PAGE).stat()
-    done = await world.acts.run(setting({PAGE: TEXT}))
-    now = (world.root / PAGE).stat()  # of which only the time of the last reading differs
+async def test_an_act_that_changes_nothing_writes_and_records_nothing(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    before = (anywhere.root / PAGE).stat()
+    done = await anywhere.acts.run(setting({PAGE: TEXT}))
+    now = (anywhere.root / PAGE).stat()  # of which only the time of the last reading differs
     assert (now.st_ino, now.st_ctime_ns, now.st_mtime_ns) == (before.st_ino, before.st_ctime_ns, before.st_mtime_ns)
     assert (done.record, dict(done.revisions)) == (None, {})
 
 
-async def test_a_contradiction_is_recorded_though_nothing_is_written(world: World) -> None:
+async def test_a_contradiction_is_recorded_though_nothing_is_written(anywhere: World) -> None:
     async def work(_: Contents) -> ActWork[None]:
         return ActWork({}, None, outcome="flagged", contradictions=[contradiction(PAGE)])
 
-    done = await world.acts.run(PageAct(ADA, (PAGE,), work))
+    done = await anywhere.acts.run(PageAct(ADA, (PAGE,), work))
     assert done.record is not None
-    assert len(await world.ledger.flags(None, limit=9)) == 1
+    assert len(await anywhere.ledger.flags(None, limit=9)) == 1
 
 
-async def test_a_rehearsal_changes_nothing_and_waits_for_nobody(world: World) -> None:
-    world.put(PAGE, TEXT)
-    async with world.beside().locks.held([PAGE]):
+async def test_a_rehearsal_changes_nothing_and_waits_for_nobody(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    async with anywhere.beside().locks.held([PAGE]):
         with anyio.fail_after(60):
-            assert (await world.acts.rehearse(appending(PAGE, b"Three."))).work.result == "appended"
-    assert world.pages() == {PAGE: TEXT}
-    assert await world.ledger.records() == []
+            assert (await anywhere.acts.rehearse(appending(PAGE, b"Three."))).work.result == "appended"
+    assert anywhere.pages() == {PAGE: TEXT}
+    assert await anywhere.ledger.records() == []
 
 
-async def test_an_act_may_only_change_the_pages_it_names(world: World) -> None:
+async def test_an_act_may_only_change_the_pages_it_names(anywhere: World) -> None:
     async def work(_: Contents) -> ActWork[None]:
         return ActWork({"other.md": b"x"}, None)
 
     with pytest.raises(ValueError, match=r"other\.md"):
-        await world.acts.run(PageAct(ADA, (PAGE,), work))
-    assert world.pages() == {}
+        await anywhere.acts.run(PageAct(ADA, (PAGE,), work))
+    assert anywhere.pages() == {}
 
 
 @pytest.mark.parametrize("save", [save_as_new, save_in_place])
@@ -252,22 +274,22 @@ async def test_saves_right_before_every_exchange_and_taking_back_are_all_kept(wo
     assert all(save in lineage for save in saves)
 
 
-async def test_an_act_whose_check_fails_is_undone_completely(world: World) -> None:
+async def test_an_act_whose_check_fails_is_undone_completely(anywhere: World) -> None:
     """Design, section 5, internal verification: otherwise the act is undone and reported."""
 
     async def check(_: Contents) -> Sequence[str]:
         return ["a link leads nowhere"]
 
-    world.put(PAGE, TEXT)
-    world.put("b.md", b"b\n")
+    anywhere.put(PAGE, TEXT)
+    anywhere.put("b.md", b"b\n")
     act = checked(setting({PAGE: b"changed\n", "b.md": None, "c/new.md": b"new\n"}), check)
-    done = await world.acts.run(act)
+    done = await anywhere.acts.run(act)
     assert done.undone == ("a link leads nowhere",)
-    assert world.pages() == {PAGE: TEXT, "b.md": b"b\n"}
+    assert anywhere.pages() == {PAGE: TEXT, "b.md": b"b\n"}
     assert done.record is not None
     assert '"outcome":"undone"' in done.record.body
-    assert [line.how for line in await world.ledger.history(PAGE, limit=9)] == ["outside"]
-    assert await world.ledger.intents() == []
+    assert [line.how for line in await anywhere.ledger.history(PAGE, limit=9)] == ["outside"]
+    assert await anywhere.ledger.intents() == []
 
 
 async def test_a_save_over_an_undone_write_stays(world: World) -> None:
@@ -379,10 +401,10 @@ async def test_a_page_that_becomes_a_folder_while_it_is_written_is_left_a_folder
     assert world.pages() == {}
 
 
-async def test_a_file_above_a_page_is_refused(world: World) -> None:
-    world.put("a.md", TEXT)
+async def test_a_file_above_a_page_is_refused(anywhere: World) -> None:
+    anywhere.put("a.md", TEXT)
     with pytest.raises(UnwritableDocument, match="a file is where a folder should be"):
-        await world.acts.run(setting({"a.md/b.md": b"x"}))
+        await anywhere.acts.run(setting({"a.md/b.md": b"x"}))
 
 
 async def test_a_read_only_page_is_refused(world: World) -> None:
@@ -405,11 +427,11 @@ async def test_a_page_of_fifty_megabytes_is_refused_both_ways(world: World) -> N
         await world.acts.run(appending("big.md", b"more"))
 
 
-async def test_bytes_that_are_not_text_pass_unchanged(world: World) -> None:
+async def test_bytes_that_are_not_text_pass_unchanged(anywhere: World) -> None:
     """The merge decides what they mean; here none of their text is lost."""
-    world.put(PAGE, b"\xff\xfe\x00broken\n")
-    await world.acts.run(appending(PAGE, b"\xfe"))
-    assert world.read(PAGE) == b"\xff\xfe\x00broken\n\xfe\n"
+    anywhere.put(PAGE, b"\xff\xfe\x00broken\n")
+    await anywhere.acts.run(appending(PAGE, b"\xfe"))
+    assert anywhere.read(PAGE) == b"\xff\xfe\x00broken\n\xfe\n"
 
 
 @pytest.mark.parametrize(
@@ -419,10 +441,10 @@ async def test_bytes_that_are_not_text_pass_unchanged(world: World) -> None:
         *("folder /y.md", "aux.tar.md", "com1.md", "LPT9.md", "node_modules/x.md", "no-suffix", "a\x00b.md", ""),
     ],
 )
-async def test_names_that_can_be_no_page_are_refused(world: World, path: str) -> None:
+async def test_names_that_can_be_no_page_are_refused(anywhere: World, path: str) -> None:
     with pytest.raises(InvalidPath):
-        await world.acts.run(setting({path: b"x"}))
-    assert world.pages() == {}
+        await anywhere.acts.run(setting({path: b"x"}))
+    assert anywhere.pages() == {}
 
 
 async def test_a_link_that_stays_inside_stays_and_its_target_is_written(world: World) -> None:
@@ -469,66 +491,66 @@ async def test_a_folder_that_is_exchanged_for_a_link_to_outside_is_not_followed(
     assert (world.root / "moved-away/a.md").read_bytes() == TEXT
 
 
-async def test_a_save_from_a_stale_buffer_gets_the_missing_changes(world: World) -> None:
+async def test_a_save_from_a_stale_buffer_gets_the_missing_changes(anywhere: World) -> None:
     """The editor read the page before our write and saves it right after it."""
-    world.put(PAGE, TEXT)
-    await world.acts.run(appending(PAGE, b"Ours."))
-    save_as_new(world.root / PAGE, TEXT.replace(b"One.", b"One, by hand."))
-    await world.acts.mend(PAGE)
-    assert world.read(PAGE) == TEXT.replace(b"One.", b"One, by hand.") + b"Ours.\n"
-    history = await world.ledger.history(PAGE, limit=9)
+    anywhere.put(PAGE, TEXT)
+    await anywhere.acts.run(appending(PAGE, b"Ours."))
+    save_as_new(anywhere.root / PAGE, TEXT.replace(b"One.", b"One, by hand."))
+    await anywhere.acts.note_outside(PAGE)
+    assert anywhere.read(PAGE) == TEXT.replace(b"One.", b"One, by hand.") + b"Ours.\n"
+    history = await anywhere.ledger.history(PAGE, limit=9)
     assert [(line.how, line.tool) for line in history] == [
         ("written", "restore"),
         ("outside", ""),
         ("written", "kb_merge"),
         ("outside", ""),
     ]
-    assert '"outcome":"restored"' in (await world.ledger.records())[-1].body
+    assert '"outcome":"restored"' in (await anywhere.ledger.records())[-1].body
 
 
-async def test_a_stale_save_is_put_right_on_the_way_of_the_next_write(world: World) -> None:
-    world.put(PAGE, TEXT)
-    await world.acts.run(appending(PAGE, b"Ours."))
-    save_as_new(world.root / PAGE, TEXT)
-    await world.beside().acts.run(appending(PAGE, b"Next."))
-    assert world.read(PAGE) == TEXT + b"Ours.\nNext.\n"
+async def test_a_stale_save_is_put_right_on_the_way_of_the_next_write(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    await anywhere.acts.run(appending(PAGE, b"Ours."))
+    save_as_new(anywhere.root / PAGE, TEXT)
+    await anywhere.beside().acts.run(appending(PAGE, b"Next."))
+    assert anywhere.read(PAGE) == TEXT + b"Ours.\nNext.\n"
 
 
-async def test_a_person_who_has_seen_our_write_may_remove_it(world: World) -> None:
-    world.put(PAGE, TEXT)
-    await world.acts.run(appending(PAGE, b"Ours.", b"And ours.", b"Ours too."))
+async def test_a_person_who_has_seen_our_write_may_remove_it(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    await anywhere.acts.run(appending(PAGE, b"Ours.", b"And ours.", b"Ours too."))
     edited = TEXT + b"And ours.\nOurs too.\n"
-    save_as_new(world.root / PAGE, edited)
-    await world.acts.mend(PAGE)
-    assert world.read(PAGE) == edited
+    save_as_new(anywhere.root / PAGE, edited)
+    await anywhere.acts.note_outside(PAGE)
+    assert anywhere.read(PAGE) == edited
 
 
-async def test_a_save_long_after_our_write_is_intentional(world: World) -> None:
-    world.put(PAGE, TEXT)
-    await world.acts.run(appending(PAGE, b"Ours."))
-    save_as_new(world.root / PAGE, TEXT)
-    later = (world.root / PAGE).stat().st_mtime + 60
-    os.utime(world.root / PAGE, (later, later))
-    await world.acts.mend(PAGE)
-    assert world.read(PAGE) == TEXT
+async def test_a_save_long_after_our_write_is_intentional(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    await anywhere.acts.run(appending(PAGE, b"Ours."))
+    save_as_new(anywhere.root / PAGE, TEXT)
+    later = (anywhere.root / PAGE).stat().st_mtime + 60
+    os.utime(anywhere.root / PAGE, (later, later))
+    await anywhere.acts.note_outside(PAGE)
+    assert anywhere.read(PAGE) == TEXT
 
 
-async def test_a_page_that_is_emptied_stays_empty(world: World) -> None:
-    world.put(PAGE, TEXT)
-    await world.acts.run(appending(PAGE, b"Ours."))
-    save_in_place(world.root / PAGE, b"")
-    await world.acts.mend(PAGE)
-    assert world.read(PAGE) == b""
+async def test_a_page_that_is_emptied_stays_empty(anywhere: World) -> None:
+    anywhere.put(PAGE, TEXT)
+    await anywhere.acts.run(appending(PAGE, b"Ours."))
+    save_in_place(anywhere.root / PAGE, b"")
+    await anywhere.acts.note_outside(PAGE)
+    assert anywhere.read(PAGE) == b""
 
 
-async def test_many_writes_back_a_stale_buffer_is_still_known(world: World) -> None:
+async def test_many_writes_back_a_stale_buffer_is_still_known(anywhere: World) -> None:
     """The editor read the page forty acts ago; all forty are restored."""
-    world.put(PAGE, TEXT)
+    anywhere.put(PAGE, TEXT)
     for number in range(40):
-        await world.acts.run(appending(PAGE, b"Line %d." % number))
-    save_as_new(world.root / PAGE, TEXT + b"By hand.\n")
-    await world.acts.mend(PAGE)
-    final = world.read(PAGE) or b""
+        await anywhere.acts.run(appending(PAGE, b"Line %d." % number))
+    save_as_new(anywhere.root / PAGE, TEXT + b"By hand.\n")
+    await anywhere.acts.note_outside(PAGE)
+    final = anywhere.read(PAGE) or b""
     assert b"By hand." in final
     assert all(b"Line %d.\n" % number in final for number in range(40))
 
@@ -583,19 +605,19 @@ def test_these_tests_join_additions() -> None:
     assert rejoin(b"a\nb\n", b"a2\nb\n", b"a\nb2\n") == b"a2\nb2\n"
 
 
-async def test_an_act_on_very_many_pages_opens_few_files_at_a_time(world: World) -> None:
+async def test_an_act_on_very_many_pages_opens_few_files_at_a_time(anywhere: World) -> None:
     """A page with many incoming links is moved."""
     pages = {f"{number % 3}/{number}.md": b"see a\n" for number in range(150)}
     for path, raw in pages.items():
-        world.put(path, raw)
+        anywhere.put(path, raw)
     resource = pytest.importorskip("resource")
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (220, limit[1]))
     try:
-        await world.acts.run(setting(dict.fromkeys(pages, b"see b\n")))
+        await anywhere.acts.run(setting(dict.fromkeys(pages, b"see b\n")))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    assert world.pages() == dict.fromkeys(pages, b"see b\n")
+    assert anywhere.pages() == dict.fromkeys(pages, b"see b\n")
 
 
 @pytest.mark.parametrize("first", [b"", TEXT[:9], b"# Something else that is longer than it was.\n"])
@@ -632,14 +654,14 @@ async def test_an_editor_that_pauses_after_emptying_the_page_is_waited_for(world
     assert done.result == {PAGE: whole}
 
 
-async def test_concurrent_acts_from_many_views_lose_nothing(world: World) -> None:
-    views = [world, *(world.beside() for _ in range(3))]
+async def test_concurrent_acts_from_many_views_lose_nothing(anywhere: World) -> None:
+    views = [anywhere, *(anywhere.beside() for _ in range(3))]
     async with anyio.create_task_group() as group:
         for number in range(40):
             group.start_soon(views[number % 4].acts.run, appending(PAGE, b"Line %d." % number))
-    lines = (world.read(PAGE) or b"").splitlines()
+    lines = (anywhere.read(PAGE) or b"").splitlines()
     assert sorted(lines) == sorted(b"Line %d." % number for number in range(40))
-    assert len(await world.ledger.records()) == 40
+    assert len(await anywhere.ledger.records()) == 40
 
 
 def test_the_ledgers_under_test_are_ledgers() -> None:
